@@ -1,0 +1,230 @@
+"""◇ The words to declare an option with: one line gives type, default, check, broker and topic key, docs.
+
+    @configs
+    class LogConfig:
+        segment_bytes: int = option("log.segment.bytes", 1 << 30, topic="segment.bytes", check=at_least(14), update="cluster-wide",
+                                    doc="Roll to a new segment before the active one would exceed this many bytes.")
+
+    LogConfig.load({"log.segment.bytes": "1048576"})                       the broker's values
+    LogConfig.load(...).override({"segment.bytes": "2097152"})             one topic's values
+
+Options live in the room that reads them.  Names and defaults are Kafka's (AbstractKafkaConfig, LogConfig, TopicConfig).
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from enum import IntEnum
+from typing import Any, ClassVar, Final, Literal, Self, TypeVar, cast, dataclass_transform
+
+MAX_INT: Final = (1 << 31) - 1
+MAX_LONG: Final = (1 << 63) - 1
+
+Update = Literal["read-only", "per-broker", "cluster-wide"]
+Importance = Literal["high", "medium", "low"]
+Check = Callable[[Any], str | None]
+"""Says what is wrong with a value, or None."""
+
+
+class Kind(IntEnum):
+    """Types of values, numbered as DescribeConfigs numbers them (ConfigDef.Type, DescribeConfigsResponse.ConfigType)."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+    CLASS = 8
+    PASSWORD = 9
+
+
+class ConfigError(ValueError):
+    """A value that cannot be taken: names the key, the value and the way out."""
+
+    def __init__(self, key: str, value: object, reason: str) -> None:
+        super().__init__(f"Invalid value {value} for configuration {key}: {reason}")
+        self.key = key
+        self.value = value
+        self.reason = reason
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Option:
+    """One declared option.  `fallbacks` are (key, factor): other keys that set it, in falling precedence."""
+
+    field: str
+    key: str
+    kind: Kind
+    default: Any
+    topic: str | None
+    fallbacks: tuple[tuple[str, int], ...]
+    check: Check | None
+    update: Update
+    importance: Importance
+    doc: str
+    nullable: bool
+
+    @property
+    def is_sensitive(self) -> bool:
+        return self.kind is Kind.PASSWORD
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """Every broker key that sets this option, in falling precedence."""
+        return (self.key, *(key for key, _ in self.fallbacks))
+
+    def parse(self, text: str, *, key: str | None = None, factor: int = 1) -> Any:
+        """Errors: ConfigError."""
+        name = key or self.key
+        try:
+            value = _PARSERS[self.kind](text.strip() if self.kind is not Kind.PASSWORD else text)
+        except ValueError as error:
+            raise ConfigError(name, text, str(error)) from None
+        if factor != 1 and value >= 0:
+            value *= factor
+        reason = self.check(value) if self.check else None
+        if reason is not None:
+            raise ConfigError(name, text, reason)
+        return value
+
+    def text(self, value: Any) -> str | None:
+        """As DescribeConfigs and server.properties spell it."""
+        if value is None:
+            return None
+        if self.kind is Kind.BOOLEAN:
+            return "true" if value else "false"
+        if self.kind is Kind.LIST:
+            return ",".join(value)
+        return str(value)
+
+
+def option(
+    key: str,
+    default: Any,
+    *,
+    doc: str,
+    kind: Kind | None = None,
+    topic: str | None = None,
+    fallbacks: Iterable[tuple[str, int]] = (),
+    check: Check | None = None,
+    update: Update = "read-only",
+    importance: Importance = "medium",
+    nullable: bool = False,
+) -> Any:
+    """Declares one field of a `@configs` class.  Without `kind` it follows the default: bool, int, float, str, tuple."""
+    kind = kind or (Kind.STRING if default is None else _KIND_OF[type(default)])
+    return Option("", key, kind, default, topic, tuple(fallbacks), check, update, importance, doc, nullable or default is None)
+
+
+class Configs:
+    """What `@configs` adds to a class."""
+
+    __slots__ = ()
+    OPTIONS: ClassVar[Mapping[str, Option]]
+    """By field name."""
+
+    @classmethod
+    def load(cls, properties: Mapping[str, str]) -> Self:
+        """From the broker's keys; keys of others are left alone.  Errors: ConfigError."""
+        values = {}
+        for field, declared in cls.OPTIONS.items():
+            for key, factor in ((declared.key, 1), *declared.fallbacks):
+                if key in properties:
+                    values[field] = declared.parse(properties[key], key=key, factor=factor)
+                    break
+        return cls(**values)
+
+    def override(self, topic_configs: Mapping[str, str | None]) -> Self:
+        """With a topic's own values over these; None takes an override away.  Errors: ConfigError."""
+        by_topic_key = self.by_topic_key()
+        values = {
+            by_topic_key[key].field: by_topic_key[key].parse(text, key=key)
+            for key, text in topic_configs.items()
+            if text is not None and key in by_topic_key
+        }
+        return dataclasses.replace(cast(Any, self), **values) if values else self
+
+    @classmethod
+    def by_topic_key(cls) -> Mapping[str, Option]:
+        return {declared.topic: declared for declared in cls.OPTIONS.values() if declared.topic is not None}
+
+
+_T = TypeVar("_T")
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option,))
+def configs(cls: type[_T]) -> type[_T]:
+    """Makes a frozen dataclass of declared options with `load`, `override` and `OPTIONS`.  The class derives from `Configs`."""
+    options: dict[str, Option] = {}
+    for field in cls.__annotations__:
+        declared = cls.__dict__.get(field)
+        if isinstance(declared, Option):
+            options[field] = dataclasses.replace(declared, field=field)
+            setattr(cls, field, declared.default)
+    cls.OPTIONS = options  # type: ignore[attr-defined]
+    return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
+
+
+def nearest(key: str, known: Iterable[str]) -> str | None:
+    """The known key that a typo most likely meant."""
+    matches = difflib.get_close_matches(key, list(known), n=1, cutoff=0.75)
+    return matches[0] if matches else None
+
+
+def at_least(low: float) -> Check:
+    return lambda value: None if value >= low else f"Value must be at least {low}"
+
+
+def between(low: float, high: float) -> Check:
+    return lambda value: None if low <= value <= high else f"Value must be at least {low} and no more than {high}"
+
+
+def one_of(*allowed: str) -> Check:
+    return lambda value: None if value in allowed else f"String must be one of: {', '.join(allowed)}"
+
+
+def each_of(*allowed: str) -> Check:
+    def check(values: tuple[str, ...]) -> str | None:
+        wrong = [value for value in values if value not in allowed]
+        return f"String must be one of: {', '.join(allowed)}" if wrong else None
+
+    return check
+
+
+def _parse_boolean(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError("Expected value to be either true or false")
+    return text.lower() == "true"
+
+
+def _parse_integer(kind: str, bits: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        # A length limit before int(): a thousand digits are no number that fits, and int() of a million is slow (CVE-2020-10735).
+        if not text.lstrip("+-").isascii() or not text.lstrip("+-").isdigit() or len(text) > 20:
+            raise ValueError(f"Not a number of type {kind}")
+        value = int(text)
+        if not -(1 << bits - 1) <= value < 1 << bits - 1:
+            raise ValueError(f"Not a number of type {kind}")
+        return value
+
+    return parse
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(item.strip() for item in text.split(",")) if text else ()
+
+
+_PARSERS: Final[Mapping[Kind, Callable[[str], Any]]] = {
+    Kind.BOOLEAN: _parse_boolean,
+    Kind.STRING: str,
+    Kind.INT: _parse_integer("INT", 32),
+    Kind.SHORT: _parse_integer("SHORT", 16),
+    Kind.LONG: _parse_integer("LONG", 64),
+    Kind.DOUBLE: float,
+    Kind.LIST: _parse_list,
+    Kind.CLASS: str,
+    Kind.PASSWORD: str,
+}
+_KIND_OF: Final[Mapping[type, Kind]] = {bool: Kind.BOOLEAN, int: Kind.INT, float: Kind.DOUBLE, str: Kind.STRING, tuple: Kind.LIST}

@@ -1,0 +1,1 @@
+"""◇ Replicated machines on the internal topics.  Start at `runtime`."""

@@ -1,0 +1,1 @@
+"""◇ Groups of consumers: classic, KIP-848, share."""

@@ -1,0 +1,1 @@
+"""What the cluster is: one image, the decisions that change it.  Start at `image`."""

@@ -1,0 +1,1 @@
+"""One connection, seen from either end.  Start at `framing`."""

@@ -1,0 +1,1 @@
+"""◇ SASL mechanisms as bytes machines, both roles."""

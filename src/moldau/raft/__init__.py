@@ -1,0 +1,1 @@
+"""KRaft consensus.  Start at `node`."""

@@ -1,0 +1,1 @@
+"""● The broker and controller process.  Start at `node`."""

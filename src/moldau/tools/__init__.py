@@ -1,0 +1,1 @@
+"""● What people run: all speak through `clients`."""

@@ -1,0 +1,104 @@
+"""◇ Values that more than one room speaks of.
+
+Uuids are `uuid.UUID`; their text form is Kafka's: URL-safe base64 of the 16 bytes, 22 characters, no padding.
+Source: org.apache.kafka.common.Uuid, DirectoryId.
+"""
+
+import base64
+import binascii
+from typing import Final, NamedTuple, Protocol, TypeAlias
+from uuid import UUID
+
+ZERO_UUID: Final = UUID(int=0)
+METADATA_TOPIC_ID: Final = UUID(int=1)
+METADATA_TOPIC: Final = "__cluster_metadata"
+
+# Directory ids that name no directory (KIP-858).
+DIRECTORY_MIGRATING: Final = UUID(int=0)
+DIRECTORY_UNASSIGNED: Final = UUID(int=1)
+DIRECTORY_LOST: Final = UUID(int=2)
+RESERVED_UUIDS: Final = 100
+
+NO_LEADER: Final = -1
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetAndEpoch(NamedTuple):
+    """`offset` exclusive, as in a snapshot's name: everything below it belongs to `epoch` or an older one."""
+
+    offset: int
+    epoch: int
+
+
+class SliceableFile(Protocol):
+    """What a `FileSlice` needs of its file: both ways of getting its bytes out."""
+
+    def pread(self, size: int, position: int) -> bytes: ...
+
+    def fileno(self) -> int:
+        """Raises OSError where there is no descriptor to `sendfile` from (files in memory)."""
+        ...
+
+
+class FileSlice:
+    """`size` bytes of a file from `position`: not read yet, and the file stays open as long as this lives."""
+
+    __slots__ = ("file", "position", "size")
+
+    def __init__(self, file: SliceableFile, position: int, size: int) -> None:
+        assert position >= 0 and size >= 0, (position, size)
+        self.file = file
+        self.position = position
+        self.size = size
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"FileSlice({self.file!r}, position={self.position}, size={self.size})"
+
+    def read(self) -> bytes:
+        """The bytes themselves: for TLS, simulation and slow roads only."""
+        data = self.file.pread(self.size, self.position)
+        assert len(data) == self.size, f"{self!r} is cut short at {len(data)} bytes"
+        return data
+
+
+Records: TypeAlias = bytes | bytearray | memoryview | FileSlice
+"""Bytes of record batches: a view when they came in, a slice when they go out, never a copy in between."""
+
+Part: TypeAlias = bytes | bytearray | memoryview | FileSlice
+"""A piece of what goes to a socket, in order."""
+
+
+def uuid_to_text(value: UUID) -> str:
+    return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode("ascii")
+
+
+def uuid_from_text(text: str) -> UUID:
+    """Errors: ValueError naming what is wrong with the text."""
+    if len(text) > 24:
+        raise ValueError(f"{text!r} is longer than an id: 22 characters of URL-safe base64 are expected")
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{text!r} is not an id: 22 characters of URL-safe base64 are expected") from error
+    if len(raw) != 16:
+        raise ValueError(f"{text!r} holds {len(raw)} bytes, an id has 16: 22 characters of URL-safe base64 are expected")
+    return UUID(bytes=raw)
+
+
+def java_string_hash(text: str) -> int:
+    """`String.hashCode` of Java: which partition of an internal topic a group or transactional id lives on."""
+    value = 0
+    raw = text.encode("utf-16-be", "surrogatepass")
+    for high, low in zip(raw[::2], raw[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value

@@ -1,0 +1,50 @@
+"""Pure modules stay pure: what makes the simulation possible is checked, not hoped for."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+SOURCE = Path(__file__).parents[2] / "src" / "moldau"
+IMPURE_MODULES = {"asyncio", "os", "socket", "ssl", "time", "random", "threading", "subprocess", "select", "selectors", "pathlib", "shutil"}
+PURE_MARK = "◇"
+SHELL_MARK = "●"
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+
+
+def mark_of(tree: ast.Module) -> str | None:
+    doc = ast.get_docstring(tree) or ""
+    return doc[0] if doc[:1] in (PURE_MARK, SHELL_MARK) else None
+
+
+def impurities(tree: ast.Module) -> list[tuple[int, str]]:
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".")[0] for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [(node.module or "").split(".")[0]]
+        else:
+            names = []
+        found += [(node.lineno, f"imports {name}") for name in names if name in IMPURE_MODULES]
+        if isinstance(node, ast.Await | ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith):
+            found.append((node.lineno, "awaits"))
+    return found
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+def test_module_says_what_it_is_and_keeps_to_it(path: Path) -> None:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    mark = mark_of(tree)
+    assert mark is not None, f"{path}: the docstring must begin with {PURE_MARK} (pure) or {SHELL_MARK} (does IO)"
+    if mark == PURE_MARK:
+        found = [f"{path}:{line}: a pure module {what}" for line, what in impurities(tree)]
+        assert not found, "\n".join(found)
+
+
+def test_the_check_sees_what_is_impure() -> None:
+    tree = ast.parse("import os\nfrom time import sleep\nasync def f():\n    await g()\n")
+    assert {what for _, what in impurities(tree)} == {"imports os", "imports time", "awaits"}

@@ -1,0 +1,81 @@
+"""◇ What one operation on a replicated machine decided: records to write, replies, timers and sends.
+
+Nothing in an `Outcome` has happened yet.  `runtime.Shard` makes it happen: it appends and replays the records, arms the timers,
+and lets replies and sends go once the records are committed.
+"""
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from moldau.errors import ErrorCode
+
+
+class CoordinatorRecord(NamedTuple):
+    """A key with its value, both declared messages; no value is a tombstone."""
+
+    key: Any
+    value: Any | None
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    producer_id: int
+    epoch: int
+
+
+class Token(Protocol):
+    """Who asked.  The shell makes one a request; a machine keeps it while the request waits and gives it back with the answer."""
+
+    def reply(self, message: Any) -> None: ...
+
+    def refuse(self, code: ErrorCode) -> None:
+        """Answers in the request's own form with `code`."""
+        ...
+
+
+@dataclass(slots=True, frozen=True)
+class Reply:
+    token: Token
+    message: Any
+
+
+@dataclass(slots=True, frozen=True)
+class Timer:
+    """Sets the timer `key` to run `operation(now_ms)` at `due_ms`, in place of what it was set to; no `due_ms` cancels it."""
+
+    key: Hashable
+    due_ms: int | None = None
+    operation: Callable[[int], "Outcome"] | None = None
+
+    def __post_init__(self) -> None:
+        assert (self.due_ms is None) == (self.operation is None), "a timer is set with both, cancelled with neither"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What one operation decided.  Nothing has happened yet."""
+
+    records: list[CoordinatorRecord] = field(default_factory=list)
+    """The truth to write: replaying them is the change of state.  One atomic batch."""
+    replies: list[Reply] = field(default_factory=list)
+    """Sent once `records` are committed; they may answer requests parked earlier."""
+    timers: list[Timer] = field(default_factory=list)
+    """Set or cancelled at once: timers are soft state."""
+    sends: list[Any] = field(default_factory=list)
+    """Messages for other nodes, sent once `records` are committed."""
+    producer: ProducerIdAndEpoch | None = None
+    """The transaction that `records` belong to: they count when its marker says so."""
+
+    def __iadd__(self, other: "Outcome") -> "Outcome":
+        """This, then `other`."""
+        assert other.producer == self.producer or not other.records, "one outcome is one batch: it cannot be in two transactions"
+        self.records += other.records
+        self.replies += other.replies
+        self.timers += other.timers
+        self.sends += other.sends
+        return self
+
+
+def answer(token: Token, message: Any) -> Outcome:
+    """An outcome that only replies: a read, or a refusal."""
+    return Outcome(replies=[Reply(token, message)])

@@ -1,0 +1,172 @@
+"""◇ Runs a replicated machine on one partition of an internal topic: decide, append, replay, and answer once it is committed.
+
+    operation ──decide──▶ Outcome ──append──▶ log ──replay──▶ machine
+                             └─ replies, sends: parked until the records are committed
+
+Guarantees: the machine's hard state is changed by replaying what is in the log, nothing else; replies leave in the order in which they were
+decided, reads too, so nobody is told what could still be lost.  When an append fails the shard is dropped: everyone who waits is told
+to find the coordinator again, and whoever leads the partition next replays the log.  There is nothing to undo.
+
+Source: Kafka's CoordinatorRuntime, KIP-848.  Called by `server/coordinators.py`, which loads, activates and unloads shards by leadership.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Token
+from moldau.coordinator.timers import TimerQueue
+from moldau.errors import ErrorCode
+
+
+class Machine(Protocol):
+    """A coordinator's state and decisions for one partition."""
+
+    def replay(self, offset: int, record: CoordinatorRecord, producer: ProducerIdAndEpoch | None) -> None:
+        """The only place where hard state changes.  `producer` names the open transaction that the record waits for."""
+        ...
+
+    def replay_end_marker(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
+        """The transaction of `producer` ended on this partition: its records count, or never were."""
+        ...
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        """The log is replayed to its end: soft state starts here."""
+        ...
+
+    def on_unloaded(self) -> list[Token]:
+        """The partition is led elsewhere: hands back everyone who still waits."""
+        ...
+
+
+class PartitionWriter(Protocol):
+    """The runtime's whole view of the log."""
+
+    def append(self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, now_ms: int) -> int | ErrorCode:
+        """Appends one batch; returns the log's end offset (exclusive) after it, or why not: then nothing was appended."""
+        ...
+
+    @property
+    def end_offset(self) -> int: ...
+
+    @property
+    def committed_offset(self) -> int:
+        """Everything below it can no longer be lost (exclusive)."""
+        ...
+
+
+class ShardState(Enum):
+    LOADING = "loading"
+    ACTIVE = "active"
+    CLOSED = "closed"
+
+
+M = TypeVar("M", bound=Machine)
+
+# Refusals of the log that say nothing about leadership: this one batch cannot be written, the next one can.
+TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE})
+
+
+class Shard(Generic[M]):
+    """One machine on one partition.  Not active: `refusal` says with which code requests are turned away."""
+
+    def __init__(self, machine: M, writer: PartitionWriter, on_send: Callable[[Any], None]) -> None:
+        self.machine: Final = machine
+        self.state = ShardState.LOADING
+        self._writer = writer
+        self._on_send = on_send
+        self._timers = TimerQueue()
+        self._parked: deque[tuple[int, Outcome]] = deque()
+
+    @property
+    def refusal(self) -> ErrorCode:
+        """Errors: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR; NONE when active."""
+        return _REFUSALS[self.state]
+
+    def load(self, offset: int, record: CoordinatorRecord, producer: ProducerIdAndEpoch | None = None) -> None:
+        """Replays one record of the log, in order, before `activate`."""
+        assert self.state is ShardState.LOADING, self.state
+        self.machine.replay(offset, record, producer)
+
+    def load_end_marker(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
+        assert self.state is ShardState.LOADING, self.state
+        self.machine.replay_end_marker(producer, is_commit=is_commit)
+
+    def activate(self, now_ms: int) -> None:
+        assert self.state is ShardState.LOADING, self.state
+        self.state = ShardState.ACTIVE
+        self.run(self.machine.on_loaded, now_ms)
+
+    def run(self, operation: Callable[[int], Outcome], now_ms: int) -> None:
+        """Decides, writes, replays; replies now or when committed."""
+        assert self.state is ShardState.ACTIVE, self.state
+        outcome = operation(now_ms)
+        base_offset = self._writer.end_offset
+        end_offset = base_offset
+        if outcome.records:
+            appended = self._writer.append(outcome.records, outcome.producer, now_ms)
+            if isinstance(appended, ErrorCode):
+                self._append_failed(outcome, appended)
+                return
+            end_offset = appended
+            assert end_offset - base_offset == len(outcome.records), "one offset a record"
+            for offset, record in enumerate(outcome.records, base_offset):
+                self.machine.replay(offset, record, outcome.producer)
+        for timer in outcome.timers:
+            self._timers.apply(timer)
+        self._parked.append((end_offset, outcome))
+        self.release()
+
+    def end_marker_appended(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
+        """A transaction marker went into this partition's log beside the machine's own records."""
+        assert self.state is ShardState.ACTIVE, self.state
+        self.machine.replay_end_marker(producer, is_commit=is_commit)
+
+    def release(self) -> None:
+        """Lets go what has been committed meanwhile."""
+        committed_offset = self._writer.committed_offset
+        while self._parked and self._parked[0][0] <= committed_offset:
+            _, outcome = self._parked.popleft()
+            for reply in outcome.replies:
+                reply.token.reply(reply.message)
+            for send in outcome.sends:
+                self._on_send(send)
+
+    def next_due_ms(self) -> int | None:
+        return self._timers.next_due_ms()
+
+    def fire(self, now_ms: int) -> None:
+        """Runs every timer that is due."""
+        while self.state is ShardState.ACTIVE and (operation := self._timers.pop_due(now_ms)) is not None:
+            self.run(operation, now_ms)
+
+    def close(self) -> None:
+        """Another node leads now, or an append failed: everyone who waits is told NOT_COORDINATOR."""
+        if self.state is ShardState.CLOSED:
+            return
+        self.state = ShardState.CLOSED
+        self._timers = TimerQueue()
+        parked, self._parked = self._parked, deque()
+        for _, outcome in parked:
+            for reply in outcome.replies:
+                reply.token.refuse(ErrorCode.NOT_COORDINATOR)
+        for token in self.machine.on_unloaded():
+            token.refuse(ErrorCode.NOT_COORDINATOR)
+
+    def _append_failed(self, outcome: Outcome, code: ErrorCode) -> None:
+        if code in TOO_LARGE:
+            # Only what asked for it fails: a client must not be able to close the shard for everybody with one huge request.
+            for reply in outcome.replies:
+                reply.token.refuse(code)
+            return
+        for reply in outcome.replies:
+            reply.token.refuse(ErrorCode.NOT_COORDINATOR)
+        self.close()
+
+
+_REFUSALS: Final = {
+    ShardState.LOADING: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ShardState.ACTIVE: ErrorCode.NONE,
+    ShardState.CLOSED: ErrorCode.NOT_COORDINATOR,
+}

@@ -1,0 +1,310 @@
+"""● The one door to the disk: `Files` opens, writes, syncs, renames, deletes; everything else in storage is pure over it.
+
+Guarantees that every form keeps (`SystemFiles` here, `MemoryFiles` in testing):
+
+- `File.pwrite` writes all of it or raises OSError; what it wrote is readable at once and durable only after `sync`.
+- A file that was created, renamed or unlinked is so durably only after `sync_dir` of its directory.
+- `write_atomically` leaves the old content or the new one whatever happens, and is durable when it returns.
+- A `File` that something still references (a `FileSlice` on its way to a socket) stays readable after `close`, `unlink` and `rename`.
+
+Calls run inline: the page cache answers in microseconds.  Whatever may block (fsync, recovery, deleting) goes through `run`.
+"""
+
+import asyncio
+import errno
+import fcntl
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+BLOCKING_THREADS: Final = 4
+MAX_PARTS_PER_CALL: Final = 1024
+"""IOV_MAX on Linux."""
+
+
+class LockHeld(OSError):
+    """Another process works in this directory."""
+
+
+class File(Protocol):
+    """One open file."""
+
+    @property
+    def path(self) -> str: ...
+
+    def size(self) -> int: ...
+
+    def pread(self, size: int, position: int) -> bytes:
+        """Fewer bytes than `size` only at the end of the file."""
+        ...
+
+    def pread_into(self, buffer: bytearray | memoryview, position: int) -> int:
+        """Fills `buffer`; the number of bytes, fewer only at the end of the file."""
+        ...
+
+    def pwrite(self, parts: Sequence[Buffer], position: int) -> None:
+        """All of it, or OSError with an unknown part of it written."""
+        ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """The content is on stable storage when this returns (fdatasync).  After an OSError nothing written before is certain any more."""
+        ...
+
+    def fileno(self) -> int:
+        """Errors: OSError where there is no descriptor (files in memory)."""
+        ...
+
+    def close(self) -> None:
+        """No more writes.  Whoever still holds this object can go on reading."""
+        ...
+
+
+class Lock(Protocol):
+    """A directory's lock, held until `release` or until the process ends."""
+
+    def release(self) -> None: ...
+
+
+class Files(Protocol):
+    """A file system.  Paths are absolute and use `/`."""
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def is_dir(self, path: str) -> bool: ...
+
+    def listdir(self, path: str) -> list[str]:
+        """Names, sorted."""
+        ...
+
+    def mkdir(self, path: str) -> None:
+        """With its parents; one that exists is fine.  Not durable before `sync_dir` of the parent."""
+        ...
+
+    def rename(self, source: str, target: str) -> None:
+        """Atomic, replaces a file at `target`.  Not durable before `sync_dir`."""
+        ...
+
+    def unlink(self, path: str) -> None: ...
+
+    def rmtree(self, path: str) -> None: ...
+
+    def sync_dir(self, path: str) -> None: ...
+
+    def read(self, path: str) -> bytes: ...
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        """Through `path`.tmp, synced, renamed, directory synced: old or new, never a mixture."""
+        ...
+
+    def size(self, path: str) -> int: ...
+
+    def lock(self, path: str) -> Lock:
+        """Errors: LockHeld."""
+        ...
+
+    def free_bytes(self, path: str) -> int: ...
+
+    def total_bytes(self, path: str) -> int: ...
+
+    async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """For whatever may block: a thread in production, a seeded delay in simulation."""
+        ...
+
+
+class SystemFile:
+    """A descriptor of the operating system, closed with the last reference to this object."""
+
+    __slots__ = ("_descriptor", "_writable", "path")
+
+    def __init__(self, path: str, descriptor: int, *, writable: bool) -> None:
+        self.path = path
+        self._descriptor = descriptor
+        self._writable = writable
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+    def __repr__(self) -> str:
+        return f"SystemFile({self.path!r})"
+
+    def size(self) -> int:
+        return os.fstat(self._descriptor).st_size
+
+    def pread(self, size: int, position: int) -> bytes:
+        data = os.pread(self._descriptor, size, position)
+        while 0 < len(data) < size:  # a signal, or more than 2 GiB asked for
+            more = os.pread(self._descriptor, size - len(data), position + len(data))
+            if not more:
+                break
+            data += more
+        return data
+
+    def pread_into(self, buffer: bytearray | memoryview, position: int) -> int:
+        view = memoryview(buffer)
+        done = 0
+        while done < len(view):
+            count = os.preadv(self._descriptor, [view[done:]], position + done)
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def pwrite(self, parts: Sequence[Buffer], position: int) -> None:
+        assert self._writable, f"{self.path} is closed for writing"
+        if len(parts) == 1:
+            written, wanted = os.pwrite(self._descriptor, parts[0], position), len(parts[0])
+        else:
+            written, wanted = os.pwritev(self._descriptor, parts[:MAX_PARTS_PER_CALL], position), sum(map(len, parts))
+        if written != wanted:
+            self._write_rest(parts, position, written)
+
+    def _write_rest(self, parts: Sequence[Buffer], position: int, skip: int) -> None:
+        for part in parts:
+            view = memoryview(part)
+            if skip >= len(view):
+                skip -= len(view)
+                position += len(view)
+                continue
+            done = skip
+            while done < len(view):
+                count = os.pwrite(self._descriptor, view[done:], position + done)
+                if count == 0:
+                    raise OSError(errno.EIO, "the device takes no more bytes", self.path)
+                done += count
+            position += len(view)
+            skip = 0
+
+    def truncate(self, size: int) -> None:
+        assert self._writable, f"{self.path} is closed for writing"
+        os.ftruncate(self._descriptor, size)
+
+    def sync(self) -> None:
+        os.fdatasync(self._descriptor)
+
+    def fileno(self) -> int:
+        return self._descriptor
+
+    def close(self) -> None:
+        self._writable = False
+
+
+class SystemLock:
+    """An fcntl lock, the kind that Java's FileChannel takes, so Kafka and we keep each other out; it ends with the process.
+
+    Within one process such locks do not exclude each other: `held` does that.
+    """
+
+    held: ClassVar[set[str]] = set()
+
+    def __init__(self, file: SystemFile) -> None:
+        self._file: SystemFile | None = file
+        self.held.add(file.path)
+
+    def release(self) -> None:
+        if self._file is not None:
+            fcntl.lockf(self._file.fileno(), fcntl.LOCK_UN)
+            self.held.discard(self._file.path)
+            self._file = None
+
+
+class SystemFiles:
+    """The operating system's file system."""
+
+    def __init__(self) -> None:
+        self._threads: ThreadPoolExecutor | None = None
+
+    def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
+        flags = os.O_RDONLY if read_only else os.O_RDWR
+        descriptor = os.open(path, flags | os.O_CLOEXEC | (os.O_CREAT if create else 0), 0o644)
+        return SystemFile(path, descriptor, writable=not read_only)
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(path)
+
+    def is_dir(self, path: str) -> bool:
+        return os.path.isdir(path)
+
+    def listdir(self, path: str) -> list[str]:
+        return sorted(os.listdir(path))
+
+    def mkdir(self, path: str) -> None:
+        os.makedirs(path, exist_ok=True)
+
+    def rename(self, source: str, target: str) -> None:
+        os.replace(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def rmtree(self, path: str) -> None:
+        shutil.rmtree(path)
+
+    def sync_dir(self, path: str) -> None:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def read(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+    def write_atomically(self, path: str, data: Buffer) -> None:
+        write_atomically(self, path, data)
+
+    def size(self, path: str) -> int:
+        return os.stat(path).st_size
+
+    def lock(self, path: str) -> Lock:
+        path = os.path.realpath(path)
+        if path in SystemLock.held:
+            raise LockHeld(errno.EAGAIN, "this process holds the lock already", path)
+        file = SystemFile(path, os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644), writable=True)
+        try:
+            fcntl.lockf(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EAGAIN):
+                raise LockHeld(error.errno, "another process holds the lock", path) from None
+            raise
+        return SystemLock(file)
+
+    def free_bytes(self, path: str) -> int:
+        stats = os.statvfs(path)
+        return stats.f_bavail * stats.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        stats = os.statvfs(path)
+        return stats.f_blocks * stats.f_frsize
+
+    async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="storage")
+        call: Callable[[], Any] = lambda: fn(*args, **kwargs)  # noqa: E731
+        result: _T = await asyncio.get_running_loop().run_in_executor(self._threads, call)
+        return result
+
+
+def write_atomically(files: Files, path: str, data: Buffer) -> None:
+    """`Files.write_atomically` made of the smaller steps; every form of `Files` uses it, so that faults can strike between them."""
+    temporary = path + ".tmp"
+    file = files.open(temporary, create=True)
+    try:
+        file.truncate(0)
+        file.pwrite([data], 0)
+        file.sync()
+    finally:
+        file.close()
+    files.rename(temporary, path)
+    files.sync_dir(path.rpartition("/")[0] or "/")

@@ -1,0 +1,112 @@
+import asyncio
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from moldau.storage.files import Files, LockHeld, SystemFiles
+from moldau.testing.files import MemoryFiles
+
+
+@pytest.fixture(params=["system", "memory"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Files, str]:
+    if request.param == "system":
+        return SystemFiles(), str(tmp_path)
+    files = MemoryFiles()
+    files.mkdir("/d")
+    return files, "/d"
+
+
+def test_bytes_come_back_from_where_they_were_put(place: tuple[Files, str]) -> None:
+    files, directory = place
+    file = files.open(f"{directory}/f", create=True)
+    file.pwrite([b"abc", memoryview(b"defg"), bytearray(b"h")], 2)
+    assert (file.size(), file.pread(100, 1), file.pread(2, 3)) == (10, b"\0abcdefgh", b"bc")
+    buffer = bytearray(4)
+    assert file.pread_into(buffer, 8) == 2 and buffer == b"gh\0\0"
+    file.truncate(5)
+    assert files.read(f"{directory}/f") == b"\0\0abc" and files.size(f"{directory}/f") == 5
+
+
+def test_more_parts_than_one_call_takes(place: tuple[Files, str]) -> None:
+    files, directory = place
+    file = files.open(f"{directory}/f", create=True)
+    parts = [bytes([n % 251]) * (n % 7) for n in range(3000)]
+    file.pwrite(parts, 0)
+    assert files.read(f"{directory}/f") == b"".join(parts)
+
+
+def test_names(place: tuple[Files, str]) -> None:
+    files, directory = place
+    with pytest.raises(FileNotFoundError):
+        files.open(f"{directory}/f")
+    files.mkdir(f"{directory}/a/b")
+    files.mkdir(f"{directory}/a/b")
+    files.write_atomically(f"{directory}/a/f", b"one")
+    files.write_atomically(f"{directory}/a/f", b"two")
+    files.rename(f"{directory}/a/f", f"{directory}/g")
+    files.sync_dir(directory)
+    assert files.listdir(directory) == ["a", "g"] and files.listdir(f"{directory}/a") == ["b"]
+    assert files.is_dir(f"{directory}/a") and not files.is_dir(f"{directory}/g") and not files.exists(f"{directory}/x")
+    files.unlink(f"{directory}/g")
+    files.rmtree(f"{directory}/a")
+    assert files.listdir(directory) == []
+
+
+def test_a_closed_file_is_read_on_but_not_written(place: tuple[Files, str]) -> None:
+    files, directory = place
+    file = files.open(f"{directory}/f", create=True)
+    file.pwrite([b"abc"], 0)
+    file.close()
+    assert file.pread(3, 0) == b"abc"
+    with pytest.raises(AssertionError):
+        file.pwrite([b"x"], 0)
+
+
+def test_a_second_lock_is_refused(place: tuple[Files, str]) -> None:
+    files, directory = place
+    lock = files.lock(f"{directory}/.lock")
+    with pytest.raises(LockHeld):
+        files.lock(f"{directory}/.lock")
+    lock.release()
+    files.lock(f"{directory}/.lock").release()
+
+
+def test_run_keeps_the_loop_free(place: tuple[Files, str]) -> None:
+    files, _ = place
+
+    def fails() -> int:
+        raise OSError("no")
+
+    async def scenario() -> None:
+        assert await files.run(sorted, [2, 1], reverse=True) == [2, 1]
+        with pytest.raises(OSError, match="no"):
+            await files.run(fails)
+
+    asyncio.run(scenario())
+
+
+def test_space_is_counted(place: tuple[Files, str]) -> None:
+    files, directory = place
+    assert 0 < files.free_bytes(directory) <= files.total_bytes(directory)
+
+
+def test_short_writes_of_the_operating_system_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real: Callable[..., int] = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, position: real(fd, memoryview(data)[:3], position))
+    monkeypatch.setattr(os, "pwritev", lambda fd, parts, position: real(fd, parts[0], position))
+    file = SystemFiles().open(str(tmp_path / "f"), create=True)
+    file.pwrite([b"abcdefgh"], 0)
+    file.pwrite([b"ABCDE", b"", b"FGHIJ"], 8)
+    assert (tmp_path / "f").read_bytes() == b"abcdefghABCDEFGHIJ"
+
+
+def test_a_descriptor_is_closed_with_the_last_reference(tmp_path: Path) -> None:
+    file = SystemFiles().open(str(tmp_path / "f"), create=True)
+    descriptor = file.fileno()
+    file.close()
+    os.fstat(descriptor)
+    del file
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(descriptor)

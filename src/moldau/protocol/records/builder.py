@@ -1,0 +1,218 @@
+"""◇ Writes record batches of magic 2, as Kafka's own producer does (base timestamp = the first record's).
+
+Guarantee: what `RecordBatchBuilder.build` returns is one whole batch with a valid CRC, in a buffer of its own that may be patched.
+Called by producers' accumulators, coordinators, the controller's log, and where the broker must write a batch anew.  Source: KIP-98.
+"""
+
+from collections.abc import Iterable, Sequence
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from moldau.protocol.records.batch import (
+    CONTROL,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    MAGIC,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL,
+)
+from moldau.protocol.records.compression import Buffer, Codec, compress
+
+_CRC: Final = Struct(">I")
+_CRC_AT: Final = CRC_START - 4
+_ATTRIBUTES: Final = b"\x00"  # of a record: none is defined yet
+_ONE_BYTE: Final = [bytes([number]) for number in range(128)]
+
+
+class NewRecord(NamedTuple):
+    """`offset` None: the one after the record before.  Compaction keeps offsets, and so leaves gaps."""
+
+    timestamp: int
+    key: Buffer | None = None
+    value: Buffer | None = None
+    headers: Sequence[tuple[str, Buffer | None]] = ()
+    offset: int | None = None
+
+
+class BatchOptions(NamedTuple):
+    """What stands in a batch's header beside its records.
+
+    `level` None: the codec's default.  `log_append_time_ms`: makes it a batch of LogAppendTime.  `last_offset`: at least the last record's,
+    higher when records at the end were removed.  `delete_horizon_ms`: compaction drops tombstones of this batch after it (KIP-534).
+    """
+
+    base_offset: int = 0
+    codec: Codec = Codec.NONE
+    level: int | None = None
+    leader_epoch: int = -1
+    producer_id: int = NO_PRODUCER_ID
+    producer_epoch: int = NO_PRODUCER_EPOCH
+    base_sequence: int = NO_SEQUENCE
+    is_transactional: bool = False
+    is_control: bool = False
+    log_append_time_ms: int | None = None
+    last_offset: int | None = None
+    delete_horizon_ms: int | None = None
+
+    @property
+    def attributes(self) -> int:
+        return (
+            self.codec
+            | (LOG_APPEND_TIME if self.log_append_time_ms is not None else 0)
+            | (TRANSACTIONAL if self.is_transactional else 0)
+            | (CONTROL if self.is_control else 0)
+            | (DELETE_HORIZON if self.delete_horizon_ms is not None else 0)
+        )
+
+
+DEFAULTS: Final = BatchOptions()
+
+
+class RecordBatchBuilder:
+    """One batch in the making: `append` records, then `build` once."""
+
+    __slots__ = ("_base_timestamp", "_count", "_last_delta", "_max_timestamp", "_options", "_records")
+
+    def __init__(self, options: BatchOptions = DEFAULTS) -> None:
+        self._options = options
+        self._records = bytearray()
+        self._count = 0
+        self._last_delta = -1
+        self._base_timestamp = options.delete_horizon_ms
+        self._max_timestamp = NO_TIMESTAMP
+
+    def __len__(self) -> int:
+        """Records so far."""
+        return self._count
+
+    @property
+    def size(self) -> int:
+        """Bytes of the batch so far, before compression."""
+        return HEADER_SIZE + len(self._records)
+
+    @property
+    def next_offset(self) -> int:
+        return self._options.base_offset + self._last_delta + 1
+
+    def append(self, record: NewRecord) -> int:
+        """Returns the record's offset."""
+        if self._base_timestamp is None:
+            self._base_timestamp = record.timestamp
+        self._max_timestamp = max(self._max_timestamp, record.timestamp)
+        delta = self._last_delta + 1 if record.offset is None else record.offset - self._options.base_offset
+        assert delta > self._last_delta, f"offset {record.offset} is not above {self.next_offset - 1}, the record's before it"
+        body = encode_record_body(record, record.timestamp - self._base_timestamp, delta)
+        self._records += encode_varint(len(body))
+        self._records += body
+        self._last_delta = delta
+        self._count += 1
+        return self._options.base_offset + delta
+
+    def build(self) -> bytearray:
+        options = self._options
+        payload = self._records if options.codec is Codec.NONE else compress(options.codec, self._records, options.level)
+        last_delta = self._last_delta if options.last_offset is None else options.last_offset - options.base_offset
+        assert last_delta >= self._last_delta, f"a batch cannot end at {options.last_offset}, before its last record"
+        batch = bytearray(HEADER_SIZE)
+        HEADER.pack_into(
+            batch,
+            0,
+            options.base_offset,
+            HEADER_SIZE - LOG_OVERHEAD + len(payload),
+            options.leader_epoch,
+            MAGIC,
+            0,
+            options.attributes,
+            last_delta,
+            NO_TIMESTAMP if self._base_timestamp is None else self._base_timestamp,
+            self._max_timestamp if options.log_append_time_ms is None else options.log_append_time_ms,
+            options.producer_id,
+            options.producer_epoch,
+            options.base_sequence,
+            self._count,
+        )
+        batch += payload
+        _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))
+        return batch
+
+
+def build_batch(
+    records: Iterable[NewRecord],
+    *,
+    base_offset: int = 0,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    leader_epoch: int = -1,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    is_transactional: bool = False,
+    is_control: bool = False,
+    log_append_time_ms: int | None = None,
+    last_offset: int | None = None,
+    delete_horizon_ms: int | None = None,
+) -> bytearray:
+    """All of them in one batch.  The arguments are those of `BatchOptions`."""
+    builder = RecordBatchBuilder(
+        BatchOptions(
+            base_offset,
+            codec,
+            level,
+            leader_epoch,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            is_transactional,
+            is_control,
+            log_append_time_ms,
+            last_offset,
+            delete_horizon_ms,
+        )
+    )
+    for record in records:
+        builder.append(record)
+    return builder.build()
+
+
+def encode_record_body(record: NewRecord, timestamp_delta: int, offset_delta: int) -> bytearray:
+    """A record without its length.  Source: DefaultRecord.writeTo."""
+    body = bytearray(_ATTRIBUTES)
+    body += encode_varint(timestamp_delta)
+    body += encode_varint(offset_delta)
+    _put_nullable(body, record.key)
+    _put_nullable(body, record.value)
+    body += encode_varint(len(record.headers))
+    for key, value in record.headers:
+        _put_nullable(body, key.encode("utf-8"))
+        _put_nullable(body, value)
+    return body
+
+
+def _put_nullable(body: bytearray, value: Buffer | None) -> None:
+    if value is None:
+        body += b"\x01"
+    else:
+        body += encode_varint(len(value))
+        body += value
+
+
+def encode_varint(value: int) -> bytes:
+    """Zig-zag, seven bits a byte, lowest first."""
+    number = value << 1 if value >= 0 else (~value << 1) | 1
+    if number < 0x80:
+        return _ONE_BYTE[number]
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    encoded.append(number)
+    return bytes(encoded)

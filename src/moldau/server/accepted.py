@@ -1,0 +1,350 @@
+"""◇ Options of Kafka that no room of this house reads: taken without complaint, listed by DescribeConfigs, without effect.
+
+They tune threads, buffers and plug-ins that are not here, or features to come.  An option that a room declares is looked up there first,
+so a line below goes out of use the day its feature arrives.  `REMOVED` were options once: Kafka 4 ignores them, and so do we.
+Source: org.apache.kafka.server.config.AbstractKafkaConfig of Kafka 4.3.1.
+"""
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Final, NamedTuple
+
+from moldau.config import Kind
+
+
+class AcceptedOption(NamedTuple):
+    key: str
+    kind: Kind
+    default: str | None
+
+    def is_default(self, text: str) -> bool:
+        return text.strip().lower() == (self.default or "").lower()
+
+
+@cache
+def accepted_options() -> Mapping[str, AcceptedOption]:
+    """By key.  Read on first use: the broker's start does not wait for it."""
+    options = {}
+    for line in _TABLE.splitlines():
+        key, kind, default = (*line.split(" ", 2), "")[:3]
+        options[key] = AcceptedOption(key, Kind[kind], None if default == "null" else default)
+    return options
+
+
+REMOVED: Final = frozenset(
+    {
+        "advertised.host.name",
+        "advertised.port",
+        "broker.id.generation.enable",
+        "control.plane.listener.name",
+        "delegation.token.master.key",
+        "host.name",
+        "inter.broker.protocol.version",
+        "log.message.downconversion.enable",
+        "log.message.format.version",
+        "log.message.timestamp.difference.max.ms",
+        "offsets.commit.required.acks",
+        "password.encoder.cipher.algorithm",
+        "password.encoder.iterations",
+        "password.encoder.key.length",
+        "password.encoder.keyfactory.algorithm",
+        "password.encoder.old.secret",
+        "password.encoder.secret",
+        "port",
+        "reserved.broker.max.id",
+        "zookeeper.connect",
+        "zookeeper.connection.timeout.ms",
+        "zookeeper.max.in.flight.requests",
+        "zookeeper.metadata.migration.enable",
+        "zookeeper.session.timeout.ms",
+        "zookeeper.set.acl",
+    }
+)
+
+REFUSED: Final[Mapping[str, str]] = {
+    "authorizer.class.name": "access control is not served yet, and starting without it would let everyone in: leave the option out",
+    "alter.config.policy.class.name": "policies are Java classes, which this broker cannot run: leave the option out",
+    "create.topic.policy.class.name": "policies are Java classes, which this broker cannot run: leave the option out",
+    "remote.log.storage.system.enable": "tiered storage is not served yet: leave the option out or set it to false",
+}
+"""Set to anything but their default these promise something that would silently not hold.  The text is the way out."""
+
+PREFIXES: Final = ("config.providers.", "listener.name.", "rlmm.config.", "rsm.config.", "remote.log.metadata.")
+"""Keys that begin so belong to a plug-in or to one listener."""
+
+_TABLE: Final = """\
+add.partitions.to.txn.retry.backoff.max.ms INT 100
+add.partitions.to.txn.retry.backoff.ms INT 20
+alter.config.policy.class.name CLASS null
+alter.log.dirs.replication.quota.window.num INT 11
+alter.log.dirs.replication.quota.window.size.seconds INT 1
+authorizer.class.name STRING
+auto.leader.rebalance.enable BOOLEAN true
+background.threads INT 10
+client.quota.callback.class CLASS null
+config.providers LIST
+connection.failed.authentication.delay.ms INT 100
+connections.max.reauth.ms LONG 0
+controller.performance.always.log.threshold.ms LONG 2000
+controller.performance.sample.period.ms LONG 60000
+controller.quorum.append.linger.ms INT 25
+controller.quorum.auto.join.enable BOOLEAN false
+controller.quorum.bootstrap.servers LIST
+controller.quorum.election.backoff.max.ms INT 1000
+controller.quorum.election.timeout.ms INT 1000
+controller.quorum.fetch.max.bytes INT 1048576
+controller.quorum.fetch.snapshot.max.bytes INT 1048576
+controller.quorum.fetch.timeout.ms INT 2000
+controller.quorum.request.timeout.ms INT 2000
+controller.quorum.retry.backoff.ms INT 20
+controller.quorum.voters LIST
+controller.quota.window.num INT 11
+controller.quota.window.size.seconds INT 1
+controller.socket.timeout.ms INT 30000
+cordoned.log.dirs LIST
+create.topic.policy.class.name CLASS null
+delegation.token.expiry.check.interval.ms LONG 3600000
+delegation.token.expiry.time.ms LONG 86400000
+delegation.token.max.lifetime.ms LONG 604800000
+delegation.token.secret.key PASSWORD null
+delete.records.purgatory.purge.interval.requests INT 1
+early.start.listeners LIST null
+fetch.purgatory.purge.interval.requests INT 1000
+follower.fetch.last.tiered.offset.enable BOOLEAN false
+group.consumer.assignment.interval.ms INT 1000
+group.consumer.assignors LIST uniform,range
+group.consumer.heartbeat.interval.ms INT 5000
+group.consumer.max.assignment.interval.ms INT 15000
+group.consumer.max.heartbeat.interval.ms INT 15000
+group.consumer.max.session.timeout.ms INT 60000
+group.consumer.max.size INT 2147483647
+group.consumer.migration.policy STRING bidirectional
+group.consumer.min.assignment.interval.ms INT 0
+group.consumer.min.heartbeat.interval.ms INT 5000
+group.consumer.min.session.timeout.ms INT 45000
+group.consumer.regex.refresh.interval.ms INT 600000
+group.consumer.session.timeout.ms INT 45000
+group.coordinator.append.linger.ms INT -1
+group.coordinator.background.threads INT 2
+group.coordinator.cached.buffer.max.bytes INT 1048588
+group.coordinator.rebalance.protocols LIST classic,consumer,streams
+group.coordinator.threads INT 4
+group.initial.rebalance.delay.ms INT 3000
+group.max.session.timeout.ms INT 1800000
+group.max.size INT 2147483647
+group.min.session.timeout.ms INT 6000
+group.share.assignment.interval.ms INT 1000
+group.share.assignors LIST simple
+group.share.delivery.count.limit INT 5
+group.share.heartbeat.interval.ms INT 5000
+group.share.initialize.retry.interval.ms INT 30000
+group.share.max.assignment.interval.ms INT 15000
+group.share.max.delivery.count.limit INT 10
+group.share.max.heartbeat.interval.ms INT 15000
+group.share.max.partition.max.record.locks INT 4000
+group.share.max.record.lock.duration.ms INT 60000
+group.share.max.session.timeout.ms INT 60000
+group.share.max.share.sessions INT 2000
+group.share.max.size INT 200
+group.share.min.assignment.interval.ms INT 0
+group.share.min.delivery.count.limit INT 2
+group.share.min.heartbeat.interval.ms INT 5000
+group.share.min.partition.max.record.locks INT 100
+group.share.min.record.lock.duration.ms INT 15000
+group.share.min.session.timeout.ms INT 45000
+group.share.partition.max.record.locks INT 2000
+group.share.persister.class.name STRING org.apache.kafka.server.share.persister.DefaultStatePersister
+group.share.record.lock.duration.ms INT 30000
+group.share.session.timeout.ms INT 45000
+group.streams.assignment.interval.ms INT 1000
+group.streams.heartbeat.interval.ms INT 5000
+group.streams.initial.rebalance.delay.ms INT 3000
+group.streams.max.assignment.interval.ms INT 15000
+group.streams.max.heartbeat.interval.ms INT 15000
+group.streams.max.session.timeout.ms INT 60000
+group.streams.max.size INT 2147483647
+group.streams.max.standby.replicas INT 2
+group.streams.min.assignment.interval.ms INT 0
+group.streams.min.heartbeat.interval.ms INT 5000
+group.streams.min.session.timeout.ms INT 45000
+group.streams.num.standby.replicas INT 0
+group.streams.session.timeout.ms INT 45000
+kafka.metrics.polling.interval.secs INT 10
+kafka.metrics.reporters LIST
+leader.imbalance.check.interval.seconds LONG 300
+log.cleaner.backoff.ms LONG 15000
+log.cleaner.dedupe.buffer.size LONG 134217728
+log.cleaner.enable BOOLEAN true
+log.cleaner.io.buffer.load.factor DOUBLE 0.9
+log.cleaner.io.buffer.size INT 524288
+log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308
+log.cleaner.threads INT 1
+log.dir.failure.timeout.ms LONG 30000
+metadata.log.max.record.bytes.between.snapshots LONG 20971520
+metadata.log.max.snapshot.interval.ms LONG 3600000
+metadata.log.segment.bytes INT 1073741824
+metadata.log.segment.ms LONG 604800000
+metadata.max.idle.interval.ms INT 500
+metadata.max.retention.bytes LONG 104857600
+metadata.max.retention.ms LONG 604800000
+metric.reporters LIST org.apache.kafka.common.metrics.JmxReporter
+metrics.num.samples INT 2
+metrics.recording.level STRING INFO
+metrics.sample.window.ms LONG 30000
+num.io.threads INT 8
+num.network.threads INT 3
+num.recovery.threads.per.data.dir INT 2
+num.replica.alter.log.dirs.threads INT null
+num.replica.fetchers INT 1
+offset.metadata.max.bytes INT 4096
+offsets.commit.timeout.ms INT 5000
+offsets.load.buffer.size INT 5242880
+offsets.retention.check.interval.ms LONG 600000
+offsets.retention.minutes INT 10080
+offsets.topic.compression.codec INT 0
+offsets.topic.num.partitions INT 50
+offsets.topic.replication.factor SHORT 3
+offsets.topic.segment.bytes INT 104857600
+principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder
+producer.purgatory.purge.interval.requests INT 1000
+quota.window.num INT 11
+quota.window.size.seconds INT 1
+remote.fetch.max.wait.ms INT 500
+remote.list.offsets.request.timeout.ms LONG 30000
+remote.log.index.file.cache.total.size.bytes LONG 1073741824
+remote.log.index.file.cache.ttl.ms LONG 900000
+remote.log.manager.copier.thread.pool.size INT 10
+remote.log.manager.copy.max.bytes.per.second LONG 9223372036854775807
+remote.log.manager.copy.quota.window.num INT 11
+remote.log.manager.copy.quota.window.size.seconds INT 1
+remote.log.manager.expiration.thread.pool.size INT 10
+remote.log.manager.fetch.max.bytes.per.second LONG 9223372036854775807
+remote.log.manager.fetch.quota.window.num INT 11
+remote.log.manager.fetch.quota.window.size.seconds INT 1
+remote.log.manager.follower.thread.pool.size INT 2
+remote.log.manager.task.interval.ms LONG 30000
+remote.log.manager.task.retry.backoff.max.ms LONG 30000
+remote.log.manager.task.retry.backoff.ms LONG 500
+remote.log.manager.task.retry.jitter DOUBLE 0.2
+remote.log.manager.thread.pool.size INT 2
+remote.log.metadata.custom.metadata.max.bytes INT 128
+remote.log.metadata.manager.class.name STRING org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager
+remote.log.metadata.manager.class.path STRING null
+remote.log.metadata.manager.impl.prefix STRING rlmm.config.
+remote.log.metadata.manager.listener.name STRING null
+remote.log.reader.max.pending.tasks INT 100
+remote.log.reader.threads INT 10
+remote.log.storage.manager.class.name STRING null
+remote.log.storage.manager.class.path STRING null
+remote.log.storage.manager.impl.prefix STRING rsm.config.
+remote.log.storage.system.enable BOOLEAN false
+replica.selector.class STRING null
+replica.socket.receive.buffer.bytes INT 65536
+replication.quota.window.num INT 11
+replication.quota.window.size.seconds INT 1
+sasl.client.callback.handler.class CLASS null
+sasl.enabled.mechanisms LIST GSSAPI
+sasl.jaas.config PASSWORD null
+sasl.kerberos.kinit.cmd STRING /usr/bin/kinit
+sasl.kerberos.min.time.before.relogin LONG 60000
+sasl.kerberos.principal.to.local.rules LIST DEFAULT
+sasl.kerberos.service.name STRING null
+sasl.kerberos.ticket.renew.jitter DOUBLE 0.05
+sasl.kerberos.ticket.renew.window.factor DOUBLE 0.8
+sasl.login.callback.handler.class CLASS null
+sasl.login.class CLASS null
+sasl.login.connect.timeout.ms INT null
+sasl.login.read.timeout.ms INT null
+sasl.login.refresh.buffer.seconds SHORT 300
+sasl.login.refresh.min.period.seconds SHORT 60
+sasl.login.refresh.window.factor DOUBLE 0.8
+sasl.login.refresh.window.jitter DOUBLE 0.05
+sasl.login.retry.backoff.max.ms LONG 10000
+sasl.login.retry.backoff.ms LONG 100
+sasl.mechanism.controller.protocol STRING GSSAPI
+sasl.mechanism.inter.broker.protocol STRING GSSAPI
+sasl.oauthbearer.assertion.algorithm STRING RS256
+sasl.oauthbearer.assertion.claim.aud STRING null
+sasl.oauthbearer.assertion.claim.exp.seconds INT 300
+sasl.oauthbearer.assertion.claim.iss STRING null
+sasl.oauthbearer.assertion.claim.jti.include BOOLEAN false
+sasl.oauthbearer.assertion.claim.nbf.seconds INT 60
+sasl.oauthbearer.assertion.claim.sub STRING null
+sasl.oauthbearer.assertion.file STRING null
+sasl.oauthbearer.assertion.private.key.file STRING null
+sasl.oauthbearer.assertion.private.key.passphrase PASSWORD null
+sasl.oauthbearer.assertion.template.file STRING null
+sasl.oauthbearer.client.credentials.client.id STRING null
+sasl.oauthbearer.client.credentials.client.secret PASSWORD null
+sasl.oauthbearer.clock.skew.seconds INT 30
+sasl.oauthbearer.expected.audience LIST
+sasl.oauthbearer.expected.issuer STRING null
+sasl.oauthbearer.jwks.endpoint.refresh.ms LONG 3600000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms LONG 10000
+sasl.oauthbearer.jwks.endpoint.retry.backoff.ms LONG 100
+sasl.oauthbearer.jwks.endpoint.url STRING null
+sasl.oauthbearer.jwt.retriever.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever
+sasl.oauthbearer.jwt.validator.class CLASS org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator
+sasl.oauthbearer.scope STRING null
+sasl.oauthbearer.scope.claim.name STRING scope
+sasl.oauthbearer.sub.claim.name STRING sub
+sasl.oauthbearer.token.endpoint.url STRING null
+sasl.server.callback.handler.class CLASS null
+sasl.server.max.receive.size INT 524288
+security.providers STRING null
+server.max.startup.time.ms LONG 9223372036854775807
+share.coordinator.append.linger.ms INT -1
+share.coordinator.cached.buffer.max.bytes INT 1048588
+share.coordinator.cold.partition.snapshot.interval.ms INT 300000
+share.coordinator.load.buffer.size INT 5242880
+share.coordinator.snapshot.update.records.per.snapshot INT 500
+share.coordinator.state.topic.compression.codec INT 0
+share.coordinator.state.topic.min.isr SHORT 2
+share.coordinator.state.topic.num.partitions INT 50
+share.coordinator.state.topic.prune.interval.ms INT 300000
+share.coordinator.state.topic.replication.factor SHORT 3
+share.coordinator.state.topic.segment.bytes INT 104857600
+share.coordinator.threads INT 1
+share.coordinator.write.timeout.ms INT 5000
+share.fetch.purgatory.purge.interval.requests INT 1000
+socket.connection.setup.timeout.max.ms LONG 30000
+socket.connection.setup.timeout.ms LONG 10000
+ssl.allow.dn.changes BOOLEAN false
+ssl.allow.san.changes BOOLEAN false
+ssl.cipher.suites LIST
+ssl.client.auth STRING none
+ssl.enabled.protocols LIST TLSv1.2,TLSv1.3
+ssl.endpoint.identification.algorithm STRING https
+ssl.engine.factory.class CLASS null
+ssl.key.password PASSWORD null
+ssl.keymanager.algorithm STRING SunX509
+ssl.keystore.certificate.chain PASSWORD null
+ssl.keystore.key PASSWORD null
+ssl.keystore.location STRING null
+ssl.keystore.password PASSWORD null
+ssl.keystore.type STRING JKS
+ssl.principal.mapping.rules STRING DEFAULT
+ssl.protocol STRING TLSv1.3
+ssl.provider STRING null
+ssl.secure.random.implementation STRING null
+ssl.trustmanager.algorithm STRING PKIX
+ssl.truststore.certificates PASSWORD null
+ssl.truststore.location STRING null
+ssl.truststore.password PASSWORD null
+ssl.truststore.type STRING JKS
+telemetry.max.bytes INT 1048576
+transaction.abort.timed.out.transaction.cleanup.interval.ms INT 10000
+transaction.max.timeout.ms INT 900000
+transaction.partition.verification.enable BOOLEAN true
+transaction.remove.expired.transaction.cleanup.interval.ms INT 3600000
+transaction.state.log.load.buffer.size INT 5242880
+transaction.state.log.min.isr INT 2
+transaction.state.log.num.partitions INT 50
+transaction.state.log.replication.factor SHORT 3
+transaction.state.log.segment.bytes INT 104857600
+transaction.two.phase.commit.enable BOOLEAN false
+transactional.id.expiration.ms INT 604800000
+unclean.leader.election.interval.ms LONG 300000
+unstable.api.versions.enable BOOLEAN false
+unstable.feature.versions.enable BOOLEAN false
+"""

@@ -1,0 +1,136 @@
+import pytest
+
+from moldau.config import ConfigError
+from moldau.server.accepted import REFUSED, accepted_options
+from moldau.server.endpoints import Endpoint
+from moldau.server.node_config import ROOMS, NodeConfig, UnknownOption
+
+COMBINED = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "advertised.listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT,SASL_SSL:SASL_SSL",
+    "log.dirs": "/tmp/kraft-combined-logs",
+}
+
+
+def parse(*without: str, **changed: str) -> NodeConfig:
+    properties = {key: value for key, value in COMBINED.items() if key not in without}
+    return NodeConfig.parse(properties | {key.replace("__", "."): value for key, value in changed.items()})
+
+
+def test_reads_the_file_that_kafka_ships() -> None:
+    config = parse(num__network__threads="3", num__io__threads="8", socket__request__max__bytes="104857600", log__retention__hours="168")
+    assert config.is_broker and config.is_controller
+    assert config.node_id == 1
+    assert config.warnings == ()
+    assert config.broker_listeners == (Endpoint("PLAINTEXT", "", 9092, "PLAINTEXT"),)
+    assert config.controller_listeners == (Endpoint("CONTROLLER", "", 9093, "PLAINTEXT"),)
+    assert config.advertised_broker_listeners == (Endpoint("PLAINTEXT", "localhost", 9092, "PLAINTEXT"),)
+    assert config.advertised_controller_listeners == (Endpoint("CONTROLLER", "localhost", 9093, "PLAINTEXT"),)
+    assert config.metadata_log_dir == "/tmp/kraft-combined-logs"
+
+
+def test_needs_no_protocol_map_for_plaintext() -> None:
+    config = parse("listener.security.protocol.map", "advertised.listeners", "inter.broker.listener.name")
+    assert config.controller_protocols == {"CONTROLLER": "PLAINTEXT"}
+    assert config.inter_broker_listener_name == "PLAINTEXT"
+    assert config.advertised == config.listeners
+
+
+def test_takes_kafkas_older_keys() -> None:
+    config = parse("node.id", "log.dirs", broker__id="7", log__dir="/data")
+    assert config.node_id == 7
+    assert config.log_dirs == ("/data",)
+
+
+@pytest.mark.parametrize(
+    ("changed", "names"),
+    [
+        ({"process.roles": ""}, ["process.roles", "broker,controller"]),
+        ({"process.roles": "brooker"}, ["process.roles", "brooker", "broker, controller"]),
+        ({"process.roles": "broker,broker"}, ["process.roles"]),
+        ({"node.id": "one"}, ["node.id", "one"]),
+        ({"node.id": "-3"}, ["node.id"]),
+        ({"broker.id": "2"}, ["broker.id", "2", "node.id"]),
+        ({"log.dirs": ""}, ["log.dirs"]),
+        ({"log.dirs": "/a,/a"}, ["log.dirs", "twice"]),
+        ({"listeners": "PLAINTEXT:9092"}, ["listeners", "PLAINTEXT:9092", "PLAINTEXT://localhost:9092"]),
+        ({"listeners": "PLAINTEXT://:9092,CONTROLLER://:9092"}, ["listeners", "9092"]),
+        ({"listeners": "PLAINTEXT://:9092,PLAINTEXT://:9094,CONTROLLER://:9093"}, ["listeners", "PLAINTEXT", "twice"]),
+        ({"listeners": "PLAINTEXT://:92000,CONTROLLER://:9093"}, ["listeners", "92000", "65535"]),
+        ({"listeners": "HOME://:9092,CONTROLLER://:9093"}, ["listeners", "HOME", "listener.security.protocol.map"]),
+        ({"listeners": "PLAINTEXT://:9092"}, ["controller.listener.names", "CONTROLLER"]),
+        (
+            {"listeners": "SSL://:9092,CONTROLLER://:9093", "advertised.listeners": "SSL://a:9092", "inter.broker.listener.name": "SSL"},
+            ["SSL"],
+        ),
+        ({"advertised.listeners": "PLAINTEXT://0.0.0.0:9092"}, ["advertised.listeners", "0.0.0.0"]),
+        ({"advertised.listeners": "SSL://a:9092,PLAINTEXT://a:9092"}, ["advertised.listeners", "SSL"]),
+        ({"advertised.listeners": "CONTROLLER://a:9093"}, ["advertised.listeners"]),
+        ({"inter.broker.listener.name": "SSL"}, ["inter.broker.listener.name", "SSL", "PLAINTEXT"]),
+        ({"security.inter.broker.protocol": "PLAINTEXT"}, ["security.inter.broker.protocol", "inter.broker.listener.name"]),
+        ({"controller.listener.names": ""}, ["controller.listener.names"]),
+        ({"listener.security.protocol.map": "CONTROLLER"}, ["listener.security.protocol.map", "CONTROLLER"]),
+        ({"listener.security.protocol.map": "CONTROLLER:TELEX"}, ["listener.security.protocol.map", "TELEX", "SASL_SSL"]),
+        ({"process.roles": "controller"}, ["listeners", "PLAINTEXT"]),
+        ({"process.roles": "broker"}, ["listeners", "CONTROLLER"]),
+        ({"replica.fetch.wait.max.ms": "60000"}, ["replica.fetch.wait.max.ms", "60000", "replica.lag.time.max.ms"]),
+        ({"queued.max.request.bytes": "5"}, ["queued.max.request.bytes", "5", "socket.request.max.bytes"]),
+        ({"max.connections.per.ip": "0"}, ["max.connections.per.ip", "max.connections.per.ip.overrides"]),
+        ({"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"}, ["min.compaction.lag.ms", "9", "8"]),
+        ({"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}, ["authorizer.class.name"]),
+    ],
+    ids=str,
+)
+def test_says_in_one_line_what_is_wrong(changed: dict[str, str], names: list[str]) -> None:
+    with pytest.raises(ConfigError) as caught:
+        NodeConfig.parse(COMBINED | changed)
+    text = str(caught.value)
+    assert "\n" not in text
+    for name in names:
+        assert name in text, text
+
+
+@pytest.mark.parametrize(
+    ("typo", "meant"),
+    [
+        ("log.retention.hour", "log.retention.hours"),
+        ("log.dris", "log.dirs"),
+        ("num.partition", "num.partitions"),
+        ("advertised.listener", "advertised.listeners"),
+        ("offsets.topic.replication.facto", "offsets.topic.replication.factor"),
+    ],
+)
+def test_a_typo_refuses_the_start(typo: str, meant: str) -> None:
+    with pytest.raises(UnknownOption) as caught:
+        NodeConfig.parse(COMBINED | {typo: "1"})
+    assert caught.value.meant == meant
+    assert f"did you mean {meant}?" in str(caught.value)
+
+
+def test_keys_of_others_are_a_warning() -> None:
+    config = NodeConfig.parse(
+        COMBINED
+        | {"confluent.license.topic": "x", "inter.broker.protocol.version": "3.5", "listener.name.plaintext.ssl.client.auth": "none"}
+    )
+    assert [warning.split(" ", 1)[0] for warning in config.warnings] == ["confluent.license.topic", "inter.broker.protocol.version"]
+
+
+def test_options_without_effect_are_kafkas_and_no_rooms() -> None:
+    declared = {key for room in ROOMS for option in room.OPTIONS.values() for key in option.keys}
+    assert accepted_options()["num.io.threads"].default == "8"
+    assert REFUSED.keys() <= accepted_options().keys()
+    assert not declared & accepted_options().keys(), "an option that a room reads is no longer without effect: take it out of accepted.py"
+
+
+def test_a_broker_alone_names_controllers_that_it_does_not_listen_for() -> None:
+    config = NodeConfig.parse(
+        COMBINED | {"process.roles": "broker", "listeners": "PLAINTEXT://:9092", "advertised.listeners": "PLAINTEXT://one:9092"}
+    )
+    assert config.controller_listeners == ()
+    assert config.controller_protocols == {"CONTROLLER": "PLAINTEXT"}

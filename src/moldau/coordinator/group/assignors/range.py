@@ -1,4 +1,4 @@
-"""◇ Ranges: each topic's partitions in order, cut into one piece a member, so that equal numbers of topics with equal keys meet in one member.
+"""◇ Ranges: each topic's partitions in order, cut into one piece a member, so that equal keys of several topics meet in one member.
 
 Source: RangeAssignor (KIP-848).
 """

@@ -54,7 +54,7 @@ __all__ = [
     "verify_crc",
 ]
 
-HEADER: Final = Struct(">qiibIhiqqqhii")
+HEADER: Final = Struct(">qiiBIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 LOG_OVERHEAD: Final = 12
 """base_offset and batch_length: what a batch's length does not count."""

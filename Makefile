@@ -1,20 +1,50 @@
 # Everything a developer types.  VENV may name an environment that exists already.
-PYTHON ?= python3
+PYTHON ?= $(shell command -v python3.13 || command -v python3.12 || command -v python3.11 || command -v python3)
 VENV ?= .venv
 BIN = $(VENV)/bin
+RUN = $(BIN)/python -m
+SEED ?= 1
+HOURS ?= 1
+ARGS ?=
 export PYTHONPATH := src
 
-.PHONY: setup check
-setup: $(VENV)/.ready
+.PHONY: setup demo test check sim bench golden docs
 
-$(VENV)/.ready: pyproject.toml
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --progress-bar on -e '.[dev]'
-	@touch $@
+setup: $(VENV)/.provisioned   ## Python packages, Java, Apache Kafka's jars, Spark's connector
 
-check: setup
+demo: setup                   ## real orders through a stock client, our broker and Spark
+	@$(RUN) moldau.pipelines.demo $(ARGS)
+
+test: setup                   ## everything, the slow and the Java tests too
+	@$(RUN) pytest tests -n 2 --dist loadgroup $(ARGS)
+
+check: $(VENV)/.ready         ## what every commit passes; no Java
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest tests/unit tests/property -n 2
+	$(RUN) pytest tests/unit tests/property -n 2 $(ARGS)
+
+sim: $(VENV)/.ready           ## a whole cluster on virtual time: make sim SEED=7 HOURS=10
+	@PYTHONHASHSEED=0 $(RUN) moldau.testing.simulation --seed $(SEED) --hours $(HOURS) $(ARGS)
+
+bench: setup                  ## beside Apache Kafka and Tansu: make bench ARGS="--only produce --rounds 3"
+	@$(BIN)/pip install --quiet '.[bench]'
+	@$(RUN) benchmarks $(ARGS)
+
+golden: setup                 ## write the golden files anew from real Kafka; review the diff
+	$(RUN) pytest tests/golden -n 0 --rewrite-golden $(ARGS)
+
+docs: $(VENV)/.ready          ## the generated references
+	$(RUN) moldau.tools.reference docs $(ARGS)
+
+$(VENV)/.ready: pyproject.toml
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) 2>/dev/null || { \
+	  $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install --quiet pip; }   # Debian without python3-venv
+	@$(BIN)/python -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Moldau needs Python 3.11 or newer: make PYTHON=/path/to/python3.11 …")'
+	$(BIN)/pip install --disable-pip-version-check --progress-bar on -e '.[dev]'
+	@touch $@
+
+$(VENV)/.provisioned: $(VENV)/.ready
+	@$(RUN) moldau.testing.provision
+	@touch $@

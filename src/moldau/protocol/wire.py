@@ -213,6 +213,8 @@ class Message(Struct):
 class Response(Message):
     __slots__ = ()
     REQUEST: ClassVar[type["Request[Any]"]]
+    ECHOES: ClassVar[tuple[str, ...]] = ()
+    """Which lists of the request a refusal repeats, each item with the error: `"topics.partitions -> responses.partitions"`."""
 
 
 AnyResponse = TypeVar("AnyResponse", bound=Response)
@@ -226,6 +228,18 @@ class Request(Message, Generic[AnyResponse]):
     LATEST_IS_UNSTABLE: ClassVar[bool]
     """The highest version is not advertised unless unstable versions are asked for."""
     RESPONSE: ClassVar[type[Response]]
+
+    def refused(self, code: int, message: str | None = None) -> AnyResponse:
+        """The response that says `code` to everything this request asked for, in any version.
+
+        The error stands on top where the response has a place for it, and on every item where the response answers item by item.
+        Source: getErrorResponse of each org.apache.kafka.common.requests class.
+        """
+        response: Any = refusal(self.RESPONSE, code, message)
+        for echo in self.RESPONSE.ECHOES:
+            asked, answered = (side.split(".") for side in echo.split(" -> "))
+            getattr(response, answered[0]).extend(_echoed(self, self.RESPONSE, (asked, answered), code, message))
+        return response  # type: ignore[no-any-return]
 
 
 class StoredRecord(Message):
@@ -260,13 +274,14 @@ def message(
     listeners: tuple[str, ...] = ("broker",),
     latest_is_unstable: bool = False,
     response_to: type[Request[Any]] | None = None,
+    echoes: tuple[str, ...] = (),
 ) -> Callable[[type[S]], type[S]]:
     """A request names its key and versions, a response only the request it answers."""
 
     def declare(declared: type[S]) -> type[S]:
         made: Any = _slotted(declared, declared.__bases__)
         if response_to is not None:
-            made.REQUEST = response_to
+            made.REQUEST, made.ECHOES = response_to, echoes
             made.VERSIONS, made.FLEXIBLE = response_to.VERSIONS, response_to.FLEXIBLE
             response_to.RESPONSE = made
         else:
@@ -346,6 +361,55 @@ def _zero(field: Field) -> Any:
     if field.struct is not None:
         return blank(field.struct)
     return ZEROS.get(field.kind, 0)
+
+
+IDENTITIES: Final = frozenset(
+    (
+        *("name", "topic", "topic_id", "topic_name", "partition", "partition_index", "index"),
+        *("group_id", "transactional_id", "producer_id", "resource_type", "resource_name", "entity", "user"),
+    )
+)
+ALIASES: Final = {"partition_index": "partition", "topic_name": "name", "user": "name"}
+"""What names an item in a response, and how a request calls it where it differs."""
+ERROR_CODES: Final = frozenset(("error_code", "partition_error_code"))
+UNKNOWN: Final = frozenset(("base_offset", "committed_offset", "high_watermark", "low_watermark", "node_id", "port"))
+"""-1 in a refusal, as zero would mean something."""
+
+
+def refusal(declared: type[Struct], code: int, message: str | None) -> Any:
+    """A blank `declared` with its error set."""
+    refused = blank(declared)
+    for field in declared.FIELDS:
+        if field.name in ERROR_CODES:
+            setattr(refused, field.name, code)
+        elif field.name == "error_message" and (field.ignorable or field.versions == "0+"):
+            setattr(refused, field.name, message)
+        elif field.name in UNKNOWN:
+            setattr(refused, field.name, -1)
+    return refused
+
+
+def _echoed(asker: Any, answer: type[Struct], path: tuple[list[str], list[str]], code: int, message: str | None) -> list[Any]:
+    """The items of `asker` under the first path, as refused items of `answer` under the second."""
+    asked, answered = path
+    item_class = next(field.struct for field in answer.FIELDS if field.name == answered[0])
+    assert item_class is not None, f"{answer.__name__}.{answered[0]} holds no structs to carry an error"
+    echoed = []
+    for item in getattr(asker, asked[0]) or ():
+        refused = refusal(item_class, code, message)
+        for field in item_class.FIELDS:
+            if not isinstance(item, Struct):
+                if field.name not in ERROR_CODES and field.name != "error_message":
+                    setattr(refused, field.name, item)  # a plain value is its own name, and stands first
+                    break
+            elif field.name in IDENTITIES:
+                source = field.name if hasattr(item, field.name) else ALIASES.get(field.name, "")
+                if hasattr(item, source):
+                    setattr(refused, field.name, getattr(item, source))
+        if len(asked) > 1:
+            setattr(refused, answered[1], _echoed(item, item_class, (asked[1:], answered[1:]), code, message))
+        echoed.append(refused)
+    return echoed
 
 
 def _refuse_change(self: Struct, name: str, value: object) -> Never:

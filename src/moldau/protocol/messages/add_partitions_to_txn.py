@@ -50,7 +50,9 @@ class AddPartitionsToTxnResult:
     topic_results: list[AddPartitionsToTxnTopicResult] = array(AddPartitionsToTxnTopicResult)
 
 
-@message(response_to=AddPartitionsToTxnRequest)
+@message(
+    response_to=AddPartitionsToTxnRequest, echoes=("v3_and_below_topics.partitions -> results_by_topic_v3_and_below.results_by_partition",)
+)
 class AddPartitionsToTxnResponse(Response):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16("4+", default=0, ignorable=True)

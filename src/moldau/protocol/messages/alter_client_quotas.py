@@ -37,7 +37,7 @@ class AlterClientQuotasResponseEntryData:
     entity: list[EntityData] = array(EntityData)
 
 
-@message(response_to=AlterClientQuotasRequest)
+@message(response_to=AlterClientQuotasRequest, echoes=("entries -> entries",))
 class AlterClientQuotasResponse(Response):
     throttle_time_ms: int = int32(default=0)
     entries: list[AlterClientQuotasResponseEntryData] = array(AlterClientQuotasResponseEntryData)

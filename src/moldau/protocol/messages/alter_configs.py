@@ -32,7 +32,7 @@ class AlterConfigsResourceResponse:
     resource_name: str = string()
 
 
-@message(response_to=AlterConfigsRequest)
+@message(response_to=AlterConfigsRequest, echoes=("resources -> responses",))
 class AlterConfigsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

@@ -37,7 +37,7 @@ class ReassignableTopicResponse:
     partitions: list[ReassignablePartitionResponse] = array(ReassignablePartitionResponse)
 
 
-@message(response_to=AlterPartitionReassignmentsRequest)
+@message(response_to=AlterPartitionReassignmentsRequest, echoes=("topics.partitions -> responses.partitions",))
 class AlterPartitionReassignmentsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     allow_replication_factor_change: bool = boolean("1+", default=True, ignorable=True)

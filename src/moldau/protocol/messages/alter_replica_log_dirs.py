@@ -21,6 +21,18 @@ class AlterReplicaLogDirsRequest(Request["AlterReplicaLogDirsResponse"]):
 
     dirs: list[AlterReplicaLogDir] = array(AlterReplicaLogDir)
 
+    def refused(self, code: int, message: str | None = None) -> "AlterReplicaLogDirsResponse":
+        topics = [topic for directory in self.dirs for topic in directory.topics]
+        return AlterReplicaLogDirsResponse(
+            results=[
+                AlterReplicaLogDirTopicResult(
+                    topic_name=topic.name,
+                    partitions=[AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code) for index in topic.partitions],
+                )
+                for topic in topics
+            ]
+        )
+
 
 @struct
 class AlterReplicaLogDirPartitionResult:

@@ -25,6 +25,11 @@ class AlterUserScramCredentialsRequest(Request["AlterUserScramCredentialsRespons
     deletions: list[ScramCredentialDeletion] = array(ScramCredentialDeletion)
     upsertions: list[ScramCredentialUpsertion] = array(ScramCredentialUpsertion)
 
+    def refused(self, code: int, message: str | None = None) -> "AlterUserScramCredentialsResponse":
+        users = sorted({deletion.name for deletion in self.deletions} | {upsertion.name for upsertion in self.upsertions})
+        results = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message) for user in users]
+        return AlterUserScramCredentialsResponse(results=results)
+
 
 @struct
 class AlterUserScramCredentialsResult:

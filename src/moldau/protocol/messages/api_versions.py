@@ -1,5 +1,6 @@
 """◇ ApiVersions: the request and its response."""
 
+from moldau.errors import ErrorCode
 from moldau.protocol.wire import Request, Response, array, boolean, int16, int32, int64, message, string, struct
 
 
@@ -9,6 +10,11 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"]):
 
     client_software_name: str = string("3+", default="", ignorable=True)
     client_software_version: str = string("3+", default="", ignorable=True)
+
+    def refused(self, code: int, message: str | None = None) -> "ApiVersionsResponse":
+        """Whoever asked in a version unknown here learns which ones are known (KIP-511)."""
+        known = ApiVersion(api_key=self.API_KEY, min_version=self.VERSIONS[0], max_version=self.VERSIONS[-1])
+        return ApiVersionsResponse(error_code=code, api_keys=[known] if code == ErrorCode.UNSUPPORTED_VERSION else [])
 
 
 @struct

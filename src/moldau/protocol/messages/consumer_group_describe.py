@@ -53,7 +53,7 @@ class DescribedGroup:
     authorized_operations: int = int32(default=-2147483648)
 
 
-@message(response_to=ConsumerGroupDescribeRequest)
+@message(response_to=ConsumerGroupDescribeRequest, echoes=("group_ids -> groups",))
 class ConsumerGroupDescribeResponse(Response):
     throttle_time_ms: int = int32(default=0)
     groups: list[DescribedGroup] = array(DescribedGroup)

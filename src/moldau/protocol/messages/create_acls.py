@@ -27,7 +27,7 @@ class AclCreationResult:
     error_message: str | None = string(nullable="0+", default=None)
 
 
-@message(response_to=CreateAclsRequest)
+@message(response_to=CreateAclsRequest, echoes=("creations -> results",))
 class CreateAclsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     results: list[AclCreationResult] = array(AclCreationResult)

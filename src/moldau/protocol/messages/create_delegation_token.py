@@ -18,6 +18,12 @@ class CreateDelegationTokenRequest(Request["CreateDelegationTokenResponse"]):
     renewers: list[CreatableRenewers] = array(CreatableRenewers)
     max_lifetime_ms: int = int64()
 
+    def refused(self, code: int, message: str | None = None) -> "CreateDelegationTokenResponse":
+        response = Request.refused(self, code, message)
+        response.principal_type, response.principal_name = "User", "ANONYMOUS"
+        response.issue_timestamp_ms = response.expiry_timestamp_ms = response.max_timestamp_ms = -1
+        return response
+
 
 @message(response_to=CreateDelegationTokenRequest)
 class CreateDelegationTokenResponse(Response):

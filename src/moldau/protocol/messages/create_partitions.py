@@ -31,7 +31,7 @@ class CreatePartitionsTopicResult:
     error_message: str | None = string(nullable="0+", default=None)
 
 
-@message(response_to=CreatePartitionsRequest)
+@message(response_to=CreatePartitionsRequest, echoes=("topics -> results",))
 class CreatePartitionsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     results: list[CreatePartitionsTopicResult] = array(CreatePartitionsTopicResult)

@@ -57,7 +57,7 @@ class CreatableTopicResult:
     configs: list[CreatableTopicConfigs] | None = array(CreatableTopicConfigs, "5+", nullable="0+", default=[], ignorable=True)
 
 
-@message(response_to=CreateTopicsRequest)
+@message(response_to=CreateTopicsRequest, echoes=("topics -> topics",))
 class CreateTopicsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     topics: list[CreatableTopicResult] = array(CreatableTopicResult)

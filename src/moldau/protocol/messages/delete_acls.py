@@ -41,7 +41,7 @@ class DeleteAclsFilterResult:
     matching_acls: list[DeleteAclsMatchingAcl] = array(DeleteAclsMatchingAcl)
 
 
-@message(response_to=DeleteAclsRequest)
+@message(response_to=DeleteAclsRequest, echoes=("filters -> filter_results",))
 class DeleteAclsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     filter_results: list[DeleteAclsFilterResult] = array(DeleteAclsFilterResult)

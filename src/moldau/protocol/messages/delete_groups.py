@@ -16,7 +16,7 @@ class DeletableGroupResult:
     error_code: int = int16(default=0)
 
 
-@message(response_to=DeleteGroupsRequest)
+@message(response_to=DeleteGroupsRequest, echoes=("groups_names -> results",))
 class DeleteGroupsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     results: list[DeletableGroupResult] = array(DeletableGroupResult)

@@ -36,7 +36,7 @@ class DeleteRecordsTopicResult:
     partitions: list[DeleteRecordsPartitionResult] = array(DeleteRecordsPartitionResult)
 
 
-@message(response_to=DeleteRecordsRequest)
+@message(response_to=DeleteRecordsRequest, echoes=("topics.partitions -> topics.partitions",))
 class DeleteRecordsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     topics: list[DeleteRecordsTopicResult] = array(DeleteRecordsTopicResult)

@@ -37,6 +37,6 @@ class DeleteStateResult:
     partitions: list[PartitionResult] = array(PartitionResult)
 
 
-@message(response_to=DeleteShareGroupStateRequest)
+@message(response_to=DeleteShareGroupStateRequest, echoes=("topics.partitions -> results.partitions",))
 class DeleteShareGroupStateResponse(Response):
     results: list[DeleteStateResult] = array(DeleteStateResult)

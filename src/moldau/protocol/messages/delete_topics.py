@@ -29,7 +29,13 @@ class DeletableTopicResult:
     error_message: str | None = string("5+", nullable="0+", default=None, ignorable=True)
 
 
-@message(response_to=DeleteTopicsRequest)
+@message(
+    response_to=DeleteTopicsRequest,
+    echoes=(
+        "topics -> responses",
+        "topic_names -> responses",
+    ),
+)
 class DeleteTopicsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     responses: list[DeletableTopicResult] = array(DeletableTopicResult)

@@ -17,6 +17,9 @@ class DescribeClientQuotasRequest(Request["DescribeClientQuotasResponse"]):
     components: list[ComponentData] = array(ComponentData)
     strict: bool = boolean()
 
+    def refused(self, code: int, message: str | None = None) -> "DescribeClientQuotasResponse":
+        return DescribeClientQuotasResponse(error_code=code, error_message=message, entries=None)
+
 
 @struct
 class EntityData:

@@ -47,7 +47,7 @@ class DescribeConfigsResult:
     configs: list[DescribeConfigsResourceResult] = array(DescribeConfigsResourceResult)
 
 
-@message(response_to=DescribeConfigsRequest)
+@message(response_to=DescribeConfigsRequest, echoes=("resources -> results",))
 class DescribeConfigsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     results: list[DescribeConfigsResult] = array(DescribeConfigsResult)

@@ -33,7 +33,7 @@ class DescribedGroup:
     authorized_operations: int = int32("3+", default=-2147483648)
 
 
-@message(response_to=DescribeGroupsRequest)
+@message(response_to=DescribeGroupsRequest, echoes=("groups -> groups",))
 class DescribeGroupsResponse(Response):
     throttle_time_ms: int = int32("1+", default=0, ignorable=True)
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -40,7 +40,7 @@ class TopicResponse:
     partitions: list[PartitionResponse] = array(PartitionResponse)
 
 
-@message(response_to=DescribeProducersRequest)
+@message(response_to=DescribeProducersRequest, echoes=("topics.partition_indexes -> topics.partitions",))
 class DescribeProducersResponse(Response):
     throttle_time_ms: int = int32(default=0)
     topics: list[TopicResponse] = array(TopicResponse)

@@ -49,7 +49,7 @@ class DescribeShareGroupOffsetsResponseGroup:
     error_message: str | None = string(nullable="0+", default=None)
 
 
-@message(response_to=DescribeShareGroupOffsetsRequest)
+@message(response_to=DescribeShareGroupOffsetsRequest, echoes=("groups -> groups",))
 class DescribeShareGroupOffsetsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     groups: list[DescribeShareGroupOffsetsResponseGroup] = array(DescribeShareGroupOffsetsResponseGroup)

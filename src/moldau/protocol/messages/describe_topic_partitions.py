@@ -48,7 +48,7 @@ class DescribeTopicPartitionsResponseTopic:
     topic_authorized_operations: int = int32(default=-2147483648)
 
 
-@message(response_to=DescribeTopicPartitionsRequest)
+@message(response_to=DescribeTopicPartitionsRequest, echoes=("topics -> topics",))
 class DescribeTopicPartitionsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     topics: list[DescribeTopicPartitionsResponseTopic] = array(DescribeTopicPartitionsResponseTopic)

@@ -28,7 +28,7 @@ class TransactionState:
     topics: list[TopicData] = array(TopicData)
 
 
-@message(response_to=DescribeTransactionsRequest)
+@message(response_to=DescribeTransactionsRequest, echoes=("transactional_ids -> transaction_states",))
 class DescribeTransactionsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     transaction_states: list[TransactionState] = array(TransactionState)

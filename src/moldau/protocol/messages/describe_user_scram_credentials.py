@@ -29,7 +29,7 @@ class DescribeUserScramCredentialsResult:
     credential_infos: list[CredentialInfo] = array(CredentialInfo)
 
 
-@message(response_to=DescribeUserScramCredentialsRequest)
+@message(response_to=DescribeUserScramCredentialsRequest, echoes=("users -> results",))
 class DescribeUserScramCredentialsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16(default=0)

@@ -31,8 +31,8 @@ class ReplicaElectionResult:
     partition_result: list[PartitionResult] = array(PartitionResult)
 
 
-@message(response_to=ElectLeadersRequest)
+@message(response_to=ElectLeadersRequest, echoes=("topic_partitions.partitions -> replica_election_results.partition_result",))
 class ElectLeadersResponse(Response):
     throttle_time_ms: int = int32(default=0)
-    error_code: int = int16("1+", default=0)
+    error_code: int = int16("1+", default=0, ignorable=True)
     replica_election_results: list[ReplicaElectionResult] = array(ReplicaElectionResult)

@@ -58,6 +58,13 @@ class FetchRequest(Request["FetchResponse"]):
     forgotten_topics_data: list[ForgottenTopic] = array(ForgottenTopic, "7+", default=[])
     rack_id: str = string("11+", default="", ignorable=True)
 
+    def refused(self, code: int, message: str | None = None) -> "FetchResponse":
+        """Only versions that name topics repeat them: those with ids have clients that look at the error on top."""
+        response = Request.refused(self, code, message)
+        response.session_id = self.session_id
+        response.responses = [topic for topic in response.responses if topic.topic]
+        return response
+
 
 @struct
 class EpochEndOffset:
@@ -113,7 +120,7 @@ class NodeEndpoint:
     rack: str | None = string(nullable="0+", default=None)
 
 
-@message(response_to=FetchRequest)
+@message(response_to=FetchRequest, echoes=("topics.partitions -> responses.partitions",))
 class FetchResponse(Response):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16("7+", default=0, ignorable=True)

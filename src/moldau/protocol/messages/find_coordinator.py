@@ -25,12 +25,12 @@ class Coordinator:
     error_message: str | None = string(nullable="0+", default=None)
 
 
-@message(response_to=FindCoordinatorRequest)
+@message(response_to=FindCoordinatorRequest, echoes=("coordinator_keys -> coordinators",))
 class FindCoordinatorResponse(Response):
     throttle_time_ms: int = int32("1+", default=0, ignorable=True)
-    error_code: int = int16("0-3", default=0)
+    error_code: int = int16("0-3", default=0, ignorable=True)
     error_message: str | None = string("1-3", nullable="0+", default=None, ignorable=True)
-    node_id: int = int32("0-3", default=0)
+    node_id: int = int32("0-3", default=0, ignorable=True)
     host: str = string("0-3", default="")
-    port: int = int32("0-3", default=0)
+    port: int = int32("0-3", default=0, ignorable=True)
     coordinators: list[Coordinator] = array(Coordinator, "4+", default=[])

@@ -33,7 +33,7 @@ class AlterConfigsResourceResponse:
     resource_name: str = string()
 
 
-@message(response_to=IncrementalAlterConfigsRequest)
+@message(response_to=IncrementalAlterConfigsRequest, echoes=("resources -> responses",))
 class IncrementalAlterConfigsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     responses: list[AlterConfigsResourceResponse] = array(AlterConfigsResourceResponse)

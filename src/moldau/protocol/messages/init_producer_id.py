@@ -14,8 +14,11 @@ class InitProducerIdRequest(Request["InitProducerIdResponse"]):
     transaction_timeout_ms: int = int32()
     producer_id: int = int64("3+", default=-1, about="-1 at the first call.")
     producer_epoch: int = int16("3+", default=-1, about="-1 at the first call.")
-    enable2_pc: bool = boolean("6+", default=False)
+    enable_2pc: bool = boolean("6+", default=False)
     keep_prepared_txn: bool = boolean("6+", default=False)
+
+    def refused(self, code: int, message: str | None = None) -> "InitProducerIdResponse":
+        return InitProducerIdResponse(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
 @message(response_to=InitProducerIdRequest)

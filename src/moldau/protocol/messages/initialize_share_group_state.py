@@ -39,6 +39,6 @@ class InitializeStateResult:
     partitions: list[PartitionResult] = array(PartitionResult)
 
 
-@message(response_to=InitializeShareGroupStateRequest)
+@message(response_to=InitializeShareGroupStateRequest, echoes=("topics.partitions -> results.partitions",))
 class InitializeShareGroupStateResponse(Response):
     results: list[InitializeStateResult] = array(InitializeStateResult)

@@ -46,7 +46,7 @@ class ListOffsetsTopicResponse:
     partitions: list[ListOffsetsPartitionResponse] = array(ListOffsetsPartitionResponse)
 
 
-@message(response_to=ListOffsetsRequest)
+@message(response_to=ListOffsetsRequest, echoes=("topics.partitions -> topics.partitions",))
 class ListOffsetsResponse(Response):
     throttle_time_ms: int = int32("2+", default=0, ignorable=True)
     topics: list[ListOffsetsTopicResponse] = array(ListOffsetsTopicResponse)

@@ -31,7 +31,7 @@ class OngoingTopicReassignment:
     partitions: list[OngoingPartitionReassignment] = array(OngoingPartitionReassignment)
 
 
-@message(response_to=ListPartitionReassignmentsRequest)
+@message(response_to=ListPartitionReassignmentsRequest, echoes=("topics.partition_indexes -> topics.partitions",))
 class ListPartitionReassignmentsResponse(Response):
     throttle_time_ms: int = int32(default=0)
     error_code: int = int16(default=0)

@@ -21,6 +21,12 @@ class MetadataRequest(Request["MetadataResponse"]):
     include_cluster_authorized_operations: bool = boolean("8-10", default=False)
     include_topic_authorized_operations: bool = boolean("8+", default=False)
 
+    def refused(self, code: int, message: str | None = None) -> "MetadataResponse":
+        response = Request.refused(self, code, message)
+        for topic in response.topics:
+            topic.name = topic.name or ""  # no version before 12 can say null
+        return response
+
 
 @struct
 class MetadataResponseBroker:
@@ -51,7 +57,7 @@ class MetadataResponseTopic:
     topic_authorized_operations: int = int32("8+", default=-2147483648)
 
 
-@message(response_to=MetadataRequest)
+@message(response_to=MetadataRequest, echoes=("topics -> topics",))
 class MetadataResponse(Response):
     throttle_time_ms: int = int32("3+", default=0, ignorable=True)
     brokers: list[MetadataResponseBroker] = array(MetadataResponseBroker)

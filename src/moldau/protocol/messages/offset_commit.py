@@ -46,7 +46,7 @@ class OffsetCommitResponseTopic:
     partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
 
 
-@message(response_to=OffsetCommitRequest)
+@message(response_to=OffsetCommitRequest, echoes=("topics.partitions -> topics.partitions",))
 class OffsetCommitResponse(Response):
     throttle_time_ms: int = int32("3+", default=0, ignorable=True)
     topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)

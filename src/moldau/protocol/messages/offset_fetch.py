@@ -75,7 +75,13 @@ class OffsetFetchResponseGroup:
     error_code: int = int16(default=0)
 
 
-@message(response_to=OffsetFetchRequest)
+@message(
+    response_to=OffsetFetchRequest,
+    echoes=(
+        "topics.partition_indexes -> topics.partitions",
+        "groups -> groups",
+    ),
+)
 class OffsetFetchResponse(Response):
     throttle_time_ms: int = int32("3+", default=0, ignorable=True)
     topics: list[OffsetFetchResponseTopic] = array(OffsetFetchResponseTopic, "0-7", default=[])

@@ -38,7 +38,7 @@ class OffsetForLeaderTopicResult:
     partitions: list[EpochEndOffset] = array(EpochEndOffset)
 
 
-@message(response_to=OffsetForLeaderEpochRequest)
+@message(response_to=OffsetForLeaderEpochRequest, echoes=("topics.partitions -> topics.partitions",))
 class OffsetForLeaderEpochResponse(Response):
     throttle_time_ms: int = int32(default=0)
     topics: list[OffsetForLeaderTopicResult] = array(OffsetForLeaderTopicResult)

@@ -68,7 +68,7 @@ class NodeEndpoint:
     rack: str | None = string(nullable="0+", default=None)
 
 
-@message(response_to=ProduceRequest)
+@message(response_to=ProduceRequest, echoes=("topic_data.partition_data -> responses.partition_responses",))
 class ProduceResponse(Response):
     responses: list[TopicProduceResponse] = array(TopicProduceResponse)
     throttle_time_ms: int = int32(default=0)

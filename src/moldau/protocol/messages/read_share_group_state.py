@@ -49,6 +49,6 @@ class ReadStateResult:
     partitions: list[PartitionResult] = array(PartitionResult)
 
 
-@message(response_to=ReadShareGroupStateRequest)
+@message(response_to=ReadShareGroupStateRequest, echoes=("topics.partitions -> results.partitions",))
 class ReadShareGroupStateResponse(Response):
     results: list[ReadStateResult] = array(ReadStateResult)

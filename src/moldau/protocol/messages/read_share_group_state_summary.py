@@ -45,6 +45,6 @@ class ReadStateSummaryResult:
     partitions: list[PartitionResult] = array(PartitionResult)
 
 
-@message(response_to=ReadShareGroupStateSummaryRequest)
+@message(response_to=ReadShareGroupStateSummaryRequest, echoes=("topics.partitions -> results.partitions",))
 class ReadShareGroupStateSummaryResponse(Response):
     results: list[ReadStateSummaryResult] = array(ReadStateSummaryResult)

@@ -49,7 +49,7 @@ class DescribedGroup:
     authorized_operations: int = int32(default=-2147483648)
 
 
-@message(response_to=ShareGroupDescribeRequest)
+@message(response_to=ShareGroupDescribeRequest, echoes=("group_ids -> groups",))
 class ShareGroupDescribeResponse(Response):
     throttle_time_ms: int = int32(default=0)
     groups: list[DescribedGroup] = array(DescribedGroup)

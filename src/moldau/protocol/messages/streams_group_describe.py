@@ -98,7 +98,7 @@ class DescribedGroup:
     authorized_operations: int = int32(default=-2147483648)
 
 
-@message(response_to=StreamsGroupDescribeRequest)
+@message(response_to=StreamsGroupDescribeRequest, echoes=("group_ids -> groups",))
 class StreamsGroupDescribeResponse(Response):
     throttle_time_ms: int = int32(default=0)
     groups: list[DescribedGroup] = array(DescribedGroup)

@@ -43,7 +43,7 @@ class TxnOffsetCommitResponseTopic:
     partitions: list[TxnOffsetCommitResponsePartition] = array(TxnOffsetCommitResponsePartition)
 
 
-@message(response_to=TxnOffsetCommitRequest)
+@message(response_to=TxnOffsetCommitRequest, echoes=("topics.partitions -> topics.partitions",))
 class TxnOffsetCommitResponse(Response):
     throttle_time_ms: int = int32(default=0)
     topics: list[TxnOffsetCommitResponseTopic] = array(TxnOffsetCommitResponseTopic)

@@ -50,6 +50,6 @@ class WriteStateResult:
     partitions: list[PartitionResult] = array(PartitionResult)
 
 
-@message(response_to=WriteShareGroupStateRequest)
+@message(response_to=WriteShareGroupStateRequest, echoes=("topics.partitions -> results.partitions",))
 class WriteShareGroupStateResponse(Response):
     results: list[WriteStateResult] = array(WriteStateResult)

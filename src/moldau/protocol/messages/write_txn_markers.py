@@ -44,6 +44,6 @@ class WritableTxnMarkerResult:
     topics: list[WritableTxnMarkerTopicResult] = array(WritableTxnMarkerTopicResult)
 
 
-@message(response_to=WriteTxnMarkersRequest)
+@message(response_to=WriteTxnMarkersRequest, echoes=("markers.topics.partition_indexes -> markers.topics.partitions",))
 class WriteTxnMarkersResponse(Response):
     markers: list[WritableTxnMarkerResult] = array(WritableTxnMarkerResult)

@@ -1,0 +1,158 @@
+"""◇ Which leader epoch began at which offset, and its file `leader-epoch-checkpoint`.
+
+    0                    version
+    2                    entries
+    0 0                  epoch, start offset: both rise
+    3 117
+
+An epoch is on disk before its first batch is: a follower that asks where an epoch ended must not get a wrong answer after a crash.
+Source: KIP-101, KIP-279; LeaderEpochFileCache, LeaderEpochCheckpointFile.
+"""
+
+from bisect import bisect_right
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from moldau.storage.files import Files
+
+FILE_NAME: Final = "leader-epoch-checkpoint"
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
+
+
+class EpochEntry(NamedTuple):
+    epoch: int
+    start_offset: int
+
+
+class EpochEnd(NamedTuple):
+    """Where an epoch ended: `end_offset` exclusive; both -1 when nothing is known."""
+
+    epoch: int
+    end_offset: int
+
+
+UNKNOWN_END: Final = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
+
+
+class CorruptCheckpoint(Exception):
+    """A checkpoint file that cannot be read: names the file, the line and what is wrong."""
+
+
+def checkpoint_lines(path: str, raw: bytes, columns: int) -> list[list[str]]:
+    """The entries of a file in Kafka's checkpoint form.  Errors: CorruptCheckpoint."""
+    try:
+        lines = raw.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise CorruptCheckpoint(f"{path} is no text") from None
+    if not lines or lines[0].strip() != "0":
+        raise CorruptCheckpoint(f"{path}: line 1 must be the version 0, it is {lines[0][:40] if lines else ''!r}")
+    count = lines[1].strip() if len(lines) > 1 else ""
+    if not count.isdigit() or int(count) != len(lines) - 2:
+        raise CorruptCheckpoint(f"{path}: line 2 must be the number of entries, {max(0, len(lines) - 2)}, it is {count[:40]!r}")
+    entries = []
+    for number, line in enumerate(lines[2:], start=3):
+        words = line.split()
+        if len(words) != columns or not all(is_integer(word) for word in words[-2:]):
+            raise CorruptCheckpoint(f"{path}: line {number} is malformed: {line[:80]!r}")
+        entries.append(words)
+    return entries
+
+
+def is_integer(word: str) -> bool:
+    digits = word.removeprefix("-")
+    return digits.isascii() and digits.isdigit() and len(digits) < 20
+
+
+def checkpoint_text(entries: list[str]) -> bytes:
+    return ("\n".join(["0", str(len(entries)), *entries]) + "\n").encode()
+
+
+class LeaderEpochs:
+    """One log's epochs, newest last."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        """Errors: CorruptCheckpoint."""
+        self.latest_epoch = UNDEFINED_EPOCH
+        self.entries: list[EpochEntry] = []
+        self._files = files
+        self._path = f"{directory}/{FILE_NAME}"
+        if files.exists(self._path):
+            self.entries = self._read()
+            self._note_latest()
+
+    def assign(self, epoch: int, start_offset: int) -> None:
+        """The batch at `start_offset` belongs to `epoch`.  What contradicts it was never committed and goes."""
+        if self.entries and (epoch == self.latest_epoch and start_offset >= self.entries[-1].start_offset):
+            return
+        assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
+        self.entries = [entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset]
+        self.entries.append(EpochEntry(epoch, start_offset))
+        self._note_latest()
+        self.save()
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
+        """The largest epoch that is not newer than `epoch` and where it ended."""
+        if epoch == UNDEFINED_EPOCH or not self.entries:
+            return UNKNOWN_END
+        if epoch == self.latest_epoch:
+            return EpochEnd(epoch, log_end_offset)
+        number = bisect_right(self.entries, epoch, key=_epoch_of)
+        if number == len(self.entries):
+            return UNKNOWN_END  # newer than anything here
+        end = self.entries[number].start_offset
+        return EpochEnd(self.entries[number - 1].epoch if number else epoch, end)
+
+    def epoch_for_offset(self, offset: int) -> int:
+        """The epoch of the record at `offset`; -1 when it lies before all that is known."""
+        number = bisect_right(self.entries, offset, key=_start_of)
+        return self.entries[number - 1].epoch if number else UNDEFINED_EPOCH
+
+    @property
+    def earliest(self) -> EpochEntry | None:
+        return self.entries[0] if self.entries else None
+
+    def truncate_from_end(self, end_offset: int) -> None:
+        """The log ends at `end_offset` now."""
+        kept = [entry for entry in self.entries if entry.start_offset < end_offset]
+        if len(kept) < len(self.entries):
+            self.entries = kept
+            self._note_latest()
+            self.save()
+
+    def truncate_from_start(self, start_offset: int) -> None:
+        """The log starts at `start_offset` now: the epoch that covers it begins there."""
+        number = bisect_right(self.entries, start_offset, key=_start_of)
+        if number and self.entries[0].start_offset < start_offset:
+            self.entries = [EpochEntry(self.entries[number - 1].epoch, start_offset), *self.entries[number:]]
+            self.save()
+
+    def clear(self) -> None:
+        if self.entries:
+            self.entries = []
+            self._note_latest()
+            self.save()
+
+    def save(self) -> None:
+        self._files.write_atomically(self._path, checkpoint_text([f"{epoch} {offset}" for epoch, offset in self.entries]))
+
+    def moved_to(self, directory: str) -> None:
+        self._path = f"{directory}/{FILE_NAME}"
+
+    def _note_latest(self) -> None:
+        self.latest_epoch = self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
+
+    def _read(self) -> list[EpochEntry]:
+        entries = [EpochEntry(int(epoch), int(offset)) for epoch, offset in checkpoint_lines(self._path, self._files.read(self._path), 2)]
+        for before, after in pairwise(entries):
+            if after.epoch <= before.epoch or after.start_offset < before.start_offset:
+                raise CorruptCheckpoint(f"{self._path}: epoch {after.epoch} does not rise after {before.epoch}")
+        return entries
+
+
+def _epoch_of(entry: EpochEntry) -> int:
+    return entry.epoch
+
+
+def _start_of(entry: EpochEntry) -> int:
+    return entry.start_offset

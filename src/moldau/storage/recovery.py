@@ -1,0 +1,299 @@
+"""◇ From a directory as a crash may have left it to a log that can be used.
+
+What is found, and what becomes of it:
+
+- `.deleted`, `.cleaned`: goes; `.swap`: compaction had decided, so the swap is finished (see `cleaner`).
+- Closed cleanly: indexes and the producer snapshot are taken as they are, after the checks Kafka makes.
+- Otherwise every segment from the one that holds the recovery point on is read batch by batch (length, CRC, offsets, leader epoch) and its
+  indexes are made anew; the log ends with the last whole batch before the first that is not.  What lies below the recovery point was on
+  stable storage: if it is not what it was, the log is refused (`LogDamaged`) and left as it is, so that a replica or a backup can help.
+- Producers: the latest usable snapshot, then the headers of the batches after it.
+
+A second recovery finds nothing to do.  Source: LogLoader.
+"""
+
+from functools import partial
+from typing import Final, NamedTuple
+
+from moldau.protocol.records.batch import BatchHeader
+from moldau.storage.config import LogConfig
+from moldau.storage.epochs import LeaderEpochs
+from moldau.storage.files import Files
+from moldau.storage.index import CorruptIndex
+from moldau.storage.producer_state import SNAPSHOT_SUFFIX, CorruptSnapshot, ProducerStates, load_snapshot
+from moldau.storage.replay import headers_from, replay_producer
+from moldau.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, BadBatch, Segment, file_name
+
+CLEANED_SUFFIX: Final = ".cleaned"
+SWAP_SUFFIX: Final = ".swap"
+TEMPORARY_SUFFIX: Final = ".tmp"
+BASE_DIGITS: Final = 20
+
+
+class LogState(NamedTuple):
+    """What recovery hands over."""
+
+    segments: list[Segment]
+    producers: ProducerStates
+    epochs: LeaderEpochs
+    log_start_offset: int
+    log_end_offset: int
+    recovery_point: int
+
+
+class LogDamaged(Exception):
+    """Bytes that were on stable storage are not what they were.  The text names the file, the place, and the way out."""
+
+
+def base_offset_of(name: str, suffix: str) -> int | None:
+    """The offset in a file's name, when the name has that form."""
+    digits = name.removesuffix(suffix)
+    return int(digits) if name.endswith(suffix) and len(digits) == BASE_DIGITS and digits.isdigit() else None
+
+
+def load_log(
+    files: Files, directory: str, config: LogConfig, *, name: str, now_ms: int, recovery_point: int, log_start_offset: int, clean: bool
+) -> LogState:
+    """Errors: LogDamaged, CorruptCheckpoint, OSError."""
+    if not files.is_dir(directory):
+        files.mkdir(directory)
+        files.sync_dir(directory.rpartition("/")[0])
+    remove_leftovers(files, directory)
+    epochs = LeaderEpochs(files, directory)
+    producers = ProducerStates(name)
+    segments = [
+        Segment.open(files, directory, base_offset, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
+        for base_offset in _base_offsets(files, directory)
+    ]
+    if not segments:
+        return _new_log(files, directory, config, (epochs, producers), start_offset=log_start_offset, now_ms=now_ms)
+    recovery = _Recovery(files, segments, epochs, recovery_point, gaps_allowed=config.is_compacted)
+    log_end_offset = recovery.run(clean=clean)
+    segments = recovery.segments
+    log_start_offset = max(log_start_offset, segments[0].base_offset)
+    if log_start_offset > log_end_offset:
+        for segment in segments:
+            segment.delete_files()
+        return _new_log(files, directory, config, (epochs, producers), start_offset=log_start_offset, now_ms=now_ms)
+    epochs.truncate_from_end(log_end_offset)
+    for segment in recovery.rebuilt:
+        segment.txn_index.reset()
+    _remove_stray_snapshots(files, directory, segments, log_end_offset)
+    load_producers(
+        files,
+        directory,
+        producers,
+        segments,
+        start_offset=log_start_offset,
+        end_offset=log_end_offset,
+        replay_from=recovery.rebuilt[0].base_offset if recovery.rebuilt else None,
+    )
+    for segment in segments[:-1]:
+        segment.seal()
+    return LogState(segments, producers, epochs, log_start_offset, log_end_offset, min(recovery_point, log_end_offset))
+
+
+def _new_log(
+    files: Files, directory: str, config: LogConfig, state: tuple[LeaderEpochs, ProducerStates], *, start_offset: int, now_ms: int
+) -> LogState:
+    segment = Segment.create(files, directory, start_offset, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
+    epochs, producers = state
+    epochs.clear()
+    _remove_stray_snapshots(files, directory, [segment], -1)
+    producers.clear(start_offset)
+    return LogState([segment], producers, epochs, start_offset, start_offset, start_offset)
+
+
+class _Recovery:
+    """What one log's recovery knows while it runs.  Nothing on the disk changes before all that must be checked was checked."""
+
+    def __init__(self, files: Files, segments: list[Segment], epochs: LeaderEpochs, recovery_point: int, *, gaps_allowed: bool) -> None:
+        self.segments = segments
+        self.rebuilt: list[Segment] = []
+        """Whose indexes are made anew."""
+        self._files = files
+        self._epochs = epochs
+        self._recovery_point = recovery_point
+        self._gaps_allowed = gaps_allowed
+        self._found_epochs: list[tuple[int, int]] = []
+
+    def run(self, *, clean: bool) -> int:
+        """The log end offset.  Errors: LogDamaged."""
+        last = len(self.segments) - 1
+        first = last + 1 if clean else self._holding(self._recovery_point)
+        if clean:  # all of it was on stable storage, whatever the checkpoint says
+            self._recovery_point = max(self._recovery_point, self.segments[last].base_offset)
+        end: int | None = None  # of the segment before, when it was read
+        for number, segment in enumerate(self.segments):
+            if number < first and self._adopted(segment, is_last=number == last):
+                end = segment.next_offset() if number == last else None
+                continue
+            end, bad = self._verify(segment, end)
+            if bad is not None:
+                self._cut(number, bad)
+                break
+        assert end is not None
+        if end < self._recovery_point:
+            raise LogDamaged(self._way_out(f"it ends at offset {end}, but everything below {self._recovery_point} was on stable storage"))
+        for epoch, start_offset in self._found_epochs:
+            self._epochs.assign(epoch, start_offset)
+        return end
+
+    def _holding(self, offset: int) -> int:
+        """The number of the segment that holds `offset`."""
+        return max((number for number, segment in enumerate(self.segments) if segment.base_offset <= offset), default=0)
+
+    def _adopted(self, segment: Segment, *, is_last: bool) -> bool:
+        """Whether its indexes can be taken as they are."""
+        try:
+            if is_last:
+                segment.load_indexes()
+            else:
+                segment.adopt_indexes()
+        except (CorruptIndex, OSError):
+            return False
+        return True
+
+    def _verify(self, segment: Segment, end_before: int | None) -> tuple[int, BadBatch | None]:
+        """Read one segment and make its sparse indexes.  Where it ends, and the first batch that is none.  Errors: LogDamaged."""
+        self.rebuilt.append(segment)
+        next_offset = segment.base_offset if end_before is None else end_before
+        segment.forget_indexes()
+        try:
+            if segment.base_offset < next_offset or (segment.base_offset > next_offset and not self._gaps_allowed):
+                raise BadBatch(0, next_offset, f"the segment begins at {segment.base_offset}")
+            next_offset = segment.base_offset
+            for position, header in segment.verified(next_offset):
+                self._check_place(position, header, next_offset)
+                segment.note(position, header)
+                next_offset = header.next_offset
+        except BadBatch as bad:
+            if bad.offset < self._recovery_point:
+                what = f"{segment.path(LOG_SUFFIX)} is damaged {bad}; everything below offset {self._recovery_point} was on stable storage"
+                raise LogDamaged(self._way_out(what)) from None
+            return bad.offset, bad
+        return next_offset, None
+
+    def _check_place(self, position: int, header: BatchHeader, next_offset: int) -> None:
+        """What the CRC does not cover: the base offset and the leader epoch.  Errors: BadBatch."""
+        if header.base_offset != next_offset and not self._gaps_allowed:
+            raise BadBatch(position, next_offset, f"offset {header.base_offset} does not follow")
+        epoch = header.partition_leader_epoch
+        known = self._epochs.epoch_for_offset(header.base_offset)
+        newest = self._found_epochs[-1][0] if self._found_epochs else -1
+        if (known >= 0 and epoch != known) or epoch < newest:
+            raise BadBatch(position, next_offset, f"leader epoch {epoch} does not fit, {max(known, newest)} does")
+        if epoch > newest:
+            self._found_epochs.append((epoch, header.base_offset))
+
+    def _cut(self, number: int, bad: BadBatch) -> None:
+        """The log ends before `bad`; what comes after it was never acknowledged."""
+        self.segments[number].cut_at(bad.position)
+        for segment in self.segments[number + 1 :]:
+            segment.delete_files()
+        del self.segments[number + 1 :]
+        if bad.position == 0 and number > 0:
+            self.segments.pop().delete_files()
+            self.segments[-1].unseal()
+
+    def _way_out(self, what: str) -> str:
+        return (
+            f"{what}.  The log was not opened and nothing in it was changed.  Move its directory away to have it copied from another "
+            "replica, or restore it from a backup; or take its line out of recovery-point-offset-checkpoint to keep only the records "
+            "before the damage"
+        )
+
+
+def _base_offsets(files: Files, directory: str) -> list[int]:
+    found = (base_offset_of(name, LOG_SUFFIX) for name in files.listdir(directory))
+    return sorted(base_offset for base_offset in found if base_offset is not None)
+
+
+def remove_leftovers(files: Files, directory: str) -> None:
+    """Files that were on their way in or out.  A swap whose log file stands is finished, an unfinished cleaning is undone."""
+    names = files.listdir(directory)
+    for name in names:
+        if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
+            files.unlink(f"{directory}/{name}")
+    finish_swaps(files, directory)
+    logs = {name.removesuffix(LOG_SUFFIX) for name in files.listdir(directory) if name.endswith(LOG_SUFFIX)}
+    for name in files.listdir(directory):
+        stem, _, kind = name.partition(".")
+        if kind in ("index", "timeindex", "txnindex") and stem not in logs:
+            files.unlink(f"{directory}/{name}")
+
+
+def finish_swaps(files: Files, directory: str) -> None:
+    """Takes the last steps of a compaction that had got as far as `.swap`, and undoes one that had not."""
+    names = files.listdir(directory)
+    for name in names:
+        if name.endswith(CLEANED_SUFFIX):
+            files.unlink(f"{directory}/{name}")
+    swaps = [name for name in names if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    for name in swaps:
+        finish_swap(files, directory, name)
+    for name in files.listdir(directory):
+        if name.endswith(SWAP_SUFFIX):
+            files.unlink(f"{directory}/{name}")
+
+
+def finish_swap(files: Files, directory: str, name: str) -> None:
+    """`name` is the log file's.  The segments that it replaces go first: those whose base offset lies in its range."""
+    base_offset = base_offset_of(name.removesuffix(SWAP_SUFFIX), LOG_SUFFIX)
+    assert base_offset is not None, name
+    swap = Segment.open(files, directory, base_offset, index_interval_bytes=1, now_ms=0, suffix=SWAP_SUFFIX)
+    end = max(swap.next_offset(), base_offset + 1)
+    for replaced in _base_offsets(files, directory):
+        if base_offset <= replaced < end:
+            Segment.open(files, directory, replaced, index_interval_bytes=1, now_ms=0).delete_files()
+    files.sync_dir(directory)
+    swap.rename_suffix("")
+    files.sync_dir(directory)
+
+
+def _remove_stray_snapshots(files: Files, directory: str, segments: list[Segment], log_end_offset: int) -> None:
+    """Those of no segment's base, but for the newest that is not beyond the end."""
+    offsets = snapshot_offsets(files, directory)
+    bases = {segment.base_offset for segment in segments}
+    usable = [offset for offset in offsets if offset <= log_end_offset]
+    for offset in offsets:
+        if offset > log_end_offset or (offset not in bases and offset != usable[-1]):
+            files.unlink(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+
+
+def snapshot_offsets(files: Files, directory: str) -> list[int]:
+    found = (base_offset_of(name, SNAPSHOT_SUFFIX) for name in files.listdir(directory))
+    return sorted(offset for offset in found if offset is not None)
+
+
+def load_producers(
+    files: Files,
+    directory: str,
+    producers: ProducerStates,
+    segments: list[Segment],
+    *,
+    start_offset: int,
+    end_offset: int,
+    replay_from: int | None = None,
+) -> None:
+    """The state at `end_offset`: the newest usable snapshot (not after `replay_from`), then the batches after it."""
+    newest = end_offset if replay_from is None else min(replay_from, end_offset)
+    start = start_offset
+    producers.clear(start_offset)
+    for offset in reversed(snapshot_offsets(files, directory)):
+        if not start_offset <= offset <= newest:
+            continue
+        path = f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        try:
+            load_snapshot(files, path, producers, offset)
+        except CorruptSnapshot:
+            files.unlink(path)
+            continue
+        start = offset
+        break
+    if start < end_offset:
+        for segment, position, header in headers_from(segments, start):
+            if header.producer_id >= 0:
+                replay_producer(producers, header, segment, partial(segment.batch_at, position, header))
+    producers.end_offset = end_offset
+    producers.note_first_unstable()

@@ -1,0 +1,340 @@
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from moldau.errors import ErrorCode
+from moldau.protocol.records.batch import batches, records_of
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.storage.config import LogConfig
+from moldau.storage.log import AppendResult, FetchData, Log
+from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.recovery import LogDamaged
+from moldau.storage.validator import AppendFailure
+from moldau.testing.files import MemoryFiles
+from moldau.types import TopicPartition
+
+NOW = 1_700_000_000_000
+DIRECTORY = "/data/t-0"
+
+
+def a_batch(count: int = 1, *, timestamp: int = NOW, size: int = 10, **options: int) -> bytearray:
+    records = [NewRecord(timestamp + n, b"k%d" % n, b"v" * size) for n in range(count)]
+    return build_batch(records, **options)  # type: ignore[arg-type]
+
+
+def a_disk() -> MemoryFiles:
+    files = MemoryFiles()
+    files.mkdir("/data")
+    files.sync_everything()
+    return files
+
+
+def a_log(files: MemoryFiles | None = None, *, clean: bool = False, recovery_point: int = 0, **options: object) -> Log:
+    config = LogConfig(**options)  # type: ignore[arg-type]
+    files = files or a_disk()
+    return Log.open(files, DIRECTORY, TopicPartition("t", 0), config, now_ms=NOW, clean=clean, recovery_point=recovery_point)
+
+
+def append(log: Log, batch: bytearray, *, epoch: int = 0, now_ms: int = NOW) -> AppendResult:
+    result = log.append_as_leader(batch, leader_epoch=epoch, now_ms=now_ms)
+    assert isinstance(result, AppendResult), result
+    return result
+
+
+def refused(log: Log, batch: bytearray) -> AppendFailure:
+    result = log.append_as_leader(batch, leader_epoch=0, now_ms=NOW)
+    assert isinstance(result, AppendFailure), result
+    return result
+
+
+def fetch(log: Log, offset: int, max_bytes: int = 1 << 20, *, limit_offset: int | None = None, min_one_batch: bool = True) -> list[int]:
+    """The base offsets of the whole batches that come."""
+    data = log.read(offset, max_bytes, limit_offset=limit_offset, min_one_batch=min_one_batch)
+    assert isinstance(data, FetchData), data
+    return [header.base_offset for _, header in batches(data.records.read())] if data.records else []
+
+
+def stored(log: Log) -> Sequence[tuple[int, bytes]]:
+    found = []
+    data = log.read(log.log_start_offset, 1 << 30)
+    while isinstance(data, FetchData) and data.records is not None:
+        raw = memoryview(data.records.read())
+        end = 0
+        for position, header in batches(raw, strict=True):
+            found += [(record.offset, bytes(record.value or b"")) for record in records_of(raw[position:])]
+            end = header.next_offset
+        data = log.read(end, 1 << 30)
+    return found
+
+
+def test_offsets_are_given_in_order_and_written_into_the_batch() -> None:
+    log = a_log()
+    first, second = append(log, a_batch(3)), append(log, a_batch(2), epoch=4)
+    assert (first.first_offset, first.last_offset, second.first_offset, second.last_offset) == (0, 2, 3, 4)
+    assert (log.log_end_offset, log.high_watermark, log.log_start_offset) == (5, 0, 0)
+    data = log.read(0, 1 << 20)
+    assert isinstance(data, FetchData) and data.records is not None
+    headers = [header for _, header in batches(data.records.read(), strict=True)]
+    assert [(header.base_offset, header.partition_leader_epoch) for header in headers] == [(0, 0), (3, 4)]
+    assert log.end_offset_for_epoch(0) == (0, 3)
+
+
+def test_a_reader_sees_up_to_its_limit_and_whole_first_batches() -> None:
+    log = a_log()
+    for _ in range(5):
+        append(log, a_batch(2))
+    size = len(a_batch(2))
+    assert fetch(log, 0) == [0, 2, 4, 6, 8]
+    assert fetch(log, 3) == [2, 4, 6, 8]
+    assert fetch(log, 3, limit_offset=6) == [2, 4]
+    assert fetch(log, 3, limit_offset=2) == []
+    assert fetch(log, 2, max_bytes=size * 2) == [2, 4]
+    assert fetch(log, 2, max_bytes=size + 5) == [2]
+    assert fetch(log, 2, max_bytes=1) == [2]
+    assert fetch(log, 2, max_bytes=1, min_one_batch=False) == []
+    assert fetch(log, 10) == []
+    assert log.read(11, 100) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.read(-1, 100) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+def test_segments_roll_by_size_and_every_offset_is_found_again() -> None:
+    size = len(a_batch(3, size=100))
+    log = a_log(segment_bytes=size * 4, index_interval_bytes=1)
+    for _ in range(30):
+        append(log, a_batch(3, size=100))
+    assert [segment.base_offset for segment in log.segments] == list(range(0, 90, 12))
+    for offset in range(90):
+        assert fetch(log, offset, max_bytes=1) == [offset // 3 * 3], offset
+
+
+def test_segments_roll_by_the_records_time() -> None:
+    log = a_log(segment_ms=1000, message_timestamp_after_max_ms=10**9)
+    for step in (0, 900, 1001, 1500, 2002):
+        append(log, a_batch(timestamp=NOW + step))
+    assert [segment.base_offset for segment in log.segments] == [0, 2, 4]
+
+
+def test_a_full_index_rolls() -> None:
+    log = a_log(segment_index_bytes=24, index_interval_bytes=0)
+    for _ in range(9):
+        append(log, a_batch())
+    assert len(log.segments) > 2
+    assert [fetch(log, offset, max_bytes=1) for offset in range(9)] == [[offset] for offset in range(9)]
+
+
+def test_a_clean_close_is_reopened_as_it_was() -> None:
+    files = a_disk()
+    log = a_log(files, segment_bytes=600, index_interval_bytes=50)
+    for number in range(20):
+        append(log, a_batch(2, producer_id=7, producer_epoch=0, base_sequence=number * 2))
+    before = stored(log)
+    log.close()
+    assert log.recovery_point == 40
+    files.crash(random.Random(1))
+    again = a_log(files, clean=True, recovery_point=40, segment_bytes=600)
+    assert stored(again) == before
+    assert again.log_end_offset == 40 and again.recovery_point == 40
+    assert again.producers.producers[7].last_sequence == 39
+    append(again, a_batch(1, producer_id=7, producer_epoch=0, base_sequence=40))
+
+
+@pytest.mark.parametrize("segment_bytes", [600, 1 << 20])
+def test_a_torn_tail_goes_and_what_was_flushed_stays(segment_bytes: int) -> None:
+    for seed in range(40):
+        files = a_disk()
+        log = a_log(files, segment_bytes=segment_bytes)
+        for number in range(8):
+            append(log, a_batch(2, producer_id=7, producer_epoch=0, base_sequence=number * 2))
+        log.flush()
+        for number in range(8, 12):
+            append(log, a_batch(2, producer_id=7, producer_epoch=0, base_sequence=number * 2))
+        before = stored(log)
+        files.crash(random.Random(seed))
+        again = a_log(files, recovery_point=16, segment_bytes=segment_bytes)
+        after = stored(again)
+        assert len(after) >= 16 and after == before[: len(after)], seed
+        assert again.producers.producers[7].last_sequence == again.log_end_offset - 1
+        final = a_log(files, recovery_point=16, segment_bytes=segment_bytes)
+        assert stored(final) == after
+
+
+def test_damage_below_the_recovery_point_is_refused_and_nothing_is_touched() -> None:
+    files = a_disk()
+    log = a_log(files)
+    for _ in range(4):
+        append(log, a_batch(2))
+    log.flush()
+    path = log.active_segment.path(".log")
+    file = files.open(path)
+    file.pwrite([b"\xff"], log.active_segment.size // 2)
+    content = files.read(path)
+    with pytest.raises(LogDamaged, match=r"damaged at byte .* below offset 8 was on stable storage"):
+        a_log(files, recovery_point=8)
+    assert files.read(path) == content
+    assert a_log(files, recovery_point=0).log_end_offset == 4
+
+
+def test_duplicates_gaps_and_old_epochs() -> None:
+    log = a_log()
+
+    def of(sequence: int, count: int = 2, epoch: int = 1) -> bytearray:
+        return a_batch(count, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
+
+    assert append(log, of(5)).first_offset == 0  # an unknown producer may start anywhere
+    for sequence in range(7, 17, 2):
+        append(log, of(sequence))
+    assert append(log, of(15)) == AppendResult(10, 11, -1, 0, -1, 2, 0, True)
+    assert append(log, of(7)).first_offset == 2
+    assert refused(log, of(5)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # older than the last five
+    assert refused(log, of(19)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(log, of(17, epoch=0)).error is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert refused(log, of(17, epoch=2)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert append(log, of(0, epoch=2)).first_offset == 12
+    assert log.log_end_offset == 14
+
+
+def test_the_sequence_wraps() -> None:
+    log = a_log()
+    append(log, a_batch(3, producer_id=9, producer_epoch=0, base_sequence=(1 << 31) - 3))
+    assert append(log, a_batch(1, producer_id=9, producer_epoch=0, base_sequence=0)).first_offset == 3
+
+
+def test_a_follower_takes_the_leaders_offsets_and_stops_at_a_newer_epoch() -> None:
+    leader, follower = a_log(), a_log()
+    append(leader, a_batch(3), epoch=1)
+    append(leader, a_batch(2), epoch=2)
+    append(leader, a_batch(2), epoch=5)
+    data = leader.read(0, 1 << 20)
+    assert isinstance(data, FetchData) and data.records is not None
+    raw = data.records.read()
+    result = follower.append_as_follower(memoryview(raw)[:-3], 2)
+    assert isinstance(result, AppendResult) and (result.first_offset, result.last_offset) == (0, 4)
+    assert follower.epochs.entries == leader.epochs.entries[:2]
+    assert follower.append_as_follower(memoryview(raw), 9).error is ErrorCode.OFFSET_OUT_OF_RANGE  # type: ignore[union-attr]
+    broken = bytearray(raw)
+    broken[80] ^= 1
+    assert a_log().append_as_follower(broken, 9).error is ErrorCode.CORRUPT_MESSAGE  # type: ignore[union-attr]
+
+
+def test_truncation_takes_records_epochs_and_producers_back() -> None:
+    log = a_log(segment_bytes=400)
+    for number in range(12):
+        append(log, a_batch(2, producer_id=7, producer_epoch=0, base_sequence=number * 2), epoch=number // 4)
+    before = stored(log)
+    log.update_high_watermark(24)
+    assert log.truncate_to(10)
+    assert stored(log) == before[:10]
+    assert (log.log_end_offset, log.high_watermark) == (10, 10)
+    assert log.epochs.latest_epoch == 1
+    assert log.producers.producers[7].last_sequence == 9
+    assert append(log, a_batch(2, producer_id=7, producer_epoch=0, base_sequence=10), epoch=1).first_offset == 10
+    assert not log.truncate_to(100)
+    log.truncate_fully_and_start_at(50)
+    assert stored(log) == [] and log.log_end_offset == 50 and not log.producers.producers
+    assert append(log, a_batch(), epoch=3).first_offset == 50
+
+
+def test_retention_deletes_the_oldest_below_the_high_watermark_only() -> None:
+    size = len(a_batch(2))
+    log = a_log(segment_bytes=size * 2, retention_bytes=size * 4, retention_ms=-1, file_delete_delay_ms=100)
+    for _ in range(10):
+        append(log, a_batch(2))
+    assert log.delete_old_segments(NOW) == 0  # nothing is below the high watermark yet
+    log.update_high_watermark(9)
+    assert log.delete_old_segments(NOW) == 2
+    log.update_high_watermark(20)
+    assert log.delete_old_segments(NOW) == 1
+    assert (log.log_start_offset, log.segments[0].base_offset) == (12, 12)
+    names = log.files.listdir(DIRECTORY)
+    assert [name for name in names if name.endswith(".log.deleted")] == [f"{n:020d}.log.deleted" for n in (0, 4, 8)]
+    assert log.delete_due_files(NOW + 99) == 0 and log.delete_due_files(NOW + 100) == 3
+    assert not [name for name in log.files.listdir(DIRECTORY) if "deleted" in name]
+
+
+def test_retention_by_time_goes_by_the_newest_record_and_may_take_all() -> None:
+    log = a_log(segment_bytes=400, retention_ms=1000)
+    for step in range(10):
+        append(log, a_batch(2, timestamp=NOW + step * 10))
+    log.update_high_watermark(20)
+    assert log.delete_old_segments(NOW + 1031) == 0
+    assert log.delete_old_segments(NOW + 1032) == 1
+    assert log.delete_old_segments(NOW + 99999, trusted_now_ms=NOW + 1032) == 0
+    log.delete_old_segments(NOW + 99999)
+    assert (log.log_start_offset, log.log_end_offset, len(log.segments)) == (20, 20, 1)
+
+
+def test_delete_records_moves_the_start() -> None:
+    log = a_log(segment_bytes=400)
+    for _ in range(10):
+        append(log, a_batch(2))
+    log.update_high_watermark(15)
+    assert log.delete_records_before(16) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert log.delete_records_before(5) == 5
+    assert log.read(4, 100) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert fetch(log, 5, max_bytes=1) == [4]
+    assert log.delete_records_before(-1) == 15
+    assert log.delete_old_segments(NOW) == 1
+
+
+def test_look_up_by_timestamp() -> None:
+    log = a_log(segment_bytes=400, index_interval_bytes=1)
+    for step in range(10):
+        append(log, a_batch(2, timestamp=NOW + step * 10))
+    assert log.offset_for_timestamp(0) == (NOW, 0)
+    assert log.offset_for_timestamp(NOW + 51) == (NOW + 51, 11)
+    assert log.offset_for_timestamp(NOW + 52) == (NOW + 60, 12)
+    assert log.offset_for_timestamp(NOW + 92) is None
+    assert log.offset_of_max_timestamp() == (NOW + 91, 19)
+    append(log, a_batch(1, timestamp=NOW + 5000))
+    append(log, a_batch(1, timestamp=NOW))
+    assert log.offset_of_max_timestamp() == (NOW + 5000, 20)
+
+
+def test_log_append_time_is_the_brokers() -> None:
+    log = a_log(message_timestamp_type="LogAppendTime")
+    result = append(log, a_batch(2, timestamp=5), now_ms=NOW + 7)
+    assert result.log_append_time_ms == NOW + 7
+    assert log.offset_of_max_timestamp() == (NOW + 7, 0)
+    data = log.read(0, 1000)
+    assert isinstance(data, FetchData) and data.records is not None
+    assert [record.timestamp for record in records_of(data.records.read())] == [NOW + 7, NOW + 7]
+
+
+def test_a_full_disk_refuses_and_loses_nothing() -> None:
+    files = a_disk()
+    log = a_log(files)
+    append(log, a_batch(2))
+    files.capacity = log.size + 150
+    failure = refused(log, a_batch(5, size=100))
+    assert failure.error is ErrorCode.KAFKA_STORAGE_ERROR and "No space" in failure.detail
+    assert log.failure is None and log.active_segment.file.size() == log.size
+    assert append(log, a_batch(1)).first_offset == 2
+
+
+def test_after_a_failed_sync_nothing_is_taken_or_promised_any_more() -> None:
+    from moldau.errors import KafkaError
+    from moldau.testing.files import Fault
+
+    files = a_disk()
+    log = a_log(files)
+    seen: list[OSError] = []
+    log.on_failure = lambda _, error: seen.append(error)
+    append(log, a_batch(2))
+    files.hook = lambda call, path: Fault() if call == "sync" else None
+    with pytest.raises(KafkaError, match="KAFKA_STORAGE_ERROR"):
+        log.flush()
+    files.hook = None
+    assert log.recovery_point == 0 and len(seen) == 1
+    assert refused(log, a_batch()).error is ErrorCode.KAFKA_STORAGE_ERROR
+    assert log.read(0, 100) is ErrorCode.KAFKA_STORAGE_ERROR
+    with pytest.raises(KafkaError):
+        log.flush()
+
+
+def test_internal_appends_may_have_several_batches() -> None:
+    log = a_log()
+    both = a_batch(2) + a_batch(3)
+    result = log.append_as_leader(both, leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    assert isinstance(result, AppendResult) and (result.first_offset, result.last_offset, result.records_count) == (0, 4, 5)
+    assert fetch(log, 0) == [0, 2]

@@ -1,0 +1,290 @@
+"""● The server's side of one connection: frames in, replies out, in order and within limits.
+
+    dispatch(connection, frame) -> parts        answered at once
+                                -> None         taken, nothing is sent (acks=0)
+                                -> awaitable    of either: the connection's next request is dispatched meanwhile
+
+All frames of one receive are dispatched before their replies leave together; replies that come to be in one turn leave together, too.
+
+Limits, each of which stops reading and none of which loses anything: requests in work, bytes of parked requests, bytes of replies that
+the peer does not take.  `overdue` says when a peer has been silent, or deaf, or too slow for too long.  `stop` ends gracefully: no new
+requests, the replies of those in work, then close.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, TypeAlias
+
+from moldau.net.framing import Framing, ReceiveBuffers
+from moldau.net.pipeline import Pipeline
+from moldau.net.transport import Address, Transport
+from moldau.types import FileSlice, Part
+
+log: Final = logging.getLogger(__name__)
+
+Reply: TypeAlias = list[Part] | None
+Dispatch: TypeAlias = "Callable[[Connection, memoryview], Reply | Awaitable[Reply]]"
+
+MIN_RECEIVE_RATE: Final = 1024
+"""Bytes a second that a request must arrive with, once it has had `ConnectionLimits.frame_grace_ms`."""
+
+
+class InvalidFrame(Exception):
+    """Raised by `dispatch` for bytes that are no request: the connection is closed, and the log says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionLimits:
+    """What one peer may take.  Sources: socket.request.max.bytes, queued.max.requests, connections.max.idle.ms."""
+
+    max_request_bytes: int = 100 << 20
+    max_in_flight: int = 500
+    max_parked_bytes: int = 100 << 20
+    max_unsent_bytes: int = 256 << 10
+    """Replies that wait for the peer to read them; while there are more, none of its requests are dispatched."""
+    idle_ms: int = 600_000
+    frame_grace_ms: int = 30_000
+
+
+class Connection:
+    """One accepted connection; a `Receiver` of its transport."""
+
+    __slots__ = (
+        "_dispatch",
+        "_frame_since_ms",
+        "_framing",
+        "_held",
+        "_is_closed",
+        "_is_flush_due",
+        "_is_holding",
+        "_is_stopping",
+        "_last_unsent",
+        "_limits",
+        "_loop",
+        "_moved",
+        "_on_closed",
+        "_parked",
+        "_parked_bytes",
+        "_pipeline",
+        "_quiet_since_ms",
+        "_ready",
+        "_transport",
+        "listener_name",
+        "session",
+    )
+
+    def __init__(
+        self,
+        transport: Transport,
+        dispatch: Dispatch,
+        *,
+        limits: ConnectionLimits,
+        buffers: ReceiveBuffers,
+        listener_name: str = "",
+        on_closed: "Callable[[Connection], None] | None" = None,
+    ) -> None:
+        self.listener_name = listener_name
+        self.session: object = None
+        """Whatever the one who dispatches keeps of this connection."""
+        self._transport = transport
+        self._dispatch = dispatch
+        self._limits = limits
+        self._framing = Framing(limits.max_request_bytes, buffers)
+        self._pipeline = Pipeline()
+        self._loop = asyncio.get_running_loop()
+        self._on_closed = on_closed
+        self._held: list[memoryview] = []
+        self._ready: list[Part] = []
+        # The loop itself holds tasks only weakly.
+        self._parked: dict[int, asyncio.Future[Reply]] = {}
+        self._parked_bytes = 0
+        self._is_holding = False
+        self._is_flush_due = False
+        self._is_stopping = False
+        self._is_closed = False
+        self._moved = True
+        self._last_unsent = 0
+        self._quiet_since_ms = 0
+        self._frame_since_ms: int | None = None
+
+    def __repr__(self) -> str:
+        return f"Connection({self.peer}, {self._pipeline.in_flight} in flight, {self.unsent} unsent)"
+
+    @property
+    def peer(self) -> Address:
+        return self._transport.peer
+
+    @property
+    def unsent(self) -> int:
+        """Bytes of replies that have not left."""
+        return self._transport.buffered
+
+    @property
+    def is_closed(self) -> bool:
+        return self._is_closed
+
+    # requests
+
+    def get_buffer(self) -> memoryview:
+        return self._framing.get_buffer()
+
+    def received(self, count: int) -> None:  # hot: 3 us a request, beside what dispatch takes
+        self._moved = True
+        frames = self._framing.received(count)
+        if frames:
+            self._frame_since_ms = None
+            if self._is_holding:
+                self._held += frames
+            else:
+                self._serve(frames)
+        if self._framing.error is not None and not self._is_stopping:
+            log.warning("connection %s closed: %s", self.peer, self._framing.error)
+            self.stop()
+
+    def _serve(self, frames: Sequence[memoryview]) -> None:
+        pipeline = self._pipeline
+        for position, frame in enumerate(frames):
+            if self._is_stopping:
+                return
+            if self._is_full():
+                self._hold(frames[position:])
+                break
+            slot = pipeline.request()
+            try:
+                reply = self._dispatch(self, frame)
+            except InvalidFrame as error:
+                log.warning("connection %s closed: %s", self.peer, error)
+                self._refuse(slot)
+                break
+            except Exception:
+                log.exception("connection %s closed: a request could not be dispatched", self.peer)
+                self._refuse(slot)
+                break
+            if reply is None or type(reply) is list:
+                self._ready += pipeline.reply(slot, reply)
+            else:
+                self._park(slot, reply, len(frame))  # type: ignore[arg-type]  # mypy does not narrow on `type() is`
+        if self._ready and not self._is_flush_due:
+            self._flush()
+
+    def _is_full(self) -> bool:
+        if self._pipeline.in_flight >= self._limits.max_in_flight or self._parked_bytes > self._limits.max_parked_bytes:
+            return True
+        if self._ready:
+            unsent = sum(len(part) for part in self._ready if type(part) is not FileSlice)
+            if len(self._ready) < 64 and unsent <= self._limits.max_unsent_bytes:
+                return False
+            self._flush()
+        return self._transport.buffered > self._limits.max_unsent_bytes
+
+    def _hold(self, frames: Sequence[memoryview]) -> None:
+        self._held += frames
+        if not self._is_holding:
+            self._is_holding = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._is_holding and not self._is_closed and not self._is_full():
+            self._is_holding = False
+            frames, self._held = self._held, []
+            self._serve(frames)
+            if not self._is_holding and not self._is_stopping:
+                self._transport.resume_reading()
+
+    def _refuse(self, slot: int) -> None:
+        """No reply to this one, none after it; those before it still leave."""
+        self._ready += self._pipeline.reply(slot, None)
+        self.stop()
+
+    # replies
+
+    def _park(self, slot: int, reply: Awaitable[Reply], size: int) -> None:
+        self._parked_bytes += size
+        future = self._parked[slot] = asyncio.ensure_future(reply)
+        future.add_done_callback(partial(self._completed, slot, size))
+
+    def _completed(self, slot: int, size: int, future: "asyncio.Future[Reply]") -> None:
+        self._parked_bytes -= size
+        del self._parked[slot]
+        parts: Reply = None
+        if future.cancelled():
+            self.abort()
+        elif (error := future.exception()) is not None:
+            log.error("connection %s closed: a request failed", self.peer, exc_info=error)
+            self.abort()
+        else:
+            parts = future.result()
+        if self._is_closed:
+            return
+        self._ready += self._pipeline.reply(slot, parts)
+        if not self._is_flush_due:
+            # Others may be done in this turn, too: their replies go along.
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush_due)
+
+    def _flush_due(self) -> None:
+        self._is_flush_due = False
+        if not self._is_closed:
+            self._flush()
+            self._resume()
+            self._maybe_finish()
+
+    def _flush(self) -> None:
+        if self._ready:
+            ready, self._ready = self._ready, []
+            self._transport.write(ready)
+
+    def writable(self) -> None:
+        self._moved = True
+        self._resume()
+
+    # ending
+
+    def stop(self) -> None:
+        """Graceful: what was dispatched is answered, then the connection is closed."""
+        if not self._is_stopping:
+            self._is_stopping = True
+            self._held = []
+            self._transport.pause_reading()
+            self._maybe_finish()
+
+    def _maybe_finish(self) -> None:
+        if self._is_stopping and not self._pipeline.in_flight and not self._is_flush_due:
+            self._flush()
+            self._transport.close()
+
+    def abort(self) -> None:
+        self._is_stopping = True
+        self._transport.abort()
+
+    def closed(self, error: Exception | None) -> None:
+        self._is_closed = True
+        self._is_stopping = True
+        self._held = []
+        self._ready = []
+        if error is not None:
+            log.debug("connection %s broke: %s", self.peer, error)
+        if self._on_closed is not None:
+            self._on_closed(self)
+
+    def overdue(self, now_ms: int) -> str | None:
+        """Why the connection has to go, if it has.  To be asked every now and then; what moved since the last time counts as now."""
+        unsent = self._transport.buffered
+        if self._moved or unsent != self._last_unsent:
+            self._moved = False
+            self._last_unsent = unsent
+            self._quiet_since_ms = now_ms
+        if self._framing.is_amid_frame:
+            if self._frame_since_ms is None:
+                self._frame_since_ms = now_ms
+            late_ms = now_ms - self._frame_since_ms - self._limits.frame_grace_ms
+            if late_ms > 0 and self._framing.received_of_frame < MIN_RECEIVE_RATE * late_ms // 1000 and not self._is_holding:
+                return "its request arrives too slowly"
+        if now_ms - self._quiet_since_ms < self._limits.idle_ms:
+            return None
+        if unsent:
+            return "it does not read its replies"
+        return None if self._pipeline.in_flight else "it is idle"

@@ -1,0 +1,249 @@
+"""A connection over a transport that only notes what is done to it."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from moldau.net.connection import Connection, ConnectionLimits, InvalidFrame, Reply
+from moldau.net.framing import ReceiveBuffers
+from moldau.net.transport import Address
+from moldau.types import FileSlice, Part
+
+Answer = Callable[[memoryview], Reply | Awaitable[Reply]]
+
+
+class NotedTransport:
+    """Takes everything at once, until `is_deaf`."""
+
+    def __init__(self) -> None:
+        self.peer = Address("192.0.2.1", 1234)
+        self.buffered = 0
+        self.writes: list[bytes] = []
+        self.is_deaf = False
+        self.is_reading = True
+        self.end: str | None = None
+
+    def write(self, parts: Sequence[Part]) -> None:
+        data = b"".join(part.read() if isinstance(part, FileSlice) else bytes(part) for part in parts)
+        self.writes.append(data)
+        if self.is_deaf:
+            self.buffered += len(data)
+
+    def pause_reading(self) -> None:
+        self.is_reading = False
+
+    def resume_reading(self) -> None:
+        self.is_reading = True
+
+    def close(self) -> None:
+        self.end = self.end or "closed"
+
+    def abort(self) -> None:
+        self.end = self.end or "aborted"
+
+
+class Peer:
+    def __init__(self, answer: Answer, **limits: int) -> None:
+        self.transport = NotedTransport()
+        self.connection = Connection(
+            self.transport, lambda _, frame: answer(frame), limits=ConnectionLimits(**limits), buffers=ReceiveBuffers()
+        )
+
+    def send(self, *frames: bytes) -> None:
+        self.send_raw(b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames))
+
+    def send_raw(self, data: bytes) -> None:
+        while data:
+            buffer = self.connection.get_buffer()
+            count = min(len(buffer), len(data))
+            buffer[:count] = data[:count]
+            data = data[count:]
+            self.connection.received(count)
+
+
+def echo(frame: memoryview) -> Reply:
+    return [b"<", bytes(frame), b">"]
+
+
+async def turns(count: int = 4) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_frames_of_one_receive_are_answered_in_one_write() -> None:
+    peer = Peer(echo)
+    peer.send(b"a", b"b", b"c")
+    assert peer.transport.writes == [b"<a><b><c>"]
+
+
+async def test_no_reply_sends_nothing_and_blocks_nothing() -> None:
+    peer = Peer(lambda frame: None if frame == b"silent" else echo(frame))
+    peer.send(b"silent", b"a", b"silent")
+    assert peer.transport.writes == [b"<a>"]
+
+
+async def test_later_requests_are_dispatched_while_an_earlier_one_is_parked() -> None:
+    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    seen = []
+
+    def answer(frame: memoryview) -> Reply | Awaitable[Reply]:
+        seen.append(bytes(frame))
+        return parked if frame == b"slow" else echo(frame)
+
+    peer = Peer(answer)
+    peer.send(b"slow", b"fast")
+    assert (seen, peer.transport.writes) == ([b"slow", b"fast"], [])
+    parked.set_result([b"late"])
+    await turns()
+    assert peer.transport.writes == [b"late<fast>"]
+
+
+async def test_replies_of_one_turn_leave_in_one_write() -> None:
+    parked: dict[bytes, asyncio.Future[Reply]] = {}
+
+    def answer(frame: memoryview) -> Awaitable[Reply]:
+        future = parked[bytes(frame)] = asyncio.get_running_loop().create_future()
+        return future
+
+    peer = Peer(answer)
+    peer.send(b"a", b"b", b"c")
+    for name in (b"c", b"a", b"b"):
+        parked[name].set_result([name])
+    await turns()
+    assert peer.transport.writes == [b"abc"]
+
+
+async def test_coroutines_are_run() -> None:
+    async def answer(frame: memoryview) -> Reply:
+        await asyncio.sleep(0)
+        return echo(frame)
+
+    peer = Peer(answer)
+    peer.send(b"a", b"b")
+    await turns()
+    assert b"".join(peer.transport.writes) == b"<a><b>"
+
+
+async def test_requests_above_the_limit_in_flight_wait_and_none_is_lost() -> None:
+    parked: list[asyncio.Future[Reply]] = []
+
+    def answer(frame: memoryview) -> Awaitable[Reply]:
+        parked.append(asyncio.get_running_loop().create_future())
+        return parked[-1]
+
+    peer = Peer(answer, max_in_flight=2)
+    peer.send(*[b"%d" % number for number in range(7)])
+    assert len(parked) == 2 and not peer.transport.is_reading
+    for number in range(7):
+        parked[number].set_result([b"%d" % number])
+        await turns()
+    assert b"".join(peer.transport.writes) == b"0123456"
+    assert peer.transport.is_reading
+
+
+async def test_parked_bytes_are_limited() -> None:
+    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    peer = Peer(lambda frame: parked if len(frame) > 1000 else echo(frame), max_parked_bytes=1000)
+    peer.send(b"x" * 2000, b"next")
+    assert not peer.transport.is_reading
+    parked.set_result(None)
+    await turns()
+    assert peer.transport.writes == [b"<next>"] and peer.transport.is_reading
+
+
+async def test_who_does_not_read_is_not_served_on() -> None:
+    served = []
+
+    def answer(frame: memoryview) -> Reply:
+        served.append(frame)
+        return [bytes(1000)]
+
+    peer = Peer(answer, max_unsent_bytes=10_000)
+    peer.transport.is_deaf = True
+    peer.send(*[b"more"] * 500)
+    assert len(served) < 80 and not peer.transport.is_reading
+    peer.transport.is_deaf, peer.transport.buffered = False, 0
+    peer.connection.writable()
+    assert len(served) == 500 and peer.transport.is_reading
+    assert sum(map(len, peer.transport.writes)) == 500_000
+
+
+@pytest.mark.parametrize("failure", [InvalidFrame("no header"), RuntimeError("a bug")])
+async def test_a_frame_that_cannot_be_dispatched_closes_after_the_replies_before_it(failure: Exception) -> None:
+    def answer(frame: memoryview) -> Reply:
+        if frame == b"bad":
+            raise failure
+        return echo(frame)
+
+    peer = Peer(answer)
+    peer.send(b"a", b"bad", b"never")
+    assert (peer.transport.writes, peer.transport.end) == ([b"<a>"], "closed")
+
+
+async def test_a_parked_request_that_fails_closes_the_connection() -> None:
+    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    peer = Peer(lambda frame: parked)
+    peer.send(b"a")
+    parked.set_exception(RuntimeError("a bug"))
+    await turns()
+    assert peer.transport.end == "aborted"
+
+
+@pytest.mark.parametrize("size", [-1, 101, (1 << 31) - 1])
+async def test_a_size_out_of_bounds_closes_after_the_replies_before_it(size: int) -> None:
+    peer = Peer(echo, max_request_bytes=100)
+    peer.send_raw(b"\0\0\0\1a" + size.to_bytes(4, "big", signed=True) + b"rest")
+    assert (peer.transport.writes, peer.transport.end) == ([b"<a>"], "closed")
+
+
+async def test_a_graceful_stop_answers_what_was_dispatched() -> None:
+    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    peer = Peer(lambda frame: parked if frame == b"slow" else echo(frame))
+    peer.send(b"slow", b"fast")
+    peer.connection.stop()
+    peer.connection.stop()
+    assert peer.transport.end is None and not peer.transport.is_reading
+    parked.set_result([b"late"])
+    await turns()
+    assert (peer.transport.writes, peer.transport.end) == ([b"late<fast>"], "closed")
+
+
+async def test_a_reply_after_the_end_is_dropped() -> None:
+    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    peer = Peer(lambda frame: parked)
+    peer.send(b"a")
+    peer.connection.closed(None)
+    parked.set_result([b"late"])
+    await turns()
+    assert peer.transport.writes == []
+
+
+async def test_silence_is_overdue_unless_a_request_is_in_work() -> None:
+    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    peer = Peer(lambda frame: parked, idle_ms=1000)
+    assert peer.connection.overdue(5_000) is None
+    assert peer.connection.overdue(5_999) is None
+    assert peer.connection.overdue(6_000) == "it is idle"
+    peer.send(b"a")
+    assert peer.connection.overdue(6_001) is None
+    assert peer.connection.overdue(99_000) is None, "its reply is ours to give"
+
+
+async def test_who_takes_nothing_of_a_reply_is_overdue_and_who_takes_little_is_not() -> None:
+    peer = Peer(echo, idle_ms=1000)
+    peer.transport.is_deaf = True
+    peer.send(b"a")
+    assert peer.connection.overdue(0) is None
+    peer.transport.buffered -= 1
+    assert peer.connection.overdue(1000) is None
+    assert peer.connection.overdue(2000) == "it does not read its replies"
+
+
+async def test_a_request_that_trickles_in_is_overdue_and_a_slow_link_is_not() -> None:
+    peer = Peer(echo, frame_grace_ms=1000)
+    peer.send_raw((50_000).to_bytes(4, "big") + b"x")
+    assert peer.connection.overdue(0) is None
+    peer.send_raw(b"x" * 20_000)
+    assert peer.connection.overdue(20_000) is None, "1 KiB a second is enough"
+    assert peer.connection.overdue(21_000) == "its request arrives too slowly"

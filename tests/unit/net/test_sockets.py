@@ -1,0 +1,179 @@
+"""Listener and transport over real sockets of this machine."""
+
+import asyncio
+import errno
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from moldau.net.connection import Connection, ConnectionLimits, Reply
+from moldau.net.listener import ConnectionQuotas, Listener
+from moldau.net.sockets import SystemNetwork
+from moldau.storage.files import SystemFiles
+from moldau.testing.files import MemoryFiles
+from moldau.types import FileSlice
+
+HOST = "127.0.0.1"
+
+
+def echo(connection: Connection, frame: memoryview) -> Reply:
+    return [bytes(frame)]
+
+
+@asynccontextmanager
+async def listening(
+    dispatch: Callable[[Connection, memoryview], Reply | Awaitable[Reply]] = echo,
+    *,
+    limits: ConnectionLimits | None = None,
+    quotas: ConnectionQuotas | None = None,
+) -> AsyncIterator[Listener]:
+    listener = Listener(SystemNetwork(), dispatch, limits=limits, quotas=quotas)
+    await listener.start(HOST, 0)
+    try:
+        yield listener
+    finally:
+        await listener.stop(grace_s=0.2)
+
+
+@asynccontextmanager
+async def connected(listener: Listener) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    reader, writer = await asyncio.open_connection(HOST, listener.port)
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(5):
+        while not holds():  # noqa: ASYNC110  nothing else tells when the kernel has done its part
+            await asyncio.sleep(0)
+
+
+def framed(data: bytes) -> bytes:
+    return len(data).to_bytes(4, "big") + data
+
+
+async def test_small_and_big_frames_come_back() -> None:
+    async with listening() as listener, connected(listener) as (reader, writer):
+        for size in (1, 100_000, 0, 3_000_000, 5):
+            writer.write(framed(b"x" * size) * 2)
+            assert await reader.readexactly(2 * size) == b"x" * 2 * size
+
+
+@pytest.mark.parametrize("in_memory", [False, True], ids=["sendfile", "pread"])
+async def test_slices_of_files_leave_between_memory(tmp_path: Path, in_memory: bool) -> None:
+    files = MemoryFiles() if in_memory else SystemFiles()
+    file = files.open("/log" if in_memory else str(tmp_path / "log"), create=True)
+    content = os.urandom(3 << 20)
+    file.pwrite([content], 0)
+
+    def fetch(connection: Connection, frame: memoryview) -> Reply:
+        return [b"head", b"", FileSlice(file, 10, 2 << 20), FileSlice(file, 7, 0), b"middle", FileSlice(file, 5, 1), b"tail"]
+
+    expected = b"head" + content[10 : 10 + (2 << 20)] + b"middle" + content[5:6] + b"tail"
+    async with listening(fetch) as listener, connected(listener) as (reader, writer):
+        writer.write(framed(b"a") * 3)
+        assert await reader.readexactly(3 * len(expected)) == 3 * expected
+
+
+async def test_a_slice_beyond_the_end_of_its_file_breaks_the_connection(tmp_path: Path) -> None:
+    file = SystemFiles().open(str(tmp_path / "log"), create=True)
+    async with listening(lambda c, f: [FileSlice(file, 0, 10)]) as listener, connected(listener) as (reader, writer):
+        writer.write(framed(b"a"))
+        assert await reader.read() == b""
+
+
+async def test_a_busy_port_says_so() -> None:
+    async with listening() as listener:
+        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{listener.port}: another process does") as caught:
+            await Listener(SystemNetwork(), echo).start(HOST, listener.port)
+        assert caught.value.errno == errno.EADDRINUSE
+
+
+async def test_an_address_of_another_machine_says_so() -> None:
+    with pytest.raises(OSError, match="this machine does not have that address"):
+        await Listener(SystemNetwork(), echo).start("192.0.2.1", 0)
+
+
+async def test_nobody_listening_says_so() -> None:
+    with socket.socket() as free:
+        free.bind((HOST, 0))
+        with pytest.raises(ConnectionError, match=r"cannot connect to 127\.0\.0\.1:"):
+            await SystemNetwork().connect(HOST, free.getsockname()[1], None)  # type: ignore[arg-type]
+
+
+async def test_connections_above_a_limit_are_closed_and_leave_room_when_others_go() -> None:
+    async with listening(quotas=ConnectionQuotas(max_per_ip=1)) as listener, connected(listener) as (reader, writer):
+        async with connected(listener) as (refused, _):
+            assert await refused.read() == b""
+        writer.write(framed(b"still here"))
+        assert await reader.readexactly(10) == b"still here"
+        writer.close()
+        await until(lambda: not listener.connections)
+        async with connected(listener) as (again, again_writer):
+            again_writer.write(framed(b"room"))
+            assert await again.readexactly(4) == b"room"
+
+
+async def test_idle_connections_are_closed() -> None:
+    async with listening(limits=ConnectionLimits(idle_ms=5)) as listener, connected(listener) as (reader, _):
+        assert await asyncio.wait_for(reader.read(), 1) == b""
+
+
+async def test_stop_answers_what_is_in_work_and_takes_nothing_new() -> None:
+    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    dispatched = asyncio.Event()
+
+    def park(connection: Connection, frame: memoryview) -> Awaitable[Reply]:
+        dispatched.set()
+        return parked
+
+    listener = Listener(SystemNetwork(), park)
+    await listener.start(HOST, 0)
+    async with connected(listener) as (reader, writer):
+        writer.write(framed(b"a"))
+        await dispatched.wait()
+        stopping = asyncio.ensure_future(listener.stop(grace_s=5))
+        await asyncio.sleep(0)
+        parked.set_result([b"answered"])
+        assert await reader.read() == b"answered"
+        await stopping
+        with pytest.raises(ConnectionError):
+            await asyncio.open_connection(HOST, listener.port)
+
+
+async def test_stop_cuts_off_who_does_not_take_its_replies() -> None:
+    async with listening(lambda c, f: [bytes(16 << 20)]) as listener, connected(listener) as (_, writer):
+        writer.transport.pause_reading()  # type: ignore[attr-defined]
+        writer.write(framed(b"a"))
+        await until(lambda: any(connection.unsent for connection in listener.connections.values()))
+        await listener.stop(grace_s=0.01)
+        assert not listener.connections
+
+
+async def test_out_of_descriptors_the_others_go_on_and_accepting_resumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moldau.net.sockets.ACCEPT_PAUSE_S", 0.005)
+    real_accept = socket.socket.accept
+    failures = iter([OSError(errno.EMFILE, "Too many open files")] * 2)
+
+    def accept(listening_socket: socket.socket) -> tuple[socket.socket, object]:
+        failure = next(failures, None)
+        if failure is not None:
+            raise failure
+        return real_accept(listening_socket)
+
+    async with listening() as listener, connected(listener) as (reader, writer):
+        writer.write(framed(b"a"))
+        assert await reader.readexactly(1) == b"a"
+        monkeypatch.setattr(socket.socket, "accept", accept)
+        async with connected(listener) as (late, late_writer):
+            late_writer.write(framed(b"late"))
+            writer.write(framed(b"b"))
+            assert await reader.readexactly(1) == b"b"
+            assert await late.readexactly(4) == b"late"
+        assert next(failures, None) is None

@@ -1,6 +1,15 @@
 """◇ Envelope: the request and its response."""
 
-from moldau.protocol.wire import Request, Response, bytes_, int16, message
+from moldau.protocol.wire import Request, Response, StoredRecord, boolean, bytes_, int16, message, record, string
+
+
+@record(versions="0", flexible="0+")
+class DefaultPrincipalData(StoredRecord):
+    """Who sent the enveloped request, as the default principal builder writes it."""
+
+    type: str = string()
+    name: str = string()
+    token_authenticated: bool = boolean()
 
 
 @message(api_key=58, versions="0", flexible="0+", listeners=("controller",))

@@ -1,0 +1,31 @@
+"""◇ What members of a classic consumer group tell each other through JoinGroup and SyncGroup; brokers mostly pass it on.
+
+On the wire: version:int16 in front (`stored.encode_versioned`), and a higher version is read as the highest known one.
+"""
+
+from moldau.protocol.wire import StoredRecord, array, bytes_, int32, record, string, struct
+
+
+@struct
+class TopicPartition:
+    topic: str = string()
+    partitions: list[int] = array(int32)
+
+
+@record(versions="0-3")
+class ConsumerProtocolSubscription(StoredRecord):
+    """What a member of a classic consumer group asks for, in JoinGroup's metadata."""
+
+    topics: list[str] = array(string)
+    user_data: bytes | None = bytes_(nullable="0+", default=None)
+    owned_partitions: list[TopicPartition] = array(TopicPartition, "1+", default=[], ignorable=True)
+    generation_id: int = int32("2+", default=-1, ignorable=True)
+    rack_id: str | None = string("3+", nullable="0+", default=None, ignorable=True)
+
+
+@record(versions="0-3")
+class ConsumerProtocolAssignment(StoredRecord):
+    """What a member of a classic consumer group gets, in SyncGroup's assignment."""
+
+    assigned_partitions: list[TopicPartition] = array(TopicPartition)
+    user_data: bytes | None = bytes_(nullable="0+", default=None)

@@ -1,0 +1,117 @@
+"""● The same load as real clients make it: librdkafka through confluent-kafka, and Java's own tools.
+
+`python -m benchmarks.clients '{"kind": "produce", …}'` runs librdkafka in a process of its own and prints JSON.
+"""
+
+import json
+import re
+import sys
+import time
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from moldau.testing.kafka import Tool, run_tool
+
+PRODUCER = {"linger.ms": 5, "batch.size": 1 << 20, "queue.buffering.max.messages": 200_000, "queue.buffering.max.kbytes": 1 << 18}
+CONSUMER = {"group.id": "bench", "enable.auto.commit": False, "fetch.wait.max.ms": 100, "max.partition.fetch.bytes": 1 << 20}
+JAVA_PERF = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC")
+MANY = 10_000
+
+
+def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    for future in admin.create_topics([NewTopic(topic, partitions, 1)], operation_timeout=10).values():
+        future.result(30)
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    for future in admin.delete_topics([topic], operation_timeout=10).values():
+        future.result(30)
+
+
+def produce(bootstrap: str, topic: str, *, partitions: int, record_size: int, warm_s: float, seconds: float) -> dict[str, float]:
+    """As fast as one librdkafka producer goes; what was acknowledged inside the window counts."""
+    acknowledged = [0, 0]
+
+    def delivered(error: object, _: object) -> None:
+        acknowledged[bool(error)] += 1
+
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "dr_cb": delivered, **PRODUCER})
+    value = b"x" * record_size
+    begin = time.perf_counter()
+    start, end, at_start, index = begin + warm_s, begin + warm_s + seconds, -1, 0
+    while (moment := time.perf_counter()) < end:
+        if at_start < 0 and moment >= start:
+            at_start, start = acknowledged[0], moment
+        for _ in range(500):
+            index += 1
+            try:
+                producer.produce(topic, value, partition=index // 100 % partitions)
+            except BufferError:
+                producer.poll(0.01)
+        producer.poll(0)
+    records = acknowledged[0] - at_start
+    elapsed = time.perf_counter() - start
+    producer.flush(30)
+    if acknowledged[1]:
+        raise RuntimeError(f"{acknowledged[1]} records failed")
+    return {"records": records, "bytes": records * record_size, "seconds": elapsed, "all_bytes": acknowledged[0] * record_size}
+
+
+def consume(bootstrap: str, topic: str, *, partitions: int, record_size: int, warm_s: float, seconds: float) -> dict[str, float]:
+    """One librdkafka consumer by assignment; at the end of the topic it starts again."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "enable.partition.eof": True, "auto.offset.reset": "earliest", **CONSUMER})
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    begin = time.perf_counter()
+    start, end, records, all_records, first = begin + warm_s, begin + warm_s + seconds, 0, 0, 0.0
+    while (moment := time.perf_counter()) < end:
+        for message in consumer.consume(MANY, timeout=0.2):
+            if message.error():
+                consumer.seek(TopicPartition(topic, message.partition() or 0, 0))
+                continue
+            all_records += 1
+            records += moment >= start
+        first = first or moment * (moment >= start)
+    elapsed = time.perf_counter() - (first or start)
+    consumer.close()
+    return {"records": records, "bytes": records * record_size, "seconds": elapsed, "all_bytes": all_records * record_size}
+
+
+def java_produce(bootstrap: str, topic: str, *, record_size: int, records: int) -> Mapping[str, float]:
+    """Java's ProducerPerformance; its own closing line."""
+    options = {"acks": "1", "batch.size": "131072", "linger.ms": "5"}
+    named = [word for key, value in options.items() for word in ("--command-property", f"{key}={value}")]
+    sizes = ("--num-records", str(records), "--record-size", str(record_size), "--throughput", "-1")
+    where = ("--topic", topic, "--bootstrap-server", bootstrap)
+    said = run_tool(Tool.PRODUCER_PERF, *where, *sizes, *named, flags=JAVA_PERF, timeout_s=300.0)
+    found = re.search(r"([\d.]+) records/sec \(([\d.]+) MB/sec\).*?([\d.]+) ms 99th", said.splitlines()[-1])
+    if not found:
+        raise RuntimeError(f"ProducerPerformance said: {said}")
+    return {"records_s": float(found[1]), "mb_s": float(found[1]) * record_size / 1e6, "p99_ms": float(found[3])}
+
+
+def java_consume(bootstrap: str, topic: str, *, records: int) -> Mapping[str, float]:
+    """Java's ConsumerPerformance: its rates without the time that joining the group took."""
+    said = run_tool(
+        Tool.CONSUMER_PERF,
+        "--topic",
+        topic,
+        "--bootstrap-server",
+        bootstrap,
+        "--num-records",
+        str(records),
+        flags=JAVA_PERF,
+        timeout_s=300.0,
+    )
+    names, values = (line.split(", ") for line in said.splitlines() if ", " in line)
+    row = dict(zip(names, values, strict=True))
+    return {"mb_s": float(row["fetch.MB.sec"]) * 1.048576, "records_s": float(row["fetch.nMsg.sec"])}
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    kind = {"produce": produce, "consume": consume}[given.pop("kind")]
+    print(json.dumps(kind(**given)))

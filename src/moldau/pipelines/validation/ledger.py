@@ -1,0 +1,87 @@
+"""● What became of each order, read from the topics by a stock client.
+
+The job's sink may repeat a record after a crash.  The ledger takes the first verdict of each order, and holds that a
+repeat says the same: that is what makes at-least-once harmless here, so it is checked and not assumed.
+"""
+
+import json
+from collections import Counter
+from typing import NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
+
+from moldau.pipelines.validation.model import State, Topics
+from moldau.pipelines.validation.oracle import Expected
+
+FINAL_STATES = (State.VALIDATED, State.FAILED, State.TIMED_OUT)
+
+
+class Judged(NamedTuple):
+    outcome: Expected
+    created_ms: int
+    judged_ms: int
+
+
+class Ledger:
+    def __init__(self, bootstrap_servers: str, topics: Topics) -> None:
+        self.topics = topics
+        self.created_ms: dict[str, int] = {}
+        self.verdicts: dict[str, Judged] = {}
+        self.repeats = 0
+        self.contradictions: list[str] = []
+        self.dead_letters: dict[str, str] = {}  # where it came from → reason; a repeat has the same place
+        # No group is joined: partitions are assigned by hand, the name is only what the client insists on.
+        self.consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "ledger", "enable.auto.commit": False})
+        watched = self.consumer.list_topics(timeout=30).topics
+        self.consumer.assign(
+            [
+                TopicPartition(name, partition, OFFSET_BEGINNING)
+                for name in (topics.orders, topics.dead_letters)
+                for partition in watched[name].partitions
+            ]
+        )
+
+    def read(self, timeout_s: float) -> int:
+        """Take in what there is, waiting at most so long for the first of it; how many records came."""
+        messages = [message for message in self.consumer.consume(2_000, timeout_s) if message.error() is None]
+        for message in messages:
+            if message.topic() == self.topics.orders:
+                self._order(message)
+            else:
+                headers = dict(message.headers() or [])
+                self.dead_letters[_text(headers["source"])] = _text(headers["reason"])
+        return len(messages)
+
+    def close(self) -> None:
+        self.consumer.close()
+
+    def outcomes(self) -> dict[str, Expected]:
+        return {order_id: judged.outcome for order_id, judged in self.verdicts.items()}
+
+    def dead_letter_counts(self) -> Counter[str]:
+        return Counter(self.dead_letters.values())
+
+    def _order(self, message: Message) -> None:
+        try:
+            body = json.loads(message.value() or b"null")
+            order_id, state = body["order_id"], State(body["state"])
+        except (ValueError, KeyError, TypeError):
+            return  # the malformed ones among the input
+        _, timestamp_ms = message.timestamp()
+        if state is State.CREATED:
+            self.created_ms.setdefault(order_id, timestamp_ms)
+        elif state in FINAL_STATES:
+            self._verdict(order_id, Expected(state, body["reasons"]), timestamp_ms)
+
+    def _verdict(self, order_id: str, outcome: Expected, judged_ms: int) -> None:
+        first = self.verdicts.get(order_id)
+        if first is None:
+            self.verdicts[order_id] = Judged(outcome, self.created_ms.get(order_id, judged_ms), judged_ms)
+            return
+        self.repeats += 1
+        if first.outcome != outcome:
+            self.contradictions.append(f"order {order_id}: first {first.outcome}, then {outcome}")
+
+
+def _text(header: str | bytes | None) -> str:
+    return header.decode() if isinstance(header, bytes) else header or ""

@@ -1,0 +1,102 @@
+"""● The order service: a stock client that sends orders and their stock requests, at a rate or as fast as it can.
+
+An order goes to the partition of its customer, its stock request to the partition of its store, both with the same
+timestamp.  The producer is idempotent, so each partition holds its records once and in the order of sending.
+"""
+
+import time
+import zlib
+from collections.abc import Callable, Iterable
+
+from confluent_kafka import Producer
+
+from moldau.pipelines.topics import create_topics
+from moldau.pipelines.validation.faults import Sent
+from moldau.pipelines.validation.model import Topics, heartbeat_json, order_json, stock_request_json
+
+FLUSH_TIMEOUT_S = 120.0
+POLL_EVERY = 64
+# Well under an hour, the most that a broker accepts by default, and well over deadline and disorder together.
+HEARTBEAT_AHEAD_MS = 30 * 60_000
+
+
+class OrderService:
+    def __init__(self, bootstrap_servers: str, topics: Topics, *, partitions: int) -> None:
+        self.topics = topics
+        self.partitions = partitions
+        self.sent_count = 0
+        self.failed: list[str] = []
+        keep = {"retention.ms": "-1"}
+        compact = {"cleanup.policy": "compact", **keep}
+        configs = {topics.orders: compact, topics.stock_requests: keep, topics.validations: keep, topics.dead_letters: keep}
+        create_topics(bootstrap_servers, configs, partitions=partitions)
+        self.producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "linger.ms": 5,
+                "compression.type": "lz4",
+                "queue.buffering.max.messages": 200_000,
+            }
+        )
+
+    def send(self, sent: Iterable[Sent], *, rate: float = 0, told: Callable[[int], None] = lambda _: None) -> None:
+        """Send it all and wait until it is acknowledged.  `rate` is orders a second, 0 as fast as possible."""
+        started = time.perf_counter()
+        for position, step in enumerate(sent):
+            if rate:
+                self._wait_until(started + position / rate)
+            self._send(position, step)
+            if position % POLL_EVERY == 0 or rate:
+                self.producer.poll(0)
+                told(self.sent_count)
+        self._flush()
+        told(self.sent_count)
+
+    def let_time_pass(self) -> None:
+        """One heartbeat half an hour ahead on each input: what is still unanswered is then past its deadline."""
+        ahead_ms = _now_ms() + HEARTBEAT_AHEAD_MS
+        for topic in (self.topics.orders, self.topics.stock_requests):
+            self._produce(topic, "heartbeat", heartbeat_json(), 0, ahead_ms)
+        self._flush()
+
+    def _send(self, position: int, step: Sent) -> None:
+        now_ms = _now_ms()
+        if step.malformed is not None:
+            self._produce(self.topics.orders, f"malformed-{position}", step.malformed.value, position % self.partitions, now_ms)
+        if step.order is None:
+            return
+        order = step.order
+        self._produce(self.topics.orders, order.order_id, order_json(order), self._partition_of(order.customer_id), now_ms)
+        if step.has_request:
+            request = stock_request_json(order)
+            self._produce(self.topics.stock_requests, order.store_id, request, self._partition_of(order.store_id), now_ms)
+        self.sent_count += 1
+
+    def _partition_of(self, key: str) -> int:
+        return zlib.crc32(key.encode()) % self.partitions
+
+    def _produce(self, topic: str, key: str, value: bytes, partition: int, timestamp_ms: int) -> None:
+        while True:
+            try:
+                self.producer.produce(topic, value, key, partition, on_delivery=self._delivered, timestamp=timestamp_ms)
+                return
+            except BufferError:
+                self.producer.poll(0.05)
+
+    def _delivered(self, error: object, message: object) -> None:
+        if error is not None:
+            self.failed.append(str(error))
+
+    def _wait_until(self, at: float) -> None:
+        while (left_s := at - time.perf_counter()) > 0:
+            self.producer.poll(min(left_s, 0.1))
+
+    def _flush(self) -> None:
+        left = self.producer.flush(FLUSH_TIMEOUT_S)
+        if left or self.failed:
+            raise RuntimeError(f"{left} records were not acknowledged, {len(self.failed)} failed: {self.failed[:3]}")
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

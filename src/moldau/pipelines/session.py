@@ -7,11 +7,13 @@ everywhere, no web UI, and Python workers that are this very interpreter.
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
+
+from moldau.pipelines.provision import java_environment, spark_connector_jars
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 SETTINGS: Mapping[str, str] = {
@@ -34,14 +36,19 @@ SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+Us
 
 
 def open_session(
-    name: str, jars: Sequence[Path], *, master: str = "local[*]", log_file: Path | None = None, settings: Mapping[str, str] | None = None
+    name: str, *, master: str = "local[*]", log_file: Path | None = None, settings: Mapping[str, str] | None = None
 ) -> SparkSession:
-    """Start Spark, or return the session that runs already.  The JVM's own words go to `log_file` when given."""
+    """Start Spark with the stock Kafka connector, or return the session that runs already.
+
+    Java and the connector's jars are brought when missing (ProvisionError if they cannot be).  What the JVM has to say goes
+    to `log_file` when given.
+    """
+    os.environ.update(java_environment())
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     is_local = master.startswith("local")
     if is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(name).master(master).config("spark.jars", ",".join(str(jar) for jar in jars))
+    builder = SparkSession.builder.appName(name).master(master).config("spark.jars", ",".join(map(str, spark_connector_jars())))
     chosen = {**SETTINGS, **(LOCAL_CHECKPOINTS if is_local else {}), **(settings or {})}
     for key, value in chosen.items():
         builder = builder.config(key, value)

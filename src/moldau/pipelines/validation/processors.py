@@ -135,12 +135,13 @@ class Aggregator(StatefulProcessor):
         self.packed = handle.getValueState("packed", "state STRING, due_ms BIGINT")
 
     def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
-        if key[0] == NO_KEY:
+        events = list(rows)
+        if key[0] == NO_KEY or not events:
             return
         kept = self.packed.get()
         order: verdict.Open | None = verdict.unpack(kept[0] if kept else None)
         due_ms = kept[1] if kept else 0
-        for row in rows:
+        for row in events:
             due_ms = due_ms or row.accepted_ms + self.deadline_ms
             order, judged = verdict.step(order or verdict.Open(), _event(row))
             if judged is not None:

@@ -37,13 +37,13 @@ def said(records: list[Row]) -> list[tuple[str, str, str | None]]:
     return [(answer["order_id"], answer["check"], answer["reason"]) for answer in answers]
 
 
-def tester(processor: Any) -> TwsTester:
+def harness(processor: Any) -> TwsTester:
     return TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda row: row.accepted_ms)
 
 
 def test_customer_checks_judge_in_partition_order_not_in_the_order_of_the_shuffle() -> None:
     rows = [order_row(2, total_cents=60), order_row(1, total_cents=70), order_row(3, total_cents=30, fault="QUANTITY")]
-    records = tester(CustomerChecks(TOPICS, Limit(most=100))).test("c", rows)
+    records = harness(CustomerChecks(TOPICS, Limit(most=100))).test("c", rows)
     assert said(records) == [
         *[("o1", "fraud", None), ("o1", "details", None)],
         *[("o2", "fraud", "SPENT_LIMIT"), ("o2", "details", None)],
@@ -54,14 +54,14 @@ def test_customer_checks_judge_in_partition_order_not_in_the_order_of_the_shuffl
 
 def test_a_late_order_is_answered_and_dead_lettered_as_it_was_sent() -> None:
     rows = [order_row(1, ordered_ms=DAY_MS), order_row(2, ordered_ms=0, value=b"as sent")]
-    records = tester(CustomerChecks(TOPICS, Limit(most=1_000))).test("c", rows)
+    records = harness(CustomerChecks(TOPICS, Limit(most=1_000))).test("c", rows)
     assert ("o2", "fraud", "LATE") in said(records)
     (letter,) = [record for record in records if record.topic == TOPICS.dead_letters]
     assert (letter.key, letter.value, letter.reason, letter.source) == ("o2", b"as sent", "LATE", "orders-0@2")
 
 
 def test_malformed_records_and_heartbeats_leave_no_state() -> None:
-    checks = tester(CustomerChecks(TOPICS, Limit(most=1_000)))
+    checks = harness(CustomerChecks(TOPICS, Limit(most=1_000)))
     records = checks.test("", [order_row(1, malformed="NOT_JSON", value=b"\xff"), order_row(2, order_id="")])
     assert [(record.topic, record.reason) for record in records] == [
         (TOPICS.dead_letters, "NOT_JSON"),
@@ -72,14 +72,14 @@ def test_malformed_records_and_heartbeats_leave_no_state() -> None:
 
 
 def test_stock_is_kept_between_batches() -> None:
-    stock = tester(StockCheck(TOPICS, {1: 2}))
+    stock = harness(StockCheck(TOPICS, {1: 2}))
     assert said(stock.test("s", [order_row(1), order_row(2)])) == [("o1", "inventory", None), ("o2", "inventory", None)]
     assert said(stock.test("s", [order_row(3)])) == [("o3", "inventory", "OUT_OF_STOCK")]
     assert said(stock.test("t", [order_row(4)])) == [("o4", "inventory", None)]
 
 
 def test_a_silent_key_is_forgotten_and_a_busy_one_is_not() -> None:
-    stock = tester(StockCheck(TOPICS, {1: 2}))
+    stock = harness(StockCheck(TOPICS, {1: 2}))
     stock.test("silent", [order_row(1)])
     stock.test("busy", [order_row(1)])
     stock.test("busy", [order_row(2, accepted_ms=1_000 + DAY_MS)])
@@ -99,7 +99,7 @@ def answer(check: str, reason: str | None = None) -> Row:
 
 
 def test_the_final_record_is_the_whole_order_in_the_partition_it_came_from() -> None:
-    aggregator = tester(Aggregator(TOPICS, 600))
+    aggregator = harness(Aggregator(TOPICS, 600))
     assert aggregator.test("o", [answer("fraud"), answer("inventory", "OUT_OF_STOCK")]) == []
     (record,) = aggregator.test("o", [created(), answer("details", "QUANTITY")])
     assert (record.topic, record.key, record.partition) == ("orders", "o", 1)
@@ -108,7 +108,7 @@ def test_the_final_record_is_the_whole_order_in_the_partition_it_came_from() -> 
 
 
 def test_a_deadline_counts_from_acceptance_and_fires_once() -> None:
-    aggregator = tester(Aggregator(TOPICS, 600))
+    aggregator = harness(Aggregator(TOPICS, 600))
     aggregator.test("o", [created(), answer("fraud"), answer("details")])
     assert aggregator.setWatermark(604) == []
     (record,) = aggregator.setWatermark(606)
@@ -118,7 +118,7 @@ def test_a_deadline_counts_from_acceptance_and_fires_once() -> None:
 
 
 def test_a_judged_order_leaves_no_timer() -> None:
-    aggregator = tester(Aggregator(TOPICS, 600))
+    aggregator = harness(Aggregator(TOPICS, 600))
     aggregator.test("o", [created(), answer("fraud")])
     assert len(aggregator.test("o", [answer("details"), answer("inventory")])) == 1
     assert list(aggregator.handle._timers.getAllKeysWithTimers()) == []

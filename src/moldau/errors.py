@@ -5,6 +5,7 @@ Source: org.apache.kafka.common.protocol.Errors.
 """
 
 from enum import IntEnum
+from typing import cast
 
 
 class ErrorCode(IntEnum):
@@ -19,6 +20,11 @@ class ErrorCode(IntEnum):
         code.retriable = retriable
         code.text = text
         return code
+
+    @classmethod
+    def of(cls, number: int) -> "ErrorCode":
+        """The code that came over the wire; one that a newer peer made up counts as UNKNOWN_SERVER_ERROR."""
+        return cast(ErrorCode, cls._value2member_map_.get(number, cls.UNKNOWN_SERVER_ERROR))
 
     UNKNOWN_SERVER_ERROR = -1, False, "Unknown server error."
     NONE = 0, False, "None."

@@ -1,0 +1,194 @@
+"""● The client's side of one connection: `await channel.send(request)` gives its response.
+
+    channel = await Channel.connect(network, host, port, client_id="a-client")     # has agreed on versions
+    response = await channel.send(MetadataRequest(topics=None))                    # any number at a time, answered in order
+
+A request that is not answered in time ends the connection, since the answers behind it cannot come either; whatever ends it fails every
+request in flight with the same reason.  Used by clients, and between brokers.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+from moldau import __version__
+from moldau.errors import ErrorCode, KafkaError
+from moldau.net.correlation import Correlation, CorrelationError, is_answered
+from moldau.net.framing import Framing, ReceiveBuffers
+from moldau.net.transport import Address, Network, Transport
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.wire import AnyResponse, Request, Response
+
+SOFTWARE_NAME: Final = "moldau"
+MAX_RESPONSE_BYTES: Final = (1 << 31) - 1
+DEFAULT_TIMEOUT_S: Final = 30.0
+
+
+class ChannelClosed(ConnectionError):
+    """The connection is over; whether the request took effect is not known."""
+
+
+class RequestTimedOut(ChannelClosed, TimeoutError):
+    """No response came in time, and the connection was closed."""
+
+
+class Channel:
+    """One connection to a broker; a `Receiver` of its transport.  Made by `connect`."""
+
+    def __init__(self, *, client_id: str | None, timeout_s: float, buffers: ReceiveBuffers | None = None) -> None:
+        self.on_closed: Callable[[Channel], None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timeout_s = timeout_s
+        self._correlation = Correlation(client_id)
+        self._framing = Framing(MAX_RESPONSE_BYTES, buffers or ReceiveBuffers())
+        self._transport: Transport | None = None
+        self._pending: dict[int, asyncio.Future[Response]] = {}
+        self._failure: ChannelClosed | None = None
+
+    @classmethod
+    async def connect(
+        cls,
+        network: Network,
+        host: str,
+        port: int,
+        *,
+        client_id: str | None = SOFTWARE_NAME,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        agree: bool = True,
+        buffers: ReceiveBuffers | None = None,
+    ) -> "Channel":
+        """Without `agree` requests go in our newest version; channels of one loop can share `buffers`.
+
+        Errors: OSError (ChannelClosed, RequestTimedOut), KafkaError.
+        """
+        channel = cls(client_id=client_id, timeout_s=timeout_s, buffers=buffers)
+        try:
+            async with asyncio.timeout(timeout_s):
+                channel._transport = await network.connect(host, port, channel)
+        except TimeoutError:
+            raise RequestTimedOut(f"{Address(host, port)} did not take the connection in {timeout_s:g} s") from None
+        if agree:
+            try:
+                await channel.agree_on_versions()
+            except BaseException:
+                channel.abort()
+                raise
+        return channel
+
+    def __repr__(self) -> str:
+        return f"Channel({self.peer}, {len(self._pending)} in flight)"
+
+    @property
+    def peer(self) -> Address:
+        assert self._transport is not None, "not connected"
+        return self._transport.peer
+
+    @property
+    def is_closed(self) -> bool:
+        return self._failure is not None
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._pending)
+
+    def version_of(self, request: type[Request[Any]]) -> int:
+        """Which version `send` takes.  Errors: KafkaError UNSUPPORTED_VERSION."""
+        return self._correlation.version_of(request)
+
+    async def agree_on_versions(self) -> None:
+        """Errors: KafkaError, ChannelClosed."""
+        request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
+        response = await self.send(request, ApiVersionsRequest.VERSIONS[-1])
+        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+            highest = max((api.max_version for api in response.api_keys if api.api_key == ApiVersionsRequest.API_KEY), default=0)
+            response = await self.send(request, min(highest, ApiVersionsRequest.VERSIONS[-1]))
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code), f"{self.peer} does not tell which versions it serves")
+        self._correlation.agree(response)
+
+    # requests
+
+    async def send(self, request: Request[AnyResponse], version: int | None = None, *, timeout_s: float | None = None) -> AnyResponse:
+        """Errors: ChannelClosed, RequestTimedOut; KafkaError UNSUPPORTED_VERSION and EncodeError, which leave the channel as it was."""
+        assert is_answered(request), "a produce with acks=0 has no response: use post"
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
+        number = self._write(request, version)
+        future = self._pending[number] = self._loop.create_future()
+        timer = self._loop.call_later(timeout_s, self._expire, type(request).__name__, timeout_s)
+        try:
+            # Responses are matched to their requests by number, and decoded by the request's class.
+            return cast(AnyResponse, await future)
+        finally:
+            timer.cancel()
+
+    def post(self, request: Request[Any], version: int | None = None) -> None:
+        """A request without response: a produce with acks=0.  Errors: as `send`."""
+        assert not is_answered(request), "its response would be nobody's: use send"
+        self._write(request, version)
+
+    def _write(self, request: Request[Any], version: int | None) -> int:
+        if self._failure is not None:
+            raise ChannelClosed(*self._failure.args) from self._failure
+        assert self._transport is not None, "not connected"
+        number, parts = self._correlation.request(request, version)
+        self._transport.write(parts)
+        return number
+
+    def _expire(self, what: str, timeout_s: float) -> None:
+        self._end(RequestTimedOut(f"{self.peer} did not answer {what} in {timeout_s:g} s"))
+
+    # responses
+
+    def get_buffer(self) -> memoryview:
+        return self._framing.get_buffer()
+
+    def received(self, count: int) -> None:
+        frames = self._framing.received(count)
+        try:
+            for frame in frames:
+                number, response = self._correlation.response(frame)
+                future = self._pending.pop(number)
+                if not future.done():  # its caller may have been cancelled
+                    future.set_result(response)
+            if self._framing.error is not None:
+                raise CorrelationError(self._framing.error)
+        except CorrelationError as error:
+            self._end(ChannelClosed(f"{self.peer}: {error}"))
+
+    def writable(self) -> None:
+        pass
+
+    # ending
+
+    def closed(self, error: Exception | None) -> None:
+        reason = f"the connection broke: {error}" if error is not None else "the connection was closed"
+        self._fail(ChannelClosed(f"{self.peer}: {reason}"))
+
+    def abort(self) -> None:
+        """Close now; requests in flight fail."""
+        if self._transport is not None:
+            self._end(ChannelClosed(f"{self.peer}: closed here"))
+
+    def close(self) -> None:
+        """Close once what was written has left; requests in flight fail."""
+        if self._transport is not None and self._failure is None:
+            self._fail(ChannelClosed(f"{self.peer}: closed here"))
+            self._transport.close()
+
+    def _end(self, failure: ChannelClosed) -> None:
+        self._fail(failure)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail(self, failure: ChannelClosed) -> None:
+        if self._failure is not None:
+            return
+        self._failure = failure
+        pending, self._pending = self._pending, {}
+        for future in pending.values():
+            if not future.done():
+                future.set_exception(type(failure)(*failure.args))
+                # Whoever was cancelled meanwhile does not ask for it.
+                future.exception()
+        if self.on_closed is not None:
+            self.on_closed(self)

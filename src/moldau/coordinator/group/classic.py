@@ -1,0 +1,672 @@
+"""◇ One group of the classic protocol: members join, one of them assigns, all sync, heartbeats keep them in.
+
+Hard state is what a GroupMetadata record holds: generation, protocol, leader, members with their assignments.  It changes in `replay`
+only.  Everything else (who waits for what, members of a rebalance that is not finished, timers) is soft and starts empty after a
+fail-over: the clients are told UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION and join again.
+
+Source: ClassicGroup, GroupMetadataManager; KIP-62, 134, 345, 394, 429, 559, 814.  Called by `machine.GroupMachine`.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, Final
+
+from moldau.coordinator.group.environment import Client, Commit, Environment
+from moldau.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from moldau.coordinator.group.subscription import subscribed_topics
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse, JoinGroupResponseMember
+from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity, MemberResponse
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+UNKNOWN_MEMBER_ID: Final = ""
+NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
+"""A member that is new may be gone before it was ever told its id: it is not waited for longer than this."""
+
+KNOWN_MEMBER_ID_SINCE: Final = 4
+"""JoinGroup version from which a new member must come back with the id it was given (KIP-394)."""
+SKIP_ASSIGNMENT_SINCE: Final = 9
+"""JoinGroup version from which a returning static leader can be told not to assign (KIP-814)."""
+
+
+class GroupState(Enum):
+    """Named as Kafka's tools print them."""
+
+    EMPTY = "Empty"
+    PREPARING_REBALANCE = "PreparingRebalance"
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+REBALANCEABLE: Final = frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
+"""States from which a rebalance can begin."""
+
+
+@dataclass(slots=True)
+class Member:
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int
+    session_timeout_ms: int
+    protocols: dict[str, bytes]
+    """Name → metadata, in the member's order of preference.  After a fail-over only the chosen one is known."""
+    assignment: bytes = b""
+    # Soft from here on.
+    is_new: bool = False
+    join_token: Token | None = None
+    sync_token: Token | None = None
+
+    def is_waiting(self) -> bool:
+        return self.join_token is not None or self.sync_token is not None
+
+
+@dataclass(slots=True)
+class ClassicGroup:
+    group_id: str
+    environment: Environment
+    state: GroupState = GroupState.EMPTY
+    protocol_type: str | None = None
+    generation_id: int = 0
+    protocol_name: str | None = None
+    leader_id: str | None = None
+    members: dict[str, Member] = field(default_factory=dict)
+    state_timestamp_ms: int = -1
+    # Soft from here on.
+    pending_join: set[str] = field(default_factory=set)
+    """Ids that were given out and have not come back yet."""
+    pending_sync: set[str] = field(default_factory=set)
+    is_initial_rebalance: bool = False
+    has_new_member: bool = False
+
+    group_type: ClassVar[str] = "classic"
+
+    @property
+    def is_empty(self) -> bool:
+        return self.state is GroupState.EMPTY and not self.pending_join
+
+    # -- decisions ------------------------------------------------------------------------------------------------------------
+
+    def join(self, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
+        """Errors: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+        member_id = request.member_id
+        if not self._accepts(member_id):
+            return _refuse_join(token, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        if not self._supports(request):
+            return _refuse_join(token, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        if member_id == UNKNOWN_MEMBER_ID:
+            return self._join_new_member(token, request, client, now_ms)
+        if member_id in self.pending_join:
+            if request.group_instance_id is not None:
+                return _refuse_join(token, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+            return self._add_member(token, request, client, member_id, now_ms)
+        error = self._validate(member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            return _refuse_join(token, member_id, error)
+        return self._join_known_member(token, request, self.members[member_id], now_ms)
+
+    def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> Outcome:
+        """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS."""
+        error = self._validate_sync(request)
+        if error is ErrorCode.NONE and self.state is GroupState.PREPARING_REBALANCE:
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+        if error is not ErrorCode.NONE:
+            return answer(token, SyncGroupResponse(error_code=error, assignment=b""))
+        member = self.members[request.member_id]
+        self.pending_sync.discard(member.member_id)
+        outcome = Outcome() if self.pending_sync else Outcome(timers=[Timer(self._sync_key)])
+        if self.state is GroupState.STABLE:
+            outcome.replies.append(Reply(token, self._synced(member.assignment)))
+            return outcome
+        assert self.state is GroupState.COMPLETING_REBALANCE, self.state
+        superseded, member.sync_token = member.sync_token, token
+        if superseded is not None:
+            outcome.replies.append(Reply(superseded, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, assignment=b"")))
+        if member.member_id == self.leader_id:
+            assignments = {each.member_id: bytes(each.assignment) for each in request.assignments}
+            outcome += self._assign(assignments, now_ms)
+        return outcome
+
+    def heartbeat(self, token: Token, request: HeartbeatRequest, now_ms: int) -> Outcome:
+        """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS."""
+        error = self._validate(request.member_id, request.group_instance_id)
+        if error is ErrorCode.NONE and request.generation_id != self.generation_id:
+            error = ErrorCode.ILLEGAL_GENERATION
+        if error is not ErrorCode.NONE:
+            return answer(token, HeartbeatResponse(error_code=error))
+        if self.state is GroupState.PREPARING_REBALANCE:
+            error = ErrorCode.REBALANCE_IN_PROGRESS
+        outcome = answer(token, HeartbeatResponse(error_code=error))
+        outcome.timers.append(self._session_timer(self.members[request.member_id], now_ms))
+        return outcome
+
+    def leave(self, token: Token, request: LeaveGroupRequest, now_ms: int) -> Outcome:
+        """Removes each member named; per-member errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+        outcome, answers = Outcome(), []
+        for identity in request.members:
+            error = self._leave_one(identity, outcome)
+            answers.append(MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=error))
+        if any(each.error_code == ErrorCode.NONE for each in answers):
+            outcome += self._rebalance_after_removal(now_ms)
+        outcome.replies.append(Reply(token, LeaveGroupResponse(members=answers)))
+        return outcome
+
+    def keep_alive(self, member_id: str, now_ms: int) -> list[Timer]:
+        """A commit counts as a heartbeat, except while everyone is waited for to sync."""
+        member = self.members.get(member_id)
+        if member is None or self.state not in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
+            return []
+        return [self._session_timer(member, now_ms)]
+
+    def validate_commit(self, commit: Commit) -> ErrorCode:
+        """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS."""
+        member_id, group_instance_id, generation_id = commit.member_id, commit.group_instance_id, commit.generation_id_or_member_epoch
+        is_transactional = commit.is_transactional
+        if generation_id < 0 and self.state is GroupState.EMPTY:
+            return ErrorCode.NONE
+        if generation_id >= 0 or member_id != UNKNOWN_MEMBER_ID or group_instance_id is not None:
+            error = self._validate(member_id, group_instance_id)
+            if error is not ErrorCode.NONE:
+                return error
+            if generation_id != self.generation_id:
+                return ErrorCode.ILLEGAL_GENERATION
+        elif not is_transactional:
+            # Without member and generation a commit is an administrator's, and only an empty group takes that.
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not is_transactional and self.state is GroupState.COMPLETING_REBALANCE:
+            return ErrorCode.REBALANCE_IN_PROGRESS
+        return ErrorCode.NONE
+
+    def on_loaded(self, now_ms: int) -> list[Timer]:
+        """Members that were there before the fail-over get a session to report in."""
+        return [self._session_timer(member, now_ms) for member in self.members.values()]
+
+    def waiting(self) -> Iterator[Token]:
+        """Everyone whose request is parked here."""
+        for member in self.members.values():
+            yield from (token for token in (member.join_token, member.sync_token) if token is not None)
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        """Whether members still read it: offsets of such a topic are kept.  A group that cannot be read keeps all of them."""
+        if self.state is GroupState.EMPTY or self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return False
+        topics = self.topics()
+        return topics is None or topic in topics
+
+    def topics(self) -> frozenset[str] | None:
+        """What members subscribed to, None while that cannot be known (no protocol chosen yet, or metadata of some other form)."""
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE or self.protocol_name is None:
+            return None
+        return subscribed_topics(member.protocols.get(self.protocol_name, b"") for member in self.members.values())
+
+    # -- hard state -----------------------------------------------------------------------------------------------------------
+
+    def replay(self, value: GroupMetadataValue) -> None:
+        """Becomes what the record says; what is known of its members beyond that is kept."""
+        known = self.members
+        self.protocol_type = value.protocol_type or None
+        self.generation_id = value.generation
+        self.protocol_name = value.protocol
+        self.leader_id = value.leader
+        self.state_timestamp_ms = value.current_state_timestamp
+        self.members = {each.member_id: self._replayed_member(each, known.get(each.member_id)) for each in value.members}
+        self.state = GroupState.STABLE if self.members else GroupState.EMPTY
+
+    def _replayed_member(self, value: MemberMetadata, known: Member | None) -> Member:
+        assignment = bytes(value.assignment)
+        if known is not None:
+            known.assignment = assignment
+            return known
+        return Member(
+            member_id=value.member_id,
+            group_instance_id=value.group_instance_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            rebalance_timeout_ms=value.rebalance_timeout if value.rebalance_timeout != -1 else value.session_timeout,
+            session_timeout_ms=value.session_timeout,
+            protocols={self.protocol_name or "": bytes(value.subscription)},
+            assignment=assignment,
+        )
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """What forgets the group."""
+        return [CoordinatorRecord(GroupMetadataKey(group=self.group_id), None)]
+
+    def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
+        """From when on an offset's retention counts; None while the group keeps all of its offsets."""
+        if self.protocol_type is None:
+            return commit_timestamp_ms
+        if self.state is GroupState.EMPTY:
+            return max(commit_timestamp_ms, self.state_timestamp_ms)
+        is_readable = self.protocol_type == CONSUMER_PROTOCOL_TYPE and self.state is GroupState.STABLE
+        return commit_timestamp_ms if is_readable else None
+
+    def record(self, assignments: Mapping[str, bytes], now_ms: int) -> CoordinatorRecord:
+        """The group as it is, with `assignments`, to be replayed."""
+        members = [
+            MemberMetadata(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout=member.rebalance_timeout_ms,
+                session_timeout=member.session_timeout_ms,
+                subscription=member.protocols[self.protocol_name or ""],
+                assignment=assignments.get(member.member_id, b""),
+            )
+            for member in self.members.values()
+        ]
+        value = GroupMetadataValue(
+            protocol_type=self.protocol_type or "",
+            generation=self.generation_id,
+            protocol=self.protocol_name,
+            leader=self.leader_id,
+            current_state_timestamp=now_ms,
+            members=members,
+        )
+        return CoordinatorRecord(GroupMetadataKey(group=self.group_id), value)
+
+    # -- joining --------------------------------------------------------------------------------------------------------------
+
+    def _accepts(self, member_id: str) -> bool:
+        if self.state in (GroupState.EMPTY, GroupState.DEAD):
+            return True
+        limit = self.environment.config.max_size
+        if self.state is GroupState.PREPARING_REBALANCE:
+            member = self.members.get(member_id)
+            waiting_count = sum(1 for each in self.members.values() if each.join_token is not None)
+            return (member is not None and member.join_token is not None) or waiting_count < limit
+        return member_id in self.members or len(self.members) < limit
+
+    def _supports(self, request: JoinGroupRequest) -> bool:
+        if not request.protocol_type or not request.protocols:
+            return False
+        if not self.members:
+            return True
+        return request.protocol_type == self.protocol_type and bool({each.name for each in request.protocols} & self._common_protocols())
+
+    def _common_protocols(self) -> set[str]:
+        members = iter(self.members.values())
+        common = set(next(members).protocols)
+        for member in members:
+            common &= member.protocols.keys()
+        return common
+
+    def _join_new_member(self, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
+        instance_id = request.group_instance_id
+        member_id = f"{instance_id if instance_id is not None else client.client_id}-{self.environment.new_uuid()}"
+        if instance_id is not None:
+            known = self._static_member(instance_id)
+            if known is not None:
+                return self._replace_static_member(token, request, client, known, member_id, now_ms)
+        elif client.api_version >= KNOWN_MEMBER_ID_SINCE:
+            self.pending_join.add(member_id)
+            outcome = _refuse_join(token, member_id, ErrorCode.MEMBER_ID_REQUIRED)
+            outcome.timers.append(self._expiry(member_id, now_ms + request.session_timeout_ms))
+            return outcome
+        return self._add_member(token, request, client, member_id, now_ms)
+
+    def _join_known_member(self, token: Token, request: JoinGroupRequest, member: Member, now_ms: int) -> Outcome:
+        protocols = _protocols_of(request)
+        is_unchanged = protocols == member.protocols and list(protocols) == list(member.protocols)
+        is_leader = member.member_id == self.leader_id
+        if self.state is GroupState.PREPARING_REBALANCE:
+            return self._update_member(token, request, member, now_ms)
+        if self.state is GroupState.COMPLETING_REBALANCE and is_unchanged:
+            # It joined already and the answer was lost: this is the same answer.
+            return answer(token, self._joined(member))
+        if self.state is GroupState.STABLE and is_unchanged and not is_leader:
+            return answer(token, self._joined(member))
+        if self.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
+            return self._update_member(token, request, member, now_ms)
+        return _refuse_join(token, member.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+
+    def _add_member(self, token: Token, request: JoinGroupRequest, client: Client, member_id: str, now_ms: int) -> Outcome:
+        member = Member(
+            member_id=member_id,
+            group_instance_id=request.group_instance_id,
+            client_id=client.client_id,
+            client_host=client.client_host,
+            rebalance_timeout_ms=_rebalance_timeout_of(request),
+            session_timeout_ms=request.session_timeout_ms,
+            protocols=_protocols_of(request),
+            is_new=True,
+            join_token=token,
+        )
+        if not self.members:
+            self.protocol_type = request.protocol_type
+        if self.leader_id is None:
+            self.leader_id = member_id
+        self.members[member_id] = member
+        self.pending_join.discard(member_id)
+        if self.is_initial_rebalance:
+            self.has_new_member = True
+        outcome = Outcome(timers=[self._expiry(member_id, now_ms + NEW_MEMBER_JOIN_TIMEOUT_MS)])
+        outcome += self._rebalance(now_ms)
+        return outcome
+
+    def _update_member(self, token: Token, request: JoinGroupRequest, member: Member, now_ms: int) -> Outcome:
+        outcome = self._take_join(token, request, member)
+        outcome += self._rebalance(now_ms)
+        return outcome
+
+    def _take_join(self, token: Token, request: JoinGroupRequest, member: Member) -> Outcome:
+        member.protocols = _protocols_of(request)
+        member.rebalance_timeout_ms = _rebalance_timeout_of(request)
+        member.session_timeout_ms = request.session_timeout_ms
+        superseded, member.join_token = member.join_token, token
+        if superseded is None:
+            return Outcome()
+        return _refuse_join(superseded, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+
+    def _replace_static_member(
+        self, token: Token, request: JoinGroupRequest, client: Client, old: Member, member_id: str, now_ms: int
+    ) -> Outcome:
+        """The instance is back under a new id: the old holder is fenced, and a stable group stays as it is (KIP-345)."""
+        outcome = Outcome(timers=[Timer(self._session_key(old.member_id))])
+        if old.join_token is not None:
+            outcome += _refuse_join(old.join_token, old.member_id, ErrorCode.FENCED_INSTANCE_ID)
+        if old.sync_token is not None:
+            outcome.replies.append(Reply(old.sync_token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, assignment=b"")))
+        old_protocol = self.protocol_name
+        old_leader_id = self.leader_id
+        member = Member(
+            member_id=member_id,
+            group_instance_id=old.group_instance_id,
+            client_id=client.client_id,
+            client_host=client.client_host,
+            rebalance_timeout_ms=old.rebalance_timeout_ms,
+            session_timeout_ms=old.session_timeout_ms,
+            protocols=old.protocols,
+            assignment=old.assignment,
+        )
+        self.members = {member_id if key == old.member_id else key: each for key, each in self.members.items()} | {member_id: member}
+        if old.member_id in self.pending_sync:
+            self.pending_sync.remove(old.member_id)
+            self.pending_sync.add(member_id)
+        if self.leader_id == old.member_id:
+            self.leader_id = member_id
+        outcome += self._take_join(token, request, member)
+        outcome.timers.append(self._session_timer(member, now_ms))
+        if self.state is not GroupState.STABLE or self._select_protocol() != old_protocol:
+            outcome += self._rebalance(now_ms)
+            return outcome
+        member.join_token = None
+        can_skip = client.api_version >= SKIP_ASSIGNMENT_SINCE
+        response = self._joined(member) if can_skip else self._joined_as_follower(member, old_leader_id)
+        response.skip_assignment = can_skip and member_id == self.leader_id
+        outcome.records.append(self.record({each.member_id: each.assignment for each in self.members.values()}, now_ms))
+        outcome.replies.append(Reply(token, response))
+        return outcome
+
+    # -- rebalancing ----------------------------------------------------------------------------------------------------------
+
+    def _rebalance(self, now_ms: int) -> Outcome:
+        return self._prepare_rebalance(now_ms) if self.state in REBALANCEABLE else self._maybe_complete_join(now_ms)
+
+    def _rebalance_after_removal(self, now_ms: int) -> Outcome:
+        if self.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE):
+            return self._prepare_rebalance(now_ms)
+        return self._maybe_complete_join(now_ms)
+
+    def _prepare_rebalance(self, now_ms: int) -> Outcome:
+        outcome = Outcome(timers=[Timer(self._sync_key)])
+        for member in self.members.values():
+            token, member.sync_token = member.sync_token, None
+            if token is not None:
+                outcome.replies.append(Reply(token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, assignment=b"")))
+                outcome.timers.append(self._session_timer(member, now_ms))
+        self.pending_sync.clear()
+        self.is_initial_rebalance = self.state is GroupState.EMPTY
+        self.state = GroupState.PREPARING_REBALANCE
+        if self.is_initial_rebalance:
+            self.has_new_member = False
+            delay_ms = self.environment.config.initial_rebalance_delay_ms
+            outcome += self._wait_for_more_members(delay_ms, max(self._rebalance_timeout_ms() - delay_ms, 0), now_ms)
+        elif self._has_everyone_joined():
+            outcome += self._complete_join(now_ms)
+        else:
+            outcome.timers.append(Timer(self._join_key, now_ms + self._rebalance_timeout_ms(), self._complete_join))
+        return outcome
+
+    def _wait_for_more_members(self, delay_ms: int, remaining_ms: int, now_ms: int) -> Outcome:
+        """The first rebalance waits a little, and longer as long as members keep coming, so that a group starting up is assigned once."""
+        if delay_ms == 0:
+            return self._complete_join(now_ms)
+
+        def is_over(then_ms: int) -> Outcome:
+            if not self.has_new_member or remaining_ms == 0:
+                return self._complete_join(then_ms)
+            self.has_new_member = False
+            next_delay_ms = min(self.environment.config.initial_rebalance_delay_ms, remaining_ms)
+            return self._wait_for_more_members(next_delay_ms, max(remaining_ms - delay_ms, 0), then_ms)
+
+        return Outcome(timers=[Timer(self._join_key, now_ms + delay_ms, is_over)])
+
+    def _maybe_complete_join(self, now_ms: int) -> Outcome:
+        is_over = self.state is GroupState.PREPARING_REBALANCE and not self.is_initial_rebalance and self._has_everyone_joined()
+        return self._complete_join(now_ms) if is_over else Outcome()
+
+    def _has_everyone_joined(self) -> bool:
+        return not self.pending_join and all(member.join_token is not None for member in self.members.values())
+
+    def _complete_join(self, now_ms: int) -> Outcome:
+        """Everyone came, or the time is over: who did not come is out, and the next generation begins."""
+        outcome = Outcome(timers=[Timer(self._join_key)])
+        late = [member for member in self.members.values() if member.join_token is None and member.group_instance_id is None]
+        for member in late:
+            self._remove(member.member_id)
+            outcome.timers.append(Timer(self._session_key(member.member_id)))
+        if self.members and not self._elect_leader():
+            # Only static members are left and none of them came: they keep their place until their session ends.
+            outcome.timers.append(Timer(self._join_key, now_ms + self._rebalance_timeout_ms(), self._complete_join))
+            return outcome
+        self.generation_id += 1
+        self.is_initial_rebalance = False
+        self.state_timestamp_ms = now_ms
+        if not self.members:
+            self.protocol_name = None
+            self.leader_id = None
+            self.state = GroupState.EMPTY
+            outcome.records.append(self.record({}, now_ms))
+            return outcome
+        self.protocol_name = self._select_protocol()
+        self.state = GroupState.COMPLETING_REBALANCE
+        self.pending_sync = set(self.members)
+        for member in self.members.values():
+            token, member.join_token = member.join_token, None
+            member.is_new = False
+            if token is not None:
+                outcome.replies.append(Reply(token, self._joined(member)))
+            outcome.timers.append(self._session_timer(member, now_ms))
+        generation_id = self.generation_id
+        outcome.timers.append(
+            Timer(self._sync_key, now_ms + self._rebalance_timeout_ms(), lambda then_ms: self._sync_is_over(generation_id, then_ms))
+        )
+        return outcome
+
+    def _assign(self, assignments: Mapping[str, bytes], now_ms: int) -> Outcome:
+        outcome = Outcome(records=[self.record(assignments, now_ms)])
+        for member in self.members.values():
+            token, member.sync_token = member.sync_token, None
+            if token is not None:
+                outcome.replies.append(Reply(token, self._synced(assignments.get(member.member_id, b""))))
+                outcome.timers.append(self._session_timer(member, now_ms))
+        return outcome
+
+    def _sync_is_over(self, generation_id: int, now_ms: int) -> Outcome:
+        if generation_id != self.generation_id or not self.pending_sync:
+            return Outcome()
+        outcome = Outcome()
+        for member_id in sorted(self.pending_sync & self.members.keys()):
+            self._remove(member_id)
+            outcome.timers.append(Timer(self._session_key(member_id)))
+        outcome += self._prepare_rebalance(now_ms)
+        return outcome
+
+    def _elect_leader(self) -> bool:
+        """Keeps a leader that joined, otherwise takes the first that did."""
+        leader = self.members.get(self.leader_id) if self.leader_id is not None else None
+        if leader is None or leader.join_token is None:
+            leader = next((member for member in self.members.values() if member.join_token is not None), None)
+        if leader is None:
+            return False
+        self.leader_id = leader.member_id
+        return True
+
+    def _select_protocol(self) -> str:
+        """Each member votes for the first protocol of its list that all support; a tie goes by the first member's order."""
+        common = self._common_protocols()
+        votes = dict.fromkeys((name for name in next(iter(self.members.values())).protocols if name in common), 0)
+        for member in self.members.values():
+            votes[next(name for name in member.protocols if name in common)] += 1
+        return max(votes, key=lambda name: votes[name])
+
+    # -- leaving --------------------------------------------------------------------------------------------------------------
+
+    def _leave_one(self, identity: MemberIdentity, outcome: Outcome) -> ErrorCode:
+        member_id = identity.member_id
+        if member_id in self.pending_join:
+            self.pending_join.remove(member_id)
+            outcome.timers.append(Timer(self._session_key(member_id)))
+            return ErrorCode.NONE
+        if member_id == UNKNOWN_MEMBER_ID:
+            # An administrator names the instance alone.
+            static = self._static_member(identity.group_instance_id) if identity.group_instance_id is not None else None
+            if static is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            member_id = static.member_id
+        else:
+            error = self._validate(member_id, identity.group_instance_id)
+            if error is not ErrorCode.NONE:
+                return error
+        outcome += self._dismiss(member_id)
+        return ErrorCode.NONE
+
+    def _session_is_over(self, member_id: str, now_ms: int) -> Outcome:
+        if member_id in self.pending_join:
+            self.pending_join.remove(member_id)
+            return self._maybe_complete_join(now_ms)
+        member = self.members.get(member_id)
+        if member is None or (member.is_waiting() and not member.is_new):
+            # Who waits for us cannot send heartbeats on that connection: it is in as long as the rebalance lasts.
+            return Outcome()
+        outcome = self._dismiss(member_id)
+        outcome += self._rebalance_after_removal(now_ms)
+        return outcome
+
+    def _dismiss(self, member_id: str) -> Outcome:
+        member = self._remove(member_id)
+        outcome = Outcome(timers=[Timer(self._session_key(member_id))])
+        if member.join_token is not None:
+            outcome += _refuse_join(member.join_token, UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID)
+        if member.sync_token is not None:
+            outcome.replies.append(Reply(member.sync_token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, assignment=b"")))
+        return outcome
+
+    def _remove(self, member_id: str) -> Member:
+        member = self.members.pop(member_id)
+        self.pending_sync.discard(member_id)
+        if self.leader_id == member_id:
+            self.leader_id = next(iter(self.members), None)
+        return member
+
+    # -- what both sides of a decision ask ------------------------------------------------------------------------------------
+
+    def _static_member(self, group_instance_id: str) -> Member | None:
+        return next((member for member in self.members.values() if member.group_instance_id == group_instance_id), None)
+
+    def _validate(self, member_id: str, group_instance_id: str | None) -> ErrorCode:
+        if group_instance_id is not None:
+            static = self._static_member(group_instance_id)
+            if static is None:
+                return ErrorCode.UNKNOWN_MEMBER_ID
+            return ErrorCode.NONE if static.member_id == member_id else ErrorCode.FENCED_INSTANCE_ID
+        return ErrorCode.NONE if member_id in self.members else ErrorCode.UNKNOWN_MEMBER_ID
+
+    def _validate_sync(self, request: SyncGroupRequest) -> ErrorCode:
+        error = self._validate(request.member_id, request.group_instance_id)
+        if error is not ErrorCode.NONE:
+            return error
+        if request.generation_id != self.generation_id:
+            return ErrorCode.ILLEGAL_GENERATION
+        named = ((request.protocol_type, self.protocol_type), (request.protocol_name, self.protocol_name))
+        if any(theirs is not None and ours is not None and theirs != ours for theirs, ours in named):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return ErrorCode.NONE
+
+    def _rebalance_timeout_ms(self) -> int:
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def _joined(self, member: Member) -> JoinGroupResponse:
+        return JoinGroupResponse(
+            error_code=ErrorCode.NONE,
+            generation_id=self.generation_id,
+            protocol_type=self.protocol_type,
+            protocol_name=self.protocol_name,
+            leader=self.leader_id or "",
+            member_id=member.member_id,
+            members=self._joined_members() if member.member_id == self.leader_id else [],
+        )
+
+    def _joined_as_follower(self, member: Member, leader_id: str | None) -> JoinGroupResponse:
+        response = self._joined(member)
+        response.leader = leader_id or ""
+        response.members = []
+        return response
+
+    def _joined_members(self) -> list[JoinGroupResponseMember]:
+        return [
+            JoinGroupResponseMember(
+                member_id=member.member_id,
+                group_instance_id=member.group_instance_id,
+                metadata=member.protocols.get(self.protocol_name or "", b""),
+            )
+            for member in self.members.values()
+        ]
+
+    def _synced(self, assignment: bytes) -> SyncGroupResponse:
+        return SyncGroupResponse(
+            error_code=ErrorCode.NONE, protocol_type=self.protocol_type, protocol_name=self.protocol_name, assignment=assignment
+        )
+
+    # -- timers ---------------------------------------------------------------------------------------------------------------
+
+    def _session_timer(self, member: Member, now_ms: int) -> Timer:
+        return self._expiry(member.member_id, now_ms + member.session_timeout_ms)
+
+    def _expiry(self, member_id: str, due_ms: int) -> Timer:
+        return Timer(self._session_key(member_id), due_ms, lambda now_ms: self._session_is_over(member_id, now_ms))
+
+    def _session_key(self, member_id: str) -> tuple[str, str, str]:
+        return ("session", self.group_id, member_id)
+
+    @property
+    def _join_key(self) -> tuple[str, str]:
+        return ("join", self.group_id)
+
+    @property
+    def _sync_key(self) -> tuple[str, str]:
+        return ("sync", self.group_id)
+
+
+def _refuse_join(token: Token, member_id: str, error: ErrorCode) -> Outcome:
+    response = JoinGroupResponse(
+        error_code=error, generation_id=-1, protocol_type=None, protocol_name=None, leader="", member_id=member_id, members=[]
+    )
+    return answer(token, response)
+
+
+def _protocols_of(request: JoinGroupRequest) -> dict[str, bytes]:
+    return {each.name: bytes(each.metadata) for each in request.protocols}
+
+
+def _rebalance_timeout_of(request: JoinGroupRequest) -> int:
+    """Version 0 has none: the session time-out stands for both."""
+    return request.rebalance_timeout_ms if request.rebalance_timeout_ms != -1 else request.session_timeout_ms

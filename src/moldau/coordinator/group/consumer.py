@@ -1,0 +1,723 @@
+"""◇ One group of the consumer protocol (KIP-848): members report, the coordinator assigns, each member moves at its own pace.
+
+    group epoch ──▶ target assignment ──▶ each member's current assignment
+    grows with every      computed once        revoke first, report, then take what
+    change of members     an epoch             nobody else still holds
+    or topics
+
+A partition is given to a member only when no other holds it, so it has one owner in every epoch.  Everything here is hard state, changed by
+`replay`; only timers are soft.  A decision works on values of its own and leaves the group alone.
+
+Source: ConsumerGroup, CurrentAssignmentBuilder, TargetAssignmentBuilder; KIP-848, 881, 1251.  Called by `machine.GroupMachine`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum
+from hashlib import blake2b
+from typing import ClassVar, Final
+from uuid import UUID
+
+from moldau.coordinator.group import records as stored
+from moldau.coordinator.group.assignors import ASSIGNORS
+from moldau.coordinator.group.assignors.model import Assignment, Subscriber, TopicIdPartition, TopicView
+from moldau.coordinator.group.environment import Client, Commit, Environment
+from moldau.coordinator.group.regex import RegexError, compile_regex
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
+from moldau.errors import ErrorCode
+from moldau.protocol.messages import consumer_group_describe as described
+from moldau.protocol.messages import consumer_group_heartbeat as messages
+
+LEAVE_EPOCH: Final = -1
+LEAVE_STATIC_EPOCH: Final = -2
+"""Epoch of a static member that is away and keeps its partitions for its successor."""
+JOIN_EPOCH: Final = 0
+FIRST_GROUP_EPOCH: Final = 1
+FENCING_VERSION: Final = 9
+"""First OffsetCommit version whose clients know member epochs."""
+
+
+class GroupState(Enum):
+    """Named as Kafka's tools print them."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
+class MemberState(IntEnum):
+    """Numbered as in the log."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+
+
+Owned = Mapping[TopicIdPartition, int]
+"""Partitions with the member epoch at which each was given out."""
+
+
+@dataclass(slots=True, frozen=True)
+class Member:
+    """The first part is its metadata record, the second its current assignment record."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: tuple[str, ...] = ()
+    topic_regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = JOIN_EPOCH
+    state: MemberState = MemberState.STABLE
+    owned: Owned = field(default_factory=dict)
+    pending_revocation: Owned = field(default_factory=dict)
+
+    def holds(self) -> Iterable[TopicIdPartition]:
+        """What nobody else may be given: assigned, or being given up."""
+        yield from self.owned
+        yield from self.pending_revocation
+
+
+class Refused(Exception):
+    """Leaves the checks of one heartbeat; caught in `heartbeat`."""
+
+    def __init__(self, code: ErrorCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+
+@dataclass(slots=True)
+class ConsumerGroup:
+    group_id: str
+    environment: Environment
+    epoch: int = FIRST_GROUP_EPOCH
+    metadata_hash: int = 0
+    members: dict[str, Member] = field(default_factory=dict)
+    target_epoch: int = 0
+    target_timestamp_ms: int = 0
+    target: dict[str, frozenset[TopicIdPartition]] = field(default_factory=dict)
+    regexes: dict[str, frozenset[str]] = field(default_factory=dict)
+    """What each regular expression of a member matched when it was last looked at."""
+    # Soft from here on.
+    topics_version: int = -1
+    """The topics that `metadata_hash` and `regexes` were last checked against."""
+
+    group_type: ClassVar[str] = "consumer"
+    protocol_type: ClassVar[str] = "consumer"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def state(self) -> GroupState:
+        if not self.members:
+            return GroupState.EMPTY
+        if self.epoch > self.target_epoch:
+            return GroupState.ASSIGNING
+        is_settled = all(each.state is MemberState.STABLE and each.epoch == self.target_epoch for each in self.members.values())
+        return GroupState.STABLE if is_settled else GroupState.RECONCILING
+
+    # -- the heartbeat --------------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, token: Token, request: messages.ConsumerGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
+        """Joins, reports, leaves.
+
+        Errors: INVALID_REQUEST, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
+        GROUP_MAX_SIZE_REACHED, UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION.
+        """
+        try:
+            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
+                return self._leave(token, request, now_ms)
+            return self._report(token, request, client, now_ms)
+        except Refused as refused:
+            return answer(token, _refusal(refused.code, refused.message))
+
+    def _report(self, token: Token, request: messages.ConsumerGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
+        outcome = Outcome()
+        owned = _reported(request)
+        members, target = dict(self.members), dict(self.target)
+        before = self._find_member(request, owned, members, target, outcome)
+        is_new = before.member_id not in members
+        member = members[before.member_id] = self._updated(before, request, client)
+        has_new_subscription = is_new or _subscription(member) != _subscription(before)
+        if is_new or _metadata(member) != _metadata(before):
+            outcome.records.append(self._metadata_record(member))
+        epoch = self._next_group_epoch(members, outcome, is_changed=has_new_subscription, now_ms=now_ms)
+        target_epoch = self._assign(epoch, members, target, outcome, now_ms)
+        settled = self._reconcile(member, members, target.get(member.member_id, frozenset()), target_epoch, owned)
+        if settled != member or (is_new and settled.epoch == JOIN_EPOCH):
+            outcome.records.append(self._current_record(settled))
+        outcome.timers += self._member_timers(settled, now_ms)
+        shows_assignment = request.member_epoch == JOIN_EPOCH or _is_full(request) or settled.owned.keys() != member.owned.keys()
+        outcome.replies.append(Reply(token, self._answered(settled, shows_assignment=shows_assignment)))
+        return outcome
+
+    def _find_member(
+        self,
+        request: messages.ConsumerGroupHeartbeatRequest,
+        owned: frozenset[TopicIdPartition] | None,
+        members: dict[str, Member],
+        target: dict[str, frozenset[TopicIdPartition]],
+        outcome: Outcome,
+    ) -> Member:
+        """The member that reports, new or known, checked against its epoch; a returning static member takes its predecessor's place."""
+        member_id = request.member_id
+        known = self.members.get(member_id)
+        if request.instance_id is not None:
+            static = self._static_member(request.instance_id)
+            if request.member_epoch == JOIN_EPOCH and static is not None and static.member_id != member_id:
+                return self._succeed(static, member_id, members, target, outcome)
+            if request.member_epoch != JOIN_EPOCH:
+                if static is None:
+                    raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance {request.instance_id} is not a member of the group.")
+                if static.member_id != member_id:
+                    raise Refused(ErrorCode.FENCED_INSTANCE_ID, f"Instance {request.instance_id} is held by another member.")
+        if known is None:
+            if request.member_epoch != JOIN_EPOCH:
+                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
+            if len(self.members) >= self.environment.config.consumer_max_size:
+                raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has its {len(self.members)} members already.")
+            return Member(member_id)
+        _check_epoch(known, request.member_epoch, owned)
+        return known
+
+    def _succeed(
+        self,
+        static: Member,
+        member_id: str,
+        members: dict[str, Member],
+        target: dict[str, frozenset[TopicIdPartition]],
+        outcome: Outcome,
+    ) -> Member:
+        if static.epoch != LEAVE_STATIC_EPOCH:
+            raise Refused(
+                ErrorCode.UNRELEASED_INSTANCE_ID,
+                f"Instance {static.instance_id} is held by a member that has not left; wait for its session to end or let it leave.",
+            )
+        outcome.records += self._removal(static.member_id)
+        outcome.timers += self._cancelled_timers(static.member_id)
+        del members[static.member_id]
+        if static.member_id in target:
+            target[member_id] = target.pop(static.member_id)
+            outcome.records.append(self._target_record(member_id, target[member_id]))
+        successor = replace(static, member_id=member_id, epoch=JOIN_EPOCH)
+        members[member_id] = successor
+        # Its record goes out even where nothing else changes: under the new id it is new to the log.
+        outcome.records += [self._metadata_record(successor), self._current_record(successor)]
+        return successor
+
+    def _updated(self, member: Member, request: messages.ConsumerGroupHeartbeatRequest, client: Client) -> Member:
+        """A field left out of a heartbeat keeps its value."""
+        regex = request.subscribed_topic_regex
+        if regex:
+            try:
+                compile_regex(regex)
+            except RegexError as error:
+                raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex} is not a valid regular expression: {error}") from None
+        assignor = request.server_assignor
+        if assignor is not None and assignor not in self.environment.config.consumer_assignors:
+            supported = ", ".join(self.environment.config.consumer_assignors)
+            raise Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {assignor} is not supported. Supported assignors: {supported}.")
+        names = request.subscribed_topic_names
+        return replace(
+            member,
+            instance_id=request.instance_id if request.instance_id is not None else member.instance_id,
+            rack_id=request.rack_id if request.rack_id is not None else member.rack_id,
+            client_id=client.client_id,
+            client_host=client.client_host,
+            topic_names=tuple(sorted(set(names))) if names is not None else member.topic_names,
+            topic_regex=(regex or None) if regex is not None else member.topic_regex,
+            rebalance_timeout_ms=request.rebalance_timeout_ms if request.rebalance_timeout_ms != -1 else member.rebalance_timeout_ms,
+            server_assignor=assignor if assignor is not None else member.server_assignor,
+        )
+
+    # -- group epoch and target assignment ------------------------------------------------------------------------------------
+
+    def _next_group_epoch(self, members: Mapping[str, Member], outcome: Outcome, *, is_changed: bool, now_ms: int) -> int:
+        """One more if the members or what they can read changed."""
+        topics = self.environment.topics
+        metadata_hash = self.metadata_hash
+        if is_changed or self.topics_version != topics.version:
+            outcome.records += self._resolved_regexes(members, now_ms)
+            metadata_hash = _hash_of(topic for name in sorted(self._topic_names(members)) if (topic := topics.by_name(name)) is not None)
+            self.topics_version = topics.version
+        if not is_changed and metadata_hash == self.metadata_hash:
+            return self.epoch
+        value = stored.ConsumerGroupMetadataValue(epoch=self.epoch + 1, metadata_hash=metadata_hash)
+        outcome.records.append(CoordinatorRecord(stored.ConsumerGroupMetadataKey(group_id=self.group_id), value))
+        return self.epoch + 1
+
+    def _resolved_regexes(self, members: Mapping[str, Member], now_ms: int) -> list[CoordinatorRecord]:
+        records = []
+        used = sorted({each.topic_regex for each in members.values() if each.topic_regex})
+        for regex in used:
+            topics = self._matches(regex)
+            if self.regexes.get(regex) != topics:
+                key = stored.ConsumerGroupRegularExpressionKey(group_id=self.group_id, regular_expression=regex)
+                value = stored.ConsumerGroupRegularExpressionValue(
+                    topics=sorted(topics), version=self.environment.topics.version, timestamp=now_ms
+                )
+                records.append(CoordinatorRecord(key, value))
+        for regex in self.regexes:
+            if regex not in used:
+                key = stored.ConsumerGroupRegularExpressionKey(group_id=self.group_id, regular_expression=regex)
+                records.append(CoordinatorRecord(key, None))
+        return records
+
+    def _matches(self, regex: str) -> frozenset[str]:
+        pattern = compile_regex(regex)
+        return frozenset(name for name in self.environment.topics.names() if pattern.fullmatch(name))
+
+    def _topic_names(self, members: Mapping[str, Member]) -> set[str]:
+        names: set[str] = set()
+        for member in members.values():
+            names.update(member.topic_names)
+            if member.topic_regex:
+                names |= self._matches(member.topic_regex)
+        return names
+
+    def _assign(
+        self,
+        epoch: int,
+        members: Mapping[str, Member],
+        target: dict[str, frozenset[TopicIdPartition]],
+        outcome: Outcome,
+        now_ms: int,
+    ) -> int:
+        """A new target when the group epoch is ahead of it, not more often than the interval; `target` becomes it."""
+        elapsed_ms = now_ms - self.target_timestamp_ms
+        if epoch <= self.target_epoch or elapsed_ms < self.environment.config.consumer_assignment_interval_ms:
+            return self.target_epoch
+        assignment = self._compute(members, target)
+        for member_id, partitions in assignment.items():
+            if target.get(member_id) != partitions:
+                outcome.records.append(self._target_record(member_id, partitions))
+        target.clear()
+        target.update(assignment)
+        value = stored.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
+        outcome.records.append(CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group_id), value))
+        return epoch
+
+    def _compute(self, members: Mapping[str, Member], target: Mapping[str, frozenset[TopicIdPartition]]) -> Assignment:
+        topics: dict[UUID, TopicView] = {}
+        subscribers = {}
+        for member_id, member in members.items():
+            names = set(member.topic_names) | (self._matches(member.topic_regex) if member.topic_regex else frozenset())
+            wanted = [topic for name in sorted(names) if (topic := self.environment.topics.by_name(name)) is not None]
+            topics.update((topic.topic_id, topic) for topic in wanted)
+            subscribers[member_id] = Subscriber(
+                topic_ids=frozenset(topic.topic_id for topic in wanted),
+                owned=target.get(member_id, frozenset()),
+                instance_id=member.instance_id,
+                rack_id=member.rack_id,
+            )
+        return ASSIGNORS[self._assignor_of(members)](subscribers, topics)
+
+    def _assignor_of(self, members: Mapping[str, Member]) -> str:
+        """The one that most members ask for; the broker's first where nobody does."""
+        votes: dict[str, int] = {}
+        for member in members.values():
+            if member.server_assignor is not None:
+                votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
+        default = self.environment.config.consumer_assignors[0]
+        return max(sorted(votes), key=lambda name: votes[name]) if votes else default
+
+    # -- reconciliation -------------------------------------------------------------------------------------------------------
+
+    def _reconcile(
+        self,
+        member: Member,
+        members: Mapping[str, Member],
+        target: frozenset[TopicIdPartition],
+        target_epoch: int,
+        reported: frozenset[TopicIdPartition] | None,
+    ) -> Member:
+        """The member's next step towards its target: revoke, wait for others, or take."""
+        if member.state is MemberState.STABLE and member.epoch == target_epoch:
+            return member
+        if member.state is MemberState.UNREVOKED_PARTITIONS and (reported is None or reported & member.pending_revocation.keys()):
+            return member
+        kept = {partition: epoch for partition, epoch in member.owned.items() if partition in target}
+        given_up = {partition: epoch for partition, epoch in member.owned.items() if partition not in target}
+        if given_up and (reported is None or reported & given_up.keys()):
+            return replace(member, state=MemberState.UNREVOKED_PARTITIONS, owned=kept, pending_revocation=given_up)
+        held_by_others = {partition for each in members.values() if each.member_id != member.member_id for partition in each.holds()}
+        taken = {partition: target_epoch for partition in target if partition not in kept and partition not in held_by_others}
+        is_waiting = len(kept) + len(taken) < len(target)
+        return replace(
+            member,
+            epoch=target_epoch,
+            previous_epoch=member.epoch if member.epoch != target_epoch else member.previous_epoch,
+            state=MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
+            owned=kept | taken,
+            pending_revocation={},
+        )
+
+    # -- leaving --------------------------------------------------------------------------------------------------------------
+
+    def _leave(self, token: Token, request: messages.ConsumerGroupHeartbeatRequest, now_ms: int) -> Outcome:
+        member = self._leaving_member(request)
+        reply = messages.ConsumerGroupHeartbeatResponse(
+            error_code=ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0
+        )
+        if request.member_epoch == LEAVE_STATIC_EPOCH:
+            # It will be back: its partitions wait for it as long as its session lasts.
+            away = replace(member, epoch=LEAVE_STATIC_EPOCH, pending_revocation={})
+            outcome = Outcome([self._current_record(away)])
+        else:
+            outcome = self.fence(member.member_id, now_ms)
+        outcome.replies.append(Reply(token, reply))
+        return outcome
+
+    def _leaving_member(self, request: messages.ConsumerGroupHeartbeatRequest) -> Member:
+        if request.instance_id is None:
+            member = self.members.get(request.member_id)
+            if member is None:
+                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of group {self.group_id}.")
+            return member
+        static = self._static_member(request.instance_id)
+        if static is None:
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance {request.instance_id} is not a member of the group.")
+        if static.member_id != request.member_id:
+            raise Refused(ErrorCode.FENCED_INSTANCE_ID, f"Instance {request.instance_id} is held by another member.")
+        return static
+
+    def fence(self, member_id: str, now_ms: int) -> Outcome:
+        """The member is out: it left, its session ended, or it did not give up partitions in time."""
+        if member_id not in self.members:
+            return Outcome()
+        outcome = Outcome(self._removal(member_id), timers=self._cancelled_timers(member_id))
+        remaining = {key: member for key, member in self.members.items() if key != member_id}
+        self._next_group_epoch(remaining, outcome, is_changed=True, now_ms=now_ms)
+        return outcome
+
+    def _removal(self, member_id: str) -> list[CoordinatorRecord]:
+        key = {"group_id": self.group_id, "member_id": member_id}
+        return [
+            CoordinatorRecord(stored.ConsumerGroupCurrentMemberAssignmentKey(**key), None),
+            CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMemberKey(**key), None),
+            CoordinatorRecord(stored.ConsumerGroupMemberMetadataKey(**key), None),
+        ]
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """What forgets an empty group."""
+        assert not self.members, "members are removed one by one"
+        return [
+            *(
+                CoordinatorRecord(stored.ConsumerGroupRegularExpressionKey(group_id=self.group_id, regular_expression=regex), None)
+                for regex in self.regexes
+            ),
+            CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group_id), None),
+            CoordinatorRecord(stored.ConsumerGroupMetadataKey(group_id=self.group_id), None),
+        ]
+
+    # -- offsets --------------------------------------------------------------------------------------------------------------
+
+    def validate_commit(self, commit: Commit) -> ErrorCode:
+        """Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION; ILLEGAL_GENERATION within a transaction."""
+        if commit.generation_id_or_member_epoch < 0 and not self.members:
+            return ErrorCode.NONE
+        member = self.members.get(commit.member_id)
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if not commit.is_transactional and commit.api_version < FENCING_VERSION:
+            return ErrorCode.UNSUPPORTED_VERSION
+        if commit.generation_id_or_member_epoch == member.epoch:
+            return ErrorCode.NONE
+        # Clients that commit within a transaction have no word for member epochs.
+        return ErrorCode.ILLEGAL_GENERATION if commit.is_transactional else ErrorCode.STALE_MEMBER_EPOCH
+
+    def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
+        """From when on an offset's retention counts: a topic that members read is not asked about."""
+        return commit_timestamp_ms
+
+    def validate_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
+        """Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.  Without a member it is an administrator's."""
+        if member_id is None and member_epoch < 0:
+            return ErrorCode.NONE
+        member = self.members.get(member_id or "")
+        if member is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return ErrorCode.NONE if member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in self._topic_names(self.members)
+
+    # -- hard state -----------------------------------------------------------------------------------------------------------
+
+    def replay(self, key: object, value: object) -> None:
+        """One of the records that make up a consumer group."""
+        match key:
+            case stored.ConsumerGroupMetadataKey():
+                assert isinstance(value, stored.ConsumerGroupMetadataValue)
+                self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+            case stored.ConsumerGroupMemberMetadataKey():
+                self._replay_member(key.member_id, value)
+            case stored.ConsumerGroupTargetAssignmentMetadataKey():
+                is_known = isinstance(value, stored.ConsumerGroupTargetAssignmentMetadataValue)
+                self.target_epoch = value.assignment_epoch if is_known else 0  # type: ignore[attr-defined]
+                self.target_timestamp_ms = value.assignment_timestamp if is_known else 0  # type: ignore[attr-defined]
+            case stored.ConsumerGroupTargetAssignmentMemberKey():
+                if isinstance(value, stored.ConsumerGroupTargetAssignmentMemberValue):
+                    self.target[key.member_id] = frozenset(_partitions_of(value.topic_partitions))
+                else:
+                    self.target.pop(key.member_id, None)
+            case stored.ConsumerGroupCurrentMemberAssignmentKey():
+                self._replay_current(key.member_id, value)
+            case stored.ConsumerGroupRegularExpressionKey():
+                if isinstance(value, stored.ConsumerGroupRegularExpressionValue):
+                    self.regexes[key.regular_expression] = frozenset(value.topics)
+                else:
+                    self.regexes.pop(key.regular_expression, None)
+            case _:
+                raise AssertionError(f"{type(key).__name__} is not part of a consumer group")
+
+    def _replay_member(self, member_id: str, value: object) -> None:
+        if not isinstance(value, stored.ConsumerGroupMemberMetadataValue):
+            self.members.pop(member_id, None)
+            return
+        self.members[member_id] = replace(
+            self.members.get(member_id) or Member(member_id),
+            instance_id=value.instance_id,
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topic_names=tuple(value.subscribed_topic_names),
+            topic_regex=value.subscribed_topic_regex or None,
+            rebalance_timeout_ms=value.rebalance_timeout_ms,
+            server_assignor=value.server_assignor,
+        )
+
+    def _replay_current(self, member_id: str, value: object) -> None:
+        member = self.members.get(member_id)
+        if member is None and value is None:
+            return
+        member = member or Member(member_id)
+        if not isinstance(value, stored.ConsumerGroupCurrentMemberAssignmentValue):
+            self.members[member_id] = replace(
+                member, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH, state=MemberState.STABLE, owned={}, pending_revocation={}
+            )
+            return
+        self.members[member_id] = replace(
+            member,
+            epoch=value.member_epoch,
+            previous_epoch=value.previous_member_epoch,
+            state=MemberState(value.state),
+            owned=_owned_of(value.assigned_partitions, value.member_epoch),
+            pending_revocation=_owned_of(value.partitions_pending_revocation, value.member_epoch),
+        )
+
+    def _metadata_record(self, member: Member) -> CoordinatorRecord:
+        key = stored.ConsumerGroupMemberMetadataKey(group_id=self.group_id, member_id=member.member_id)
+        value = stored.ConsumerGroupMemberMetadataValue(
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=list(member.topic_names),
+            subscribed_topic_regex=member.topic_regex,
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            server_assignor=member.server_assignor,
+        )
+        return CoordinatorRecord(key, value)
+
+    def _target_record(self, member_id: str, partitions: frozenset[TopicIdPartition]) -> CoordinatorRecord:
+        key = stored.ConsumerGroupTargetAssignmentMemberKey(group_id=self.group_id, member_id=member_id)
+        topics = [stored.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in _by_topic(partitions).items()]
+        return CoordinatorRecord(key, stored.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
+
+    def _current_record(self, member: Member) -> CoordinatorRecord:
+        key = stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=self.group_id, member_id=member.member_id)
+        value = stored.ConsumerGroupCurrentMemberAssignmentValue(
+            member_epoch=member.epoch,
+            previous_member_epoch=member.previous_epoch,
+            state=member.state,
+            assigned_partitions=_stored_partitions(member.owned),
+            partitions_pending_revocation=_stored_partitions(member.pending_revocation),
+        )
+        return CoordinatorRecord(key, value)
+
+    # -- answers --------------------------------------------------------------------------------------------------------------
+
+    def _answered(self, member: Member, *, shows_assignment: bool) -> messages.ConsumerGroupHeartbeatResponse:
+        assignment = messages.Assignment(
+            topic_partitions=[
+                messages.TopicPartitions(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in _by_topic(member.owned).items()
+            ]
+        )
+        return messages.ConsumerGroupHeartbeatResponse(
+            error_code=ErrorCode.NONE,
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=self.environment.config.consumer_heartbeat_interval_ms,
+            assignment=assignment if shows_assignment else None,
+        )
+
+    def describe(self) -> described.DescribedGroup:
+        return described.DescribedGroup(
+            error_code=ErrorCode.NONE,
+            group_id=self.group_id,
+            group_state=self.state.value,
+            group_epoch=self.epoch,
+            assignment_epoch=self.target_epoch,
+            assignor_name=self._assignor_of(self.members),
+            members=[self._described(member) for member in self.members.values()],
+        )
+
+    def _described(self, member: Member) -> described.Member:
+        return described.Member(
+            member_id=member.member_id,
+            instance_id=member.instance_id,
+            rack_id=member.rack_id,
+            member_epoch=member.epoch,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=list(member.topic_names),
+            subscribed_topic_regex=member.topic_regex,
+            assignment=self._described_partitions(member.owned),
+            target_assignment=self._described_partitions(self.target.get(member.member_id, frozenset())),
+            member_type=1,
+        )
+
+    def _described_partitions(self, partitions: Iterable[TopicIdPartition]) -> described.Assignment:
+        topics = []
+        for topic_id, indexes in _by_topic(partitions).items():
+            topic = self.environment.topics.by_id(topic_id)
+            if topic is not None:
+                topics.append(described.TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=indexes))
+        return described.Assignment(topic_partitions=topics)
+
+    # -- timers ---------------------------------------------------------------------------------------------------------------
+
+    def on_loaded(self, now_ms: int) -> list[Timer]:
+        """Members that were there before the fail-over get a session to report in."""
+        return [timer for member in self.members.values() for timer in self._member_timers(member, now_ms)]
+
+    def _member_timers(self, member: Member, now_ms: int) -> list[Timer]:
+        session_due_ms = now_ms + self.environment.config.consumer_session_timeout_ms
+        timers = [Timer(self._session_key(member.member_id), session_due_ms, lambda then_ms: self.fence(member.member_id, then_ms))]
+        revoking_key = self._revoking_key(member.member_id)
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            before = self.members.get(member.member_id)
+            if before is None or before.state is not MemberState.UNREVOKED_PARTITIONS or before.epoch != member.epoch:
+                due_ms = now_ms + member.rebalance_timeout_ms
+                timers.append(Timer(revoking_key, due_ms, lambda then_ms: self._revoking_is_over(member.member_id, member.epoch, then_ms)))
+        else:
+            timers.append(Timer(revoking_key))
+        return timers
+
+    def _revoking_is_over(self, member_id: str, epoch: int, now_ms: int) -> Outcome:
+        member = self.members.get(member_id)
+        if member is None or member.epoch != epoch or member.state is not MemberState.UNREVOKED_PARTITIONS:
+            return Outcome()
+        return self.fence(member_id, now_ms)
+
+    def _cancelled_timers(self, member_id: str) -> list[Timer]:
+        return [Timer(self._session_key(member_id)), Timer(self._revoking_key(member_id))]
+
+    def _session_key(self, member_id: str) -> tuple[str, str, str]:
+        return ("session", self.group_id, member_id)
+
+    def _revoking_key(self, member_id: str) -> tuple[str, str, str]:
+        return ("revoking", self.group_id, member_id)
+
+    def _static_member(self, instance_id: str) -> Member | None:
+        return next((member for member in self.members.values() if member.instance_id == instance_id), None)
+
+
+def _check_epoch(member: Member, epoch: int, reported: frozenset[TopicIdPartition] | None) -> None:
+    if epoch in (member.epoch, JOIN_EPOCH):
+        return
+    # The answer that carried the newer epoch may have been lost: then the member still reports what it had, and nothing it was not given.
+    is_lost_answer = epoch == member.previous_epoch and reported is not None and reported <= member.owned.keys()
+    if not is_lost_answer:
+        raise Refused(
+            ErrorCode.FENCED_MEMBER_EPOCH,
+            f"The consumer group member has epoch {member.epoch}, the request {epoch}: the member must abandon its partitions and rejoin.",
+        )
+
+
+def _reported(request: messages.ConsumerGroupHeartbeatRequest) -> frozenset[TopicIdPartition] | None:
+    if request.topic_partitions is None:
+        return None
+    return frozenset(TopicIdPartition(each.topic_id, partition) for each in request.topic_partitions for partition in each.partitions)
+
+
+def _is_full(request: messages.ConsumerGroupHeartbeatRequest) -> bool:
+    """A heartbeat with all its fields wants an answer with all of them: the client may have lost what it knew."""
+    has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
+    return has_subscription and request.topic_partitions is not None and request.rebalance_timeout_ms != -1
+
+
+def _metadata(member: Member) -> tuple[object, ...]:
+    return (
+        member.instance_id,
+        member.rack_id,
+        member.client_id,
+        member.client_host,
+        member.topic_names,
+        member.topic_regex,
+        member.rebalance_timeout_ms,
+        member.server_assignor,
+    )
+
+
+def _subscription(member: Member) -> tuple[object, ...]:
+    return (member.topic_names, member.topic_regex, member.rack_id, member.server_assignor)
+
+
+def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
+    by_topic: dict[UUID, list[int]] = {}
+    for topic_id, partition in sorted(partitions):
+        by_topic.setdefault(topic_id, []).append(partition)
+    return by_topic
+
+
+def _stored_partitions(owned: Owned) -> list[stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions]:
+    return [
+        stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(
+            topic_id=topic_id,
+            partitions=partitions,
+            assignment_epochs=[owned[TopicIdPartition(topic_id, partition)] for partition in partitions],
+        )
+        for topic_id, partitions in _by_topic(owned).items()
+    ]
+
+
+def _owned_of(topics: Iterable[stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions], member_epoch: int) -> Owned:
+    """Records from before KIP-1251 have no epochs: the member's own stands for all."""
+    owned: dict[TopicIdPartition, int] = {}
+    for each in topics:
+        epochs = each.assignment_epochs or [member_epoch] * len(each.partitions)
+        owned.update((TopicIdPartition(each.topic_id, partition), epoch) for partition, epoch in zip(each.partitions, epochs, strict=True))
+    return owned
+
+
+def _partitions_of(topics: Iterable[stored.TopicPartition]) -> Iterable[TopicIdPartition]:
+    return (TopicIdPartition(each.topic_id, partition) for each in topics for partition in each.partitions)
+
+
+def _hash_of(topics: Iterable[TopicView]) -> int:
+    """Changes when a topic comes, goes, grows or moves to other racks; 0 only without topics."""
+    digest = blake2b(digest_size=8)
+    is_empty = True
+    for topic in topics:
+        is_empty = False
+        racks = ";".join(",".join(sorted(each)) for each in topic.racks)
+        digest.update(f"{topic.name}\0{topic.topic_id}\0{topic.partition_count}\0{racks}\0".encode())
+    return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def _refusal(code: ErrorCode, message: str) -> messages.ConsumerGroupHeartbeatResponse:
+    return messages.ConsumerGroupHeartbeatResponse(
+        error_code=code, error_message=message, member_id=None, member_epoch=0, heartbeat_interval_ms=0
+    )

@@ -1,0 +1,489 @@
+"""◇ Every group of one partition of `__consumer_offsets`, with their offsets: the machine that `runtime.Shard` runs.
+
+Finds the group that a request names, checks what is common to all protocols, and lets the group decide.
+
+Source: GroupCoordinatorShard.  Called by `server/coordinators.py`.
+"""
+
+from collections.abc import Iterable
+from typing import Final, get_args
+from uuid import UUID
+
+from moldau.coordinator.group import records as stored
+from moldau.coordinator.group.classic import ClassicGroup, GroupState
+from moldau.coordinator.group.consumer import JOIN_EPOCH, ConsumerGroup
+from moldau.coordinator.group.environment import Client, Commit, Environment
+from moldau.coordinator.group.offsets import CommittedOffset, GroupOffsets, Offsets, commit_record, tombstone
+from moldau.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token, answer
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.protocol.messages.delete_groups import DeletableGroupResult
+from moldau.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.join_group import JoinGroupRequest
+from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from moldau.protocol.messages.list_groups import ListedGroup
+from moldau.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from moldau.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from moldau.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from moldau.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from moldau.protocol.wire import StoredRecord
+from moldau.types import TopicPartition
+
+GENERATION_ERROR_UNTIL: Final = 8
+"""Last OffsetCommit version that says ILLEGAL_GENERATION where later ones say GROUP_ID_NOT_FOUND."""
+NOT_FOUND_SINCE: Final = 6
+"""First DescribeGroups version that says GROUP_ID_NOT_FOUND of a group it does not know."""
+
+ConsumerKey = (
+    stored.ConsumerGroupMetadataKey
+    | stored.ConsumerGroupMemberMetadataKey
+    | stored.ConsumerGroupTargetAssignmentMetadataKey
+    | stored.ConsumerGroupTargetAssignmentMemberKey
+    | stored.ConsumerGroupCurrentMemberAssignmentKey
+    | stored.ConsumerGroupRegularExpressionKey
+)
+CONSUMER_KEYS: Final = get_args(ConsumerKey)
+
+
+def written_version(value: StoredRecord) -> int:
+    """The version that Kafka 4.3 writes, so that its tools and older brokers read it too.  Source: GroupCoordinatorRecordHelpers."""
+    if isinstance(value, stored.GroupMetadataValue):
+        return 3
+    if isinstance(value, stored.OffsetCommitValue):
+        # Only version 1 has a place for an expiry of its own.
+        return 4 if value.expire_timestamp == -1 else 1
+    return value.VERSIONS[-1]
+
+
+class GroupMachine:
+    """Hard state: `groups` as far as their records go, and `offsets`."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment: Final = environment
+        self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
+        self.offsets: Final = Offsets()
+        self._prepared: dict[str, ConsumerGroup] = {}
+        """Groups that a decision made, until its records are replayed: the timers it set are bound to them."""
+
+    # -- the machine ----------------------------------------------------------------------------------------------------------
+
+    def replay(self, offset: int, record: CoordinatorRecord, producer: ProducerIdAndEpoch | None) -> None:
+        key, value = record
+        if isinstance(key, OffsetCommitKey):
+            self.offsets.replay(offset, key, value, producer.producer_id if producer is not None else None)
+        elif isinstance(key, GroupMetadataKey):
+            self._replay_classic(key.group, value)
+        elif isinstance(key, CONSUMER_KEYS):
+            self._replay_consumer(key, value)
+        # Records of group types that are not run here stay in the log for a broker that does.
+
+    def _replay_classic(self, group_id: str, value: GroupMetadataValue | None) -> None:
+        if value is None:
+            self.groups.pop(group_id, None)
+            return
+        group = self.groups.get(group_id)
+        if not isinstance(group, ClassicGroup):
+            group = self.groups[group_id] = ClassicGroup(group_id, self.environment)
+        group.replay(value)
+
+    def _replay_consumer(self, key: ConsumerKey, value: object) -> None:
+        group = self.groups.get(key.group_id)
+        if isinstance(key, stored.ConsumerGroupMetadataKey) and value is None:
+            self.groups.pop(key.group_id, None)
+            return
+        if not isinstance(group, ConsumerGroup):
+            if value is None:
+                return
+            group = self._prepared.pop(key.group_id, None) or ConsumerGroup(key.group_id, self.environment)
+            self.groups[key.group_id] = group
+        group.replay(key, value)
+
+    def replay_end_marker(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
+        self.offsets.replay_end_marker(producer.producer_id, is_commit=is_commit)
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        timers = [timer for group in self.groups.values() for timer in group.on_loaded(now_ms)]
+        return Outcome(timers=[*timers, self._expiry_timer(now_ms)])
+
+    def on_unloaded(self) -> list[Token]:
+        return [token for group in self.groups.values() if isinstance(group, ClassicGroup) for token in group.waiting()]
+
+    # -- membership -----------------------------------------------------------------------------------------------------------
+
+    def join(self, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
+        """Errors: as `ClassicGroup.join`; INCONSISTENT_GROUP_PROTOCOL for a living group of another protocol."""
+        group = self.groups.get(request.group_id)
+        outcome = Outcome()
+        if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                return answer(token, request.refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            outcome.records += group.tombstones()
+            group = None
+        if group is None:
+            group = ClassicGroup(request.group_id, self.environment)
+            if not request.member_id:
+                self.groups[request.group_id] = group
+        outcome += group.join(token, request, client, now_ms)
+        return outcome
+
+    def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> Outcome:
+        group = self.groups.get(request.group_id)
+        if not isinstance(group, ClassicGroup):
+            return answer(token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, assignment=b""))
+        return group.sync(token, request, now_ms)
+
+    def heartbeat(self, token: Token, request: HeartbeatRequest, now_ms: int) -> Outcome:
+        group = self.groups.get(request.group_id)
+        if not isinstance(group, ClassicGroup):
+            return answer(token, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        return group.heartbeat(token, request, now_ms)
+
+    def leave(self, token: Token, request: LeaveGroupRequest, now_ms: int) -> Outcome:
+        """`request.members` is filled in for versions that name one member outside the list."""
+        group = self.groups.get(request.group_id)
+        if not isinstance(group, ClassicGroup):
+            return answer(token, LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+        return group.leave(token, request, now_ms)
+
+    def consumer_heartbeat(self, token: Token, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
+        """Errors: as `ConsumerGroup.heartbeat`; GROUP_ID_NOT_FOUND."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group.heartbeat(token, request, client, now_ms)
+        if request.member_epoch != JOIN_EPOCH or (group is not None and not group.is_empty):
+            message = f"Group {request.group_id} not found."
+            return answer(token, request.refused(ErrorCode.GROUP_ID_NOT_FOUND, message))
+        prepared = ConsumerGroup(request.group_id, self.environment)
+        outcome = Outcome(group.tombstones() if group is not None else [])
+        outcome += prepared.heartbeat(token, request, client, now_ms)
+        if outcome.records:
+            self._prepared[request.group_id] = prepared
+        return outcome
+
+    # -- offsets --------------------------------------------------------------------------------------------------------------
+
+    def commit_offsets(self, token: Token, request: OffsetCommitRequest, client: Client, now_ms: int) -> Outcome:
+        """Topics come with their names, those that the client may not touch are taken out already.
+
+        Errors on every partition: ILLEGAL_GENERATION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS;
+        on one: OFFSET_METADATA_TOO_LARGE.
+        """
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            error = group.validate_commit(
+                Commit(
+                    request.member_id,
+                    request.group_instance_id,
+                    request.generation_id_or_member_epoch,
+                    client.api_version,
+                    is_transactional=False,
+                )
+            )
+        elif request.generation_id_or_member_epoch >= 0:
+            error = ErrorCode.ILLEGAL_GENERATION if client.api_version <= GENERATION_ERROR_UNTIL else ErrorCode.GROUP_ID_NOT_FOUND
+        else:
+            error = ErrorCode.NONE
+        outcome, topics = Outcome(), []
+        for topic in request.topics:
+            partitions = []
+            for each in topic.partitions:
+                code = error or self._check_metadata(each.committed_metadata)
+                partitions.append(OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code))
+                if code is ErrorCode.NONE:
+                    record = commit_record(
+                        request.group_id,
+                        TopicPartition(topic.name, each.partition_index),
+                        offset=each.committed_offset,
+                        leader_epoch=each.committed_leader_epoch,
+                        metadata=each.committed_metadata,
+                        now_ms=now_ms,
+                        retention_ms=request.retention_time_ms,
+                        topic_id=topic.topic_id,
+                    )
+                    outcome.records.append(record)
+            topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+        if isinstance(group, ClassicGroup) and error is ErrorCode.NONE:
+            outcome.timers += group.keep_alive(request.member_id, now_ms)
+        outcome.replies.append(Reply(token, OffsetCommitResponse(topics=topics)))
+        return outcome
+
+    def commit_offsets_in_transaction(self, token: Token, request: TxnOffsetCommitRequest, client: Client, now_ms: int) -> Outcome:
+        """Errors: as `commit_offsets`, with ILLEGAL_GENERATION for a group that is not there."""
+        group = self.groups.get(request.group_id)
+        if group is not None:
+            error = group.validate_commit(
+                Commit(request.member_id, request.group_instance_id, request.generation_id, client.api_version, is_transactional=True)
+            )
+        else:
+            error = ErrorCode.ILLEGAL_GENERATION if request.generation_id >= 0 else ErrorCode.NONE
+        outcome, topics = Outcome(producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch)), []
+        for topic in request.topics:
+            partitions = []
+            for each in topic.partitions:
+                code = error or self._check_metadata(each.committed_metadata)
+                partitions.append(TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code))
+                if code is ErrorCode.NONE:
+                    record = commit_record(
+                        request.group_id,
+                        TopicPartition(topic.name, each.partition_index),
+                        offset=each.committed_offset,
+                        leader_epoch=each.committed_leader_epoch,
+                        metadata=each.committed_metadata,
+                        now_ms=now_ms,
+                    )
+                    outcome.records.append(record)
+            topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+        outcome.replies.append(Reply(token, TxnOffsetCommitResponse(topics=topics)))
+        return outcome
+
+    def fetch_offsets(self, token: Token, request: OffsetFetchRequestGroup, *, is_stable_required: bool) -> Outcome:
+        """One group's part of an OffsetFetch.
+
+        Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; on a partition UNSTABLE_OFFSET_COMMIT while a transaction may still change it.
+        """
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            error = group.validate_fetch(request.member_id, request.member_epoch)
+            if error is not ErrorCode.NONE:
+                return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=[], error_code=error))
+        committed = self.offsets.committed(request.group_id)
+        topics = [
+            OffsetFetchResponseTopics(
+                name=name,
+                topic_id=topic_id,
+                partitions=[
+                    self._fetched(request.group_id, TopicPartition(name, index), committed, is_stable_required)
+                    for index in partition_indexes
+                ],
+            )
+            for name, topic_id, partition_indexes in _asked_for(request, committed)
+        ]
+        return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=topics))
+
+    def _fetched(
+        self, group_id: str, partition: TopicPartition, committed: GroupOffsets, is_stable_required: bool
+    ) -> OffsetFetchResponsePartitions:
+        is_unstable = is_stable_required and self.offsets.has_pending(group_id, partition)
+        known = None if is_unstable else committed.get(partition)
+        return OffsetFetchResponsePartitions(
+            partition_index=partition.partition,
+            committed_offset=known.offset if known is not None else -1,
+            committed_leader_epoch=known.leader_epoch if known is not None else -1,
+            metadata=known.metadata if known is not None else "",
+            error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else ErrorCode.NONE,
+        )
+
+    def delete_offsets(self, token: Token, request: OffsetDeleteRequest) -> Outcome:
+        """Errors: GROUP_ID_NOT_FOUND; on a partition GROUP_SUBSCRIBED_TO_TOPIC."""
+        group = self.groups.get(request.group_id)
+        committed = self.offsets.committed(request.group_id)
+        if not self._is_known(request.group_id):
+            return answer(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=[]))
+        if isinstance(group, ClassicGroup) and group.members and group.protocol_type != "consumer":
+            return answer(token, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP, topics=[]))
+        outcome, topics = Outcome(), []
+        for topic in request.topics:
+            is_in_use = group is not None and group.is_subscribed_to(topic.name)
+            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_in_use else ErrorCode.NONE
+            topics.append(
+                OffsetDeleteResponseTopic(
+                    name=topic.name,
+                    partitions=[
+                        OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=code) for each in topic.partitions
+                    ],
+                )
+            )
+            partitions = [TopicPartition(topic.name, each.partition_index) for each in topic.partitions]
+            outcome.records += [
+                tombstone(request.group_id, partition)
+                for partition in dict.fromkeys(partitions)
+                if not is_in_use and (partition in committed or self.offsets.has_pending(request.group_id, partition))
+            ]
+        outcome.replies.append(Reply(token, OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)))
+        return outcome
+
+    def forget_topic_partitions(self, partitions: Iterable[TopicPartition]) -> Outcome:
+        """The partitions were deleted: no offset of theirs means anything any more."""
+        gone = set(partitions)
+        records = [
+            record
+            for group_id in dict.fromkeys(self.offsets.groups())
+            for record in self.offsets.tombstones(group_id)
+            if TopicPartition(record.key.topic, record.key.partition) in gone
+        ]
+        return Outcome(records)
+
+    # -- administration -------------------------------------------------------------------------------------------------------
+
+    def describe(self, token: Token, group_id: str, client: Client) -> Outcome:
+        """One group's part of a DescribeGroups.  A group not known is Dead, or from version 6 on GROUP_ID_NOT_FOUND."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup) or not self._is_known(group_id):
+            is_error = client.api_version >= NOT_FOUND_SINCE
+            return answer(token, _dead_group(group_id, is_error=is_error))
+        return answer(token, _described(group or ClassicGroup(group_id, self.environment)))
+
+    def describe_consumer_group(self, token: Token, group_id: str) -> Outcome:
+        """One group's part of a ConsumerGroupDescribe.  Errors: GROUP_ID_NOT_FOUND, of a group of another protocol too."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            return answer(token, group.describe())
+        return answer(
+            token,
+            DescribedConsumerGroup(
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                error_message=f"Group {group_id} not found.",
+                group_id=group_id,
+                group_state="",
+                group_epoch=0,
+                assignment_epoch=0,
+                assignor_name="",
+                members=[],
+            ),
+        )
+
+    def list_groups(self, token: Token) -> Outcome:
+        """Replies with a list of `ListedGroup`, not filtered."""
+        group_ids = dict.fromkeys([*self.groups, *self.offsets.groups()])
+        listed = []
+        for group_id in group_ids:
+            group = self.groups.get(group_id) or ClassicGroup(group_id, self.environment)
+            listed.append(
+                ListedGroup(
+                    group_id=group_id,
+                    protocol_type=group.protocol_type or "",
+                    group_state=group.state.value,
+                    group_type=group.group_type,
+                )
+            )
+        return answer(token, listed)
+
+    def delete_group(self, token: Token, group_id: str) -> Outcome:
+        """One group's part of a DeleteGroups.  Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
+        group = self.groups.get(group_id)
+        if not self._is_known(group_id):
+            return answer(token, DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND))
+        if group is not None and not group.is_empty:
+            return answer(token, DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NON_EMPTY_GROUP))
+        outcome = answer(token, DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NONE))
+        outcome.records += self.offsets.tombstones(group_id)
+        if group is not None:
+            outcome.records += group.tombstones()
+        return outcome
+
+    # -- expiry ---------------------------------------------------------------------------------------------------------------
+
+    def expire_offsets(self, now_ms: int) -> Outcome:
+        """Forgets offsets past their time, and groups that have nothing left (KIP-211)."""
+        outcome = Outcome(timers=[self._expiry_timer(now_ms)])
+        for group_id in dict.fromkeys([*self.groups, *self.offsets.groups()]):
+            group = self.groups.get(group_id)
+            committed = self.offsets.committed(group_id)
+            expired = [
+                partition
+                for partition, offset in committed.items()
+                if self._is_expired(group, partition, offset, now_ms) and not self.offsets.has_pending(group_id, partition)
+            ]
+            outcome.records += [tombstone(group_id, partition) for partition in expired]
+            is_left_with_nothing = len(expired) == len(committed) and not self.offsets.has_pending(group_id)
+            if group is not None and is_left_with_nothing and group.is_empty:
+                outcome.records += group.tombstones()
+        return outcome
+
+    def _is_expired(
+        self, group: ClassicGroup | ConsumerGroup | None, partition: TopicPartition, offset: CommittedOffset, now_ms: int
+    ) -> bool:
+        if group is not None and group.is_subscribed_to(partition.topic):
+            return False
+        if offset.expire_timestamp_ms is not None:
+            return now_ms >= offset.expire_timestamp_ms
+        since_ms = offset.commit_timestamp_ms if group is None else group.offsets_kept_since_ms(offset.commit_timestamp_ms)
+        if since_ms is None:
+            return False
+        elapsed_ms = now_ms - since_ms
+        return elapsed_ms >= self.environment.config.offsets_retention_minutes * 60_000
+
+    def _expiry_timer(self, now_ms: int) -> Timer:
+        return Timer("expire-offsets", now_ms + self.environment.config.offsets_retention_check_interval_ms, self.expire_offsets)
+
+    # -- what several decisions ask -------------------------------------------------------------------------------------------
+
+    def _is_known(self, group_id: str) -> bool:
+        """A group without members exists as long as it has offsets: an administrator's commit makes one."""
+        return group_id in self.groups or group_id in self.offsets.groups()
+
+    def _check_metadata(self, metadata: str | None) -> ErrorCode:
+        is_too_long = metadata is not None and len(metadata) > self.environment.config.offset_metadata_max_bytes
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_long else ErrorCode.NONE
+
+
+def _asked_for(request: OffsetFetchRequestGroup, committed: GroupOffsets) -> list[tuple[str, UUID, list[int]]]:
+    """(topic, topic id, partitions): those named, or without a list all that have an offset."""
+    if request.topics is not None:
+        return [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
+    by_topic: dict[str, list[int]] = {}
+    for partition in sorted(committed):
+        by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return [
+        (topic, next(committed[TopicPartition(topic, index)].topic_id for index in indexes), indexes) for topic, indexes in by_topic.items()
+    ]
+
+
+def _dead_group(group_id: str, *, is_error: bool) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
+        error_message=f"Group {group_id} not found." if is_error else None,
+        group_id=group_id,
+        group_state=GroupState.DEAD.value,
+        protocol_type="",
+        protocol_data="",
+        members=[],
+    )
+
+
+def _described(group: ClassicGroup) -> DescribedGroup:
+    """Metadata and assignments are shown of a stable group only: before that they are about to change."""
+    is_stable = group.state is GroupState.STABLE
+    members = [
+        DescribedGroupMember(
+            member_id=member.member_id,
+            group_instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            member_metadata=member.protocols.get(group.protocol_name or "", b"") if is_stable else b"",
+            member_assignment=member.assignment if is_stable else b"",
+        )
+        for member in group.members.values()
+    ]
+    return DescribedGroup(
+        error_code=ErrorCode.NONE,
+        group_id=group.group_id,
+        group_state=group.state.value,
+        protocol_type=group.protocol_type or "",
+        protocol_data=(group.protocol_name or "") if is_stable else "",
+        members=members,
+    )

@@ -1,0 +1,383 @@
+"""◇ The transactional ids of one partition of `__transaction_state`: the machine that `runtime.Shard` runs.
+
+    InitProducerId ─▶ Empty ─add partitions─▶ Ongoing ─EndTxn─▶ PrepareCommit ─all markers written─▶ CompleteCommit
+                                                 └─EndTxn, time-out, fencing─▶ PrepareAbort ─────────▶ CompleteAbort
+
+A transaction is decided when its Prepare record is committed; only then are the markers sent (`Outcome.sends`), and they are sent again
+after a fail-over until all are written.  Since every decision is replayed at once, two requests of one producer never see a state in
+between, and a request of an older transaction is recognised by its epoch (KIP-890).
+
+Source: TransactionCoordinator, TransactionStateManager; KIP-98, 360, 447, 588, 664, 890.  Called by `server/coordinators.py`.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token, answer
+from moldau.coordinator.txn.options import TransactionConfig
+from moldau.coordinator.txn.records import TransactionLogKey
+from moldau.coordinator.txn.state import (
+    COMPLETION,
+    EPOCH_BUMP_SINCE,
+    IDLE,
+    LAST_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    Transaction,
+    TransactionState,
+    read_record,
+)
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.describe_transactions import TopicData
+from moldau.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
+from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.protocol.messages.list_transactions import ListTransactionsRequest
+from moldau.protocol.messages.list_transactions import TransactionState as ListedTransaction
+from moldau.types import TopicPartition
+
+EPOCH_BUMP_REQUEST_SINCE: Final = 5
+"""EndTxn version whose clients take the new epoch from the answer: they speak transaction.version 2."""
+
+
+@dataclass(slots=True, frozen=True)
+class Markers:
+    """What the leaders of `partitions` are to write: the transaction's end."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    partitions: frozenset[TopicPartition]
+    client_version: int
+
+
+@dataclass(slots=True)
+class Environment:
+    """Shared by all shards of a node."""
+
+    config: TransactionConfig
+    next_producer_id: Callable[[], int | None]
+    """A producer id that was never given out, or None while the next block is on its way."""
+
+
+class TransactionMachine:
+    """Hard state: `transactions`.  It has no soft state but timers: what waits for markers is read off the states."""
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment: Final = environment
+        self.transactions: dict[str, Transaction] = {}
+
+    # -- the machine ----------------------------------------------------------------------------------------------------------
+
+    def replay(self, offset: int, record: CoordinatorRecord, producer: ProducerIdAndEpoch | None) -> None:
+        key, value = record
+        assert isinstance(key, TransactionLogKey), key
+        if value is None:
+            self.transactions.pop(key.transactional_id, None)
+        else:
+            self.transactions[key.transactional_id] = read_record(key, value)
+
+    def replay_end_marker(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
+        raise AssertionError("records of __transaction_state are never part of a transaction")
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        outcome = Outcome(timers=[self._abort_timer(now_ms), self._expiry_timer(now_ms)])
+        for transaction in self.transactions.values():
+            if transaction.state in COMPLETION:
+                outcome.sends.append(_markers_of(transaction))
+        return outcome
+
+    def on_unloaded(self) -> list[Token]:
+        return []
+
+    # -- decisions ------------------------------------------------------------------------------------------------------------
+
+    def init_producer_id(self, token: Token, request: InitProducerIdRequest, now_ms: int) -> Outcome:
+        """A producer id with an epoch that fences all before it; an open transaction is aborted first.
+
+        Errors: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS (try again), COORDINATOR_LOAD_IN_PROGRESS (no id
+        at hand).
+        """
+        transactional_id = request.transactional_id
+        assert transactional_id, "ids without a transactional id are handed out by the broker itself"
+        timeout_ms = request.transaction_timeout_ms
+        if not 0 < timeout_ms <= self.environment.config.max_timeout_ms:
+            return _refuse_init(token, ErrorCode.INVALID_TRANSACTION_TIMEOUT)
+        expected = ProducerIdAndEpoch(request.producer_id, request.producer_epoch) if request.producer_id != NO_PRODUCER_ID else None
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            return self._first_producer_id(token, transactional_id, timeout_ms, now_ms)
+        if expected is not None and not _may_come_from(transaction, expected):
+            return _refuse_init(token, ErrorCode.PRODUCER_FENCED)
+        if transaction.state in COMPLETION:
+            return _refuse_init(token, ErrorCode.CONCURRENT_TRANSACTIONS)
+        if transaction.state is TransactionState.ONGOING:
+            outcome = self._fence_and_abort(transaction, now_ms)
+            outcome.replies.append(Reply(token, _init_failed(ErrorCode.CONCURRENT_TRANSACTIONS)))
+            return outcome
+        return self._next_epoch(token, transaction, expected, timeout_ms, now_ms)
+
+    def _first_producer_id(self, token: Token, transactional_id: str, timeout_ms: int, now_ms: int) -> Outcome:
+        producer_id = self.environment.next_producer_id()
+        if producer_id is None:
+            return _refuse_init(token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        transaction = Transaction(
+            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=0, timeout_ms=timeout_ms, updated_ms=now_ms
+        )
+        return _initialised(token, transaction)
+
+    def _next_epoch(
+        self, token: Token, transaction: Transaction, expected: ProducerIdAndEpoch | None, timeout_ms: int, now_ms: int
+    ) -> Outcome:
+        if expected is not None and expected.producer_id == transaction.producer_id and expected.epoch != transaction.producer_epoch:
+            if expected.epoch == transaction.producer_epoch - 1 and transaction.state is TransactionState.EMPTY:
+                # The answer to the same request was lost (KIP-360): it is given again, the epoch stays.
+                return answer(token, _init_succeeded(transaction))
+            return _refuse_init(token, ErrorCode.PRODUCER_FENCED)
+        changes: dict[str, object] = {
+            "timeout_ms": timeout_ms,
+            "partitions": frozenset(),
+            "start_ms": -1,
+            "updated_ms": now_ms,
+            "previous_producer_id": transaction.producer_id,
+            "client_version": 0,
+        }
+        if not transaction.is_epoch_exhausted:
+            return _initialised(token, transaction.moved(TransactionState.EMPTY, producer_epoch=transaction.producer_epoch + 1, **changes))
+        producer_id = self.environment.next_producer_id()
+        if producer_id is None:
+            return _refuse_init(token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return _initialised(token, transaction.moved(TransactionState.EMPTY, producer_id=producer_id, producer_epoch=0, **changes))
+
+    def add_partitions(
+        self, token: Token, transactional_id: str, producer: ProducerIdAndEpoch, partitions: frozenset[TopicPartition], now_ms: int
+    ) -> Outcome:
+        """Replies with one ErrorCode for all: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or NONE."""
+        error, transaction = self._open_for(transactional_id, producer)
+        if transaction is None:
+            return answer(token, error)
+        if transaction.state is TransactionState.ONGOING and partitions <= transaction.partitions:
+            return answer(token, ErrorCode.NONE)
+        return Outcome([transaction.added(partitions, now_ms).record()], [Reply(token, ErrorCode.NONE)])
+
+    def verify_partitions(
+        self, token: Token, transactional_id: str, producer: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
+    ) -> Outcome:
+        """Replies with an ErrorCode a partition: TRANSACTION_ABORTABLE for one that is not part of the transaction (KIP-890)."""
+        error, transaction = self._open_for(transactional_id, producer)
+        if transaction is None:
+            return answer(token, dict.fromkeys(partitions, error))
+        # In the order asked for nothing depends: a dictionary is the answer.
+        return answer(
+            token,
+            {each: ErrorCode.NONE if each in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE for each in sorted(partitions)},
+        )
+
+    def _open_for(self, transactional_id: str, producer: ProducerIdAndEpoch) -> tuple[ErrorCode, Transaction | None]:
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None or transaction.producer_id != producer.producer_id:
+            return ErrorCode.INVALID_PRODUCER_ID_MAPPING, None
+        if transaction.producer_epoch != producer.epoch:
+            return ErrorCode.PRODUCER_FENCED, None
+        if transaction.state in COMPLETION:
+            return ErrorCode.CONCURRENT_TRANSACTIONS, None
+        return ErrorCode.NONE, transaction
+
+    def end(self, token: Token, request: EndTxnRequest, api_version: int, now_ms: int) -> Outcome:
+        """Commits or aborts.  Answered when that is decided, before the markers are written.
+
+        Errors: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, COORDINATOR_LOAD_IN_PROGRESS.
+        """
+        transaction = self.transactions.get(request.transactional_id)
+        if transaction is None:
+            return _refuse_end(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        client_version = EPOCH_BUMP_SINCE if api_version >= EPOCH_BUMP_REQUEST_SINCE else 0
+        asker = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+        is_retry = client_version >= EPOCH_BUMP_SINCE and _was_ended_by(transaction, asker)
+        if transaction.producer_id != asker.producer_id and not is_retry:
+            return _refuse_end(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+        if transaction.producer_epoch != asker.epoch and not is_retry:
+            return _refuse_end(token, ErrorCode.PRODUCER_FENCED)
+        if transaction.state in COMPLETION:
+            is_same = request.committed == (transaction.state is TransactionState.PREPARE_COMMIT)
+            return _refuse_end(token, ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE)
+        if transaction.state is TransactionState.ONGOING:
+            return self._end_decided(token, transaction, is_commit=request.committed, client_version=client_version, now_ms=now_ms)
+        was_commit = transaction.state is TransactionState.COMPLETE_COMMIT
+        is_done_already = transaction.state is not TransactionState.EMPTY and request.committed == was_commit
+        if is_done_already and (is_retry or client_version < EPOCH_BUMP_SINCE):
+            return answer(token, _end_succeeded(transaction))
+        if not request.committed and client_version >= EPOCH_BUMP_SINCE and not is_retry:
+            # An abort before anything was written: it still moves the client to a new epoch.
+            return self._end_decided(token, transaction, is_commit=False, client_version=client_version, now_ms=now_ms)
+        return _refuse_end(token, ErrorCode.INVALID_TXN_STATE)
+
+    def _end_decided(self, token: Token, transaction: Transaction, *, is_commit: bool, client_version: int, now_ms: int) -> Outcome:
+        needs_new_id = client_version >= EPOCH_BUMP_SINCE and transaction.is_epoch_exhausted
+        next_producer_id = self.environment.next_producer_id() if needs_new_id else NO_PRODUCER_ID
+        if next_producer_id is None:
+            return _refuse_end(token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        ended = transaction.ended(is_commit=is_commit, client_version=client_version, next_producer_id=next_producer_id, now_ms=now_ms)
+        return Outcome([ended.record()], [Reply(token, _end_succeeded(ended))], sends=[_markers_of(ended)])
+
+    def markers_written(self, transactional_id: str, producer: ProducerIdAndEpoch, now_ms: int) -> Outcome:
+        """The shell has every marker of that end acknowledged."""
+        transaction = self.transactions.get(transactional_id)
+        is_of_this_end = (
+            transaction is not None
+            and transaction.state in COMPLETION
+            and (transaction.producer_id, transaction.producer_epoch) == producer
+        )
+        if transaction is None or not is_of_this_end:
+            return Outcome()
+        return Outcome([transaction.completed(now_ms).record()])
+
+    # -- time-outs ------------------------------------------------------------------------------------------------------------
+
+    def abort_timed_out(self, now_ms: int) -> Outcome:
+        outcome = Outcome(timers=[self._abort_timer(now_ms)])
+        for transaction in list(self.transactions.values()):
+            if transaction.state is TransactionState.ONGOING:
+                elapsed_ms = now_ms - transaction.start_ms
+                if elapsed_ms > transaction.timeout_ms:
+                    outcome += self._fence_and_abort(transaction, now_ms)
+        return outcome
+
+    def expire(self, now_ms: int) -> Outcome:
+        """Forgets transactional ids that nobody used for long."""
+        outcome = Outcome(timers=[self._expiry_timer(now_ms)])
+        for transaction in self.transactions.values():
+            elapsed_ms = now_ms - transaction.updated_ms
+            if transaction.state in IDLE and elapsed_ms >= self.environment.config.transactional_id_expiration_ms:
+                outcome.records.append(CoordinatorRecord(TransactionLogKey(transactional_id=transaction.transactional_id), None))
+        return outcome
+
+    def _fence_and_abort(self, transaction: Transaction, now_ms: int) -> Outcome:
+        """One epoch more, so that the producer's own requests are refused from here on, and the transaction is rolled back."""
+        assert transaction.producer_epoch <= LAST_EPOCH, "the last epoch is only ever used to fence"
+        fenced = replace(transaction, producer_epoch=transaction.producer_epoch + 1)
+        ended = fenced.ended(is_commit=False, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
+        return Outcome([ended.record()], sends=[_markers_of(ended)])
+
+    def _abort_timer(self, now_ms: int) -> Timer:
+        return Timer("abort-timed-out", now_ms + self.environment.config.abort_interval_ms, self.abort_timed_out)
+
+    def _expiry_timer(self, now_ms: int) -> Timer:
+        return Timer("expire-transactional-ids", now_ms + self.environment.config.expiry_interval_ms, self.expire)
+
+    # -- administration -------------------------------------------------------------------------------------------------------
+
+    def describe(self, token: Token, transactional_id: str) -> Outcome:
+        """One id's part of a DescribeTransactions.  Errors: TRANSACTIONAL_ID_NOT_FOUND."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is None:
+            return answer(token, _not_described(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))
+        by_topic: dict[str, list[int]] = {}
+        for partition in sorted(transaction.partitions):
+            by_topic.setdefault(partition.topic, []).append(partition.partition)
+        described = DescribedTransaction(
+            error_code=ErrorCode.NONE,
+            transactional_id=transactional_id,
+            transaction_state=transaction.state.title,
+            transaction_timeout_ms=transaction.timeout_ms,
+            transaction_start_time_ms=transaction.start_ms,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            topics=[TopicData(topic=topic, partitions=partitions) for topic, partitions in by_topic.items()],
+        )
+        return answer(token, described)
+
+    def list_transactions(self, token: Token, request: ListTransactionsRequest, matches: Callable[[str], bool], now_ms: int) -> Outcome:
+        """Replies with a list of `ListedTransaction`.  `matches`: the request's pattern for transactional ids."""
+        listed = [
+            ListedTransaction(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                transaction_state=transaction.state.title,
+            )
+            for transaction in self._filtered(request, now_ms)
+            if matches(transaction.transactional_id)
+        ]
+        return answer(token, listed)
+
+    def _filtered(self, request: ListTransactionsRequest, now_ms: int) -> Iterable[Transaction]:
+        for transaction in self.transactions.values():
+            is_of_state = not request.state_filters or transaction.state.title in request.state_filters
+            is_of_producer = not request.producer_id_filters or transaction.producer_id in request.producer_id_filters
+            elapsed_ms = now_ms - transaction.start_ms
+            is_running_long = request.duration_filter < 0 or (transaction.start_ms >= 0 and elapsed_ms > request.duration_filter)
+            if is_of_state and is_of_producer and is_running_long:
+                yield transaction
+
+
+def _may_come_from(transaction: Transaction, producer: ProducerIdAndEpoch) -> bool:
+    """Whether a producer that names itself holds the transactional id, or held it until its epochs were used up (KIP-360)."""
+    if transaction.producer_epoch == NO_PRODUCER_EPOCH or producer.producer_id == transaction.producer_id:
+        return True
+    return producer.producer_id == transaction.previous_producer_id and producer.epoch >= LAST_EPOCH
+
+
+def _was_ended_by(transaction: Transaction, producer: ProducerIdAndEpoch) -> bool:
+    """Whether the last end bumped the epoch that the request still carries: its answer was lost and it is asked again.
+
+    Never of a transaction that is open: there the old epoch is a late request of the one before and must not end this one (KAFKA-17754).
+    """
+    if not transaction.bumps_epoch or transaction.state in (TransactionState.ONGOING, TransactionState.EMPTY):
+        return False
+    if producer.producer_id == transaction.producer_id:
+        return producer.epoch + 1 == transaction.producer_epoch
+    took_over = transaction.state in IDLE and transaction.producer_epoch == 0 and producer.epoch == LAST_EPOCH
+    return took_over and producer.producer_id == transaction.previous_producer_id
+
+
+def _markers_of(transaction: Transaction) -> Markers:
+    return Markers(
+        transactional_id=transaction.transactional_id,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        is_commit=transaction.state is TransactionState.PREPARE_COMMIT,
+        partitions=transaction.partitions,
+        client_version=transaction.client_version,
+    )
+
+
+def _initialised(token: Token, transaction: Transaction) -> Outcome:
+    return Outcome([transaction.record()], [Reply(token, _init_succeeded(transaction))])
+
+
+def _init_succeeded(transaction: Transaction) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=ErrorCode.NONE, producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch)
+
+
+def _init_failed(error: ErrorCode) -> InitProducerIdResponse:
+    return InitProducerIdResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH)
+
+
+def _refuse_init(token: Token, error: ErrorCode) -> Outcome:
+    return answer(token, _init_failed(error))
+
+
+def _end_succeeded(transaction: Transaction) -> EndTxnResponse:
+    """With the id and epoch of the client's next transaction."""
+    if transaction.next_producer_id != NO_PRODUCER_ID:
+        return EndTxnResponse(error_code=ErrorCode.NONE, producer_id=transaction.next_producer_id, producer_epoch=0)
+    return EndTxnResponse(error_code=ErrorCode.NONE, producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch)
+
+
+def _refuse_end(token: Token, error: ErrorCode) -> Outcome:
+    return answer(token, EndTxnResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH))
+
+
+def _not_described(transactional_id: str, error: ErrorCode) -> DescribedTransaction:
+    return DescribedTransaction(
+        error_code=error,
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout_ms=0,
+        transaction_start_time_ms=0,
+        producer_id=0,
+        producer_epoch=0,
+        topics=[],
+    )

@@ -1,0 +1,287 @@
+"""The consumer protocol (KIP-848), one group at a time."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from moldau.coordinator.group.assignors.model import TopicIdPartition, TopicView
+from moldau.coordinator.group.consumer import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerGroup, GroupState
+from moldau.coordinator.group.environment import Client, Environment
+from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from moldau.testing.coordination import Desk
+
+GROUP = "readers"
+SESSION_MS = 45_000
+REBALANCE_MS = 60_000
+ORDERS = TopicView(UUID(int=101), "orders", 4)
+PAYMENTS = TopicView(UUID(int=102), "payments", 2)
+
+
+class FixedTopics:
+    def __init__(self, *topics: TopicView) -> None:
+        self.version = 0
+        self.set(*topics)
+
+    def set(self, *topics: TopicView) -> None:
+        self.version += 1
+        self.topics = {topic.name: topic for topic in topics}
+
+    def by_name(self, name: str) -> TopicView | None:
+        return self.topics.get(name)
+
+    def by_id(self, topic_id: UUID) -> TopicView | None:
+        return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
+
+    def names(self) -> Iterable[str]:
+        return self.topics
+
+
+def ids() -> Callable[[], UUID]:
+    numbers = iter(range(1, 1_000))
+    return lambda: UUID(int=next(numbers))
+
+
+class Group:
+    """The group and its members, who do what they are told at every heartbeat."""
+
+    def __init__(self, *topics: TopicView, **config: Any) -> None:
+        config.setdefault("consumer_assignment_interval_ms", 0)
+        self.topics = FixedTopics(*(topics or (ORDERS,)))
+        environment = Environment(GroupCoordinatorConfig(**config), self.topics, ids())
+        self.desk = Desk(lambda: GroupMachine(environment))
+        self.owned: dict[str, frozenset[TopicIdPartition]] = {}
+        self.epochs: dict[str, int] = {}
+
+    @property
+    def group(self) -> ConsumerGroup:
+        group = self.desk.machine.groups[GROUP]
+        assert isinstance(group, ConsumerGroup)
+        return group
+
+    def send(self, member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=member_id, member_epoch=epoch, **fields)
+        client = Client("client", "/127.0.0.1", 1)
+        answer = self.desk.ask(lambda token, now_ms: self.desk.machine.consumer_heartbeat(token, request, client, now_ms)).answer
+        assert isinstance(answer, ConsumerGroupHeartbeatResponse)
+        return answer
+
+    def join(self, member_id: str, *names: str, **fields: Any) -> ConsumerGroupHeartbeatResponse:
+        answer = self.send(
+            member_id,
+            0,
+            subscribed_topic_names=list(names or ("orders",)),
+            rebalance_timeout_ms=REBALANCE_MS,
+            topic_partitions=[],
+            **fields,
+        )
+        self.take(member_id, answer)
+        return answer
+
+    def take(self, member_id: str, answer: ConsumerGroupHeartbeatResponse) -> None:
+        if answer.error_code != ErrorCode.NONE:
+            return
+        self.epochs[member_id] = answer.member_epoch
+        if answer.assignment is not None:
+            self.owned[member_id] = frozenset(
+                TopicIdPartition(each.topic_id, partition) for each in answer.assignment.topic_partitions for partition in each.partitions
+            )
+
+    def beat(self, member_id: str) -> ConsumerGroupHeartbeatResponse:
+        owned: dict[UUID, list[int]] = {}
+        for topic_id, partition in sorted(self.owned[member_id]):
+            owned.setdefault(topic_id, []).append(partition)
+        reported = [TopicPartitions(topic_id=topic_id, partitions=partitions) for topic_id, partitions in owned.items()]
+        answer = self.send(member_id, self.epochs[member_id], topic_partitions=reported)
+        self.take(member_id, answer)
+        return answer
+
+    def settle(self) -> None:
+        for _ in range(6):
+            for member_id in list(self.owned):
+                self.beat(member_id)
+        assert self.group.state is GroupState.STABLE
+
+    def counts(self) -> list[int]:
+        return sorted(len(each) for each in self.owned.values())
+
+
+def test_the_first_member_gets_everything_at_once() -> None:
+    group = Group()
+    answer = group.join("a")
+    assert (answer.error_code, answer.member_epoch) == (ErrorCode.NONE, 2)
+    assert group.owned["a"] == set(ORDERS.partitions())
+    assert group.group.state is GroupState.STABLE
+
+
+@pytest.mark.parametrize(("members", "counts"), [(1, [4]), (2, [2, 2]), (4, [1, 1, 1, 1]), (5, [0, 1, 1, 1, 1])])
+def test_four_partitions_are_shared_out(members: int, counts: list[int]) -> None:
+    group = Group()
+    for index in range(members):
+        group.join(f"member-{index}")
+        group.settle()
+    assert group.counts() == counts
+
+
+def test_a_partition_has_no_second_owner_before_the_first_gave_it_up() -> None:
+    group = Group()
+    group.join("a")
+    group.join("b")
+    assert group.owned["b"] == frozenset()
+    group.beat("a")
+    assert len(group.owned["a"]) == 2
+    group.beat("b")
+    assert group.owned["b"] == frozenset()
+    group.beat("a")
+    group.beat("b")
+    assert group.owned["b"] == set(ORDERS.partitions()) - group.owned["a"]
+
+
+def test_a_new_topic_moves_the_group_on() -> None:
+    group = Group()
+    group.join("a", "orders", "payments")
+    epoch = group.group.epoch
+    group.topics.set(ORDERS, PAYMENTS)
+    group.beat("a")
+    assert group.group.epoch == epoch + 1
+    assert group.owned["a"] == {*ORDERS.partitions(), *PAYMENTS.partitions()}
+
+
+def test_a_regular_expression_follows_the_topics() -> None:
+    group = Group(ORDERS)
+    answer = group.send("a", 0, subscribed_topic_regex="ord.*|pay.*", rebalance_timeout_ms=REBALANCE_MS, topic_partitions=[])
+    group.take("a", answer)
+    group.topics.set(ORDERS, PAYMENTS, TopicView(UUID(int=103), "disorders", 1))
+    group.beat("a")
+    assert group.owned["a"] == {*ORDERS.partitions(), *PAYMENTS.partitions()}
+
+
+def test_a_bad_regular_expression_is_refused() -> None:
+    answer = Group().send("a", 0, subscribed_topic_regex="a(", rebalance_timeout_ms=REBALANCE_MS, topic_partitions=[])
+    assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+
+
+def test_leaving_hands_the_partitions_over() -> None:
+    group = Group()
+    group.join("a")
+    group.join("b")
+    group.settle()
+    assert group.send("a", LEAVE_EPOCH).error_code == ErrorCode.NONE
+    del group.owned["a"]
+    group.settle()
+    assert group.owned["b"] == set(ORDERS.partitions())
+
+
+def test_a_silent_member_is_out_after_its_session() -> None:
+    group = Group()
+    group.join("a")
+    group.join("b")
+    group.settle()
+    group.desk.advance(SESSION_MS - 1)
+    group.beat("b")
+    group.desk.advance(1)
+    assert list(group.group.members) == ["b"]
+    assert group.beat("a").error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+def test_who_does_not_give_up_partitions_in_time_is_out() -> None:
+    group = Group(consumer_session_timeout_ms=SESSION_MS)
+    group.join("a")
+    group.join("b")
+    group.send("a", group.epochs["a"])
+    for _ in range(REBALANCE_MS // 10_000):
+        group.desk.advance(10_000)
+        group.send("a", group.epochs["a"])
+        group.beat("b")
+    assert list(group.group.members) == ["b"]
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(2, ErrorCode.NONE), (1, ErrorCode.FENCED_MEMBER_EPOCH), (3, ErrorCode.FENCED_MEMBER_EPOCH)])
+def test_a_member_reports_at_its_epoch(epoch: int, error: ErrorCode) -> None:
+    group = Group()
+    group.join("a")
+    assert group.send("a", epoch).error_code == error
+
+
+def test_a_member_whose_last_answer_was_lost_is_not_fenced() -> None:
+    group = Group()
+    group.join("a")
+    group.join("b")
+    group.settle()
+    lost = group.epochs["a"]
+    group.send("b", LEAVE_EPOCH)
+    group.beat("a")
+    group.epochs["a"] = lost
+    before = group.owned["a"]
+    group.owned["a"] = frozenset(sorted(before)[:2])
+    assert group.beat("a").error_code == ErrorCode.NONE
+
+
+def test_a_static_member_comes_back_to_its_partitions() -> None:
+    group = Group()
+    group.join("a", instance_id="one")
+    group.join("b", instance_id="two")
+    group.settle()
+    epoch = group.group.epoch
+    mine = group.owned["a"]
+    assert group.send("a", LEAVE_STATIC_EPOCH, instance_id="one").error_code == ErrorCode.NONE
+    del group.owned["a"]
+    group.join("c", instance_id="one")
+    assert group.owned["c"] == mine
+    assert group.group.epoch == epoch
+
+
+def test_a_second_holder_of_an_instance_waits() -> None:
+    group = Group()
+    group.join("a", instance_id="one")
+    assert group.join("b", instance_id="one").error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+
+
+def test_a_second_member_waits_for_the_next_assignment() -> None:
+    group = Group(consumer_assignment_interval_ms=1_000)
+    group.join("a")
+    group.join("b")
+    assert group.group.state is GroupState.ASSIGNING
+    group.desk.advance(1_000)
+    group.settle()
+    assert group.counts() == [2, 2]
+
+
+def test_after_a_fail_over_the_group_goes_on() -> None:
+    group = Group()
+    group.join("a")
+    group.join("b")
+    group.settle()
+    owned = dict(group.owned)
+    group.desk.fail_over()
+    group.settle()
+    assert group.owned == owned
+    group.desk.advance(SESSION_MS)
+    assert group.group.state is GroupState.EMPTY
+
+
+def test_what_is_replayed_is_what_was_decided() -> None:
+    group = Group(ORDERS, PAYMENTS)
+    group.join("a", "orders")
+    group.join("b", "orders", "payments", rack_id="east")
+    group.beat("a")
+    group.send("b", LEAVE_EPOCH)
+    replayed = group.desk.replayed().groups[GROUP]
+    assert isinstance(replayed, ConsumerGroup)
+    replayed.topics_version = group.group.topics_version
+    assert replayed == group.group
+
+
+def test_a_classic_client_cannot_join_a_living_consumer_group_unasked() -> None:
+    group = Group()
+    group.join("a")
+    listed = group.desk.ask(lambda token, now_ms: group.desk.machine.list_groups(token)).answer
+    assert [(each.group_id, each.group_type, each.group_state) for each in listed] == [(GROUP, "consumer", "Stable")]

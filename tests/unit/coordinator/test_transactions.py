@@ -1,0 +1,263 @@
+"""The transaction coordinator, one transactional id at a time."""
+
+from typing import Any
+
+import pytest
+
+from moldau.coordinator.outcome import ProducerIdAndEpoch
+from moldau.coordinator.txn.coordinator import Environment, Markers, TransactionMachine
+from moldau.coordinator.txn.options import TransactionConfig
+from moldau.coordinator.txn.state import ALLOWED, LAST_EPOCH, TransactionState
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from moldau.testing.coordination import Desk, MemoryLog
+from moldau.types import TopicPartition
+
+TIMEOUT_MS = 60_000
+ORDERS = TopicPartition("orders", 0)
+PAYMENTS = TopicPartition("payments", 3)
+V1, V2 = 4, 5
+"""EndTxn versions of clients that speak transaction.version 1 and 2."""
+
+
+class Producer:
+    """A producer with the transactional id "copier", and the coordinator it talks to."""
+
+    def __init__(self, **config: Any) -> None:
+        ids = iter(range(1000, 2000))
+        environment = Environment(TransactionConfig(**config), lambda: next(ids, None))
+        self.desk = Desk(lambda: TransactionMachine(environment), MemoryLog())
+        self.identity = ProducerIdAndEpoch(-1, -1)
+
+    def ask_init(self, expected: ProducerIdAndEpoch = ProducerIdAndEpoch(-1, -1), timeout_ms: int = TIMEOUT_MS) -> InitProducerIdResponse:
+        request = InitProducerIdRequest(
+            transactional_id="copier",
+            transaction_timeout_ms=timeout_ms,
+            producer_id=expected.producer_id,
+            producer_epoch=expected.epoch,
+        )
+        answer = self.desk.ask(lambda token, now_ms: self.desk.machine.init_producer_id(token, request, now_ms)).answer
+        assert isinstance(answer, InitProducerIdResponse)
+        return answer
+
+    def init(self) -> ProducerIdAndEpoch:
+        answer = self.ask_init()
+        assert answer.error_code == ErrorCode.NONE
+        self.identity = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
+        return self.identity
+
+    def add(self, *partitions: TopicPartition, identity: ProducerIdAndEpoch | None = None) -> ErrorCode:
+        who = identity or self.identity
+        return self.desk.ask(
+            lambda token, now_ms: self.desk.machine.add_partitions(token, "copier", who, frozenset(partitions), now_ms)
+        ).answer  # type: ignore[no-any-return]
+
+    def verify(self, *partitions: TopicPartition) -> dict[TopicPartition, ErrorCode]:
+        return self.desk.ask(
+            lambda token, _: self.desk.machine.verify_partitions(token, "copier", self.identity, frozenset(partitions))
+        ).answer  # type: ignore[no-any-return]
+
+    def end(self, *, committed: bool, version: int, identity: ProducerIdAndEpoch | None = None) -> EndTxnResponse:
+        who = identity or self.identity
+        request = EndTxnRequest(transactional_id="copier", producer_id=who.producer_id, producer_epoch=who.epoch, committed=committed)
+        answer = self.desk.ask(lambda token, now_ms: self.desk.machine.end(token, request, version, now_ms)).answer
+        assert isinstance(answer, EndTxnResponse)
+        return answer
+
+    def write_markers(self) -> Markers:
+        """The leaders acknowledged every marker sent last."""
+        markers = self.desk.sent[-1]
+        assert isinstance(markers, Markers)
+        who = ProducerIdAndEpoch(markers.producer_id, markers.producer_epoch)
+        self.desk.ask(lambda _, now_ms: self.desk.machine.markers_written("copier", who, now_ms))
+        return markers
+
+    @property
+    def state(self) -> TransactionState:
+        return self.desk.machine.transactions["copier"].state
+
+
+def test_a_transaction_of_version_1_keeps_its_epoch() -> None:
+    producer = Producer()
+    assert producer.init() == (1000, 0)
+    assert producer.add(ORDERS, PAYMENTS) is ErrorCode.NONE
+    answer = producer.end(committed=True, version=V1)
+    assert (answer.error_code, producer.state) == (ErrorCode.NONE, TransactionState.PREPARE_COMMIT)
+    markers = producer.write_markers()
+    assert (markers.is_commit, markers.partitions, markers.producer_epoch) == (True, {ORDERS, PAYMENTS}, 0)
+    assert producer.state is TransactionState.COMPLETE_COMMIT
+
+
+def test_a_transaction_of_version_2_moves_on_to_the_next_epoch() -> None:
+    producer = Producer()
+    producer.init()
+    producer.add(ORDERS)
+    answer = producer.end(committed=True, version=V2)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (ErrorCode.NONE, 1000, 1)
+    assert producer.write_markers().producer_epoch == 1
+    assert producer.add(ORDERS) is ErrorCode.PRODUCER_FENCED
+    assert producer.add(ORDERS, identity=ProducerIdAndEpoch(1000, 1)) is ErrorCode.NONE
+
+
+def test_markers_go_out_only_when_the_decision_is_committed() -> None:
+    producer = Producer()
+    producer.init()
+    producer.add(ORDERS)
+    producer.desk.log.commit()
+    producer.desk.log.commits_at_once = False
+    request = EndTxnRequest(transactional_id="copier", producer_id=1000, producer_epoch=0, committed=True)
+    asked = producer.desk.ask(lambda token, now_ms: producer.desk.machine.end(token, request, V1, now_ms))
+    assert not asked.is_answered
+    assert not producer.desk.sent
+    producer.desk.commit()
+    assert asked.answer.error_code == ErrorCode.NONE
+    assert len(producer.desk.sent) == 1
+
+
+def test_markers_are_sent_again_after_a_fail_over() -> None:
+    producer = Producer()
+    producer.init()
+    producer.add(ORDERS)
+    producer.end(committed=True, version=V2)
+    producer.desk.sent.clear()
+    producer.desk.fail_over()
+    assert producer.write_markers().is_commit
+    assert producer.state is TransactionState.COMPLETE_COMMIT
+
+
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_end_asked_again_gets_the_same_answer(version: int, committed: bool) -> None:
+    producer = Producer()
+    producer.init()
+    producer.add(ORDERS)
+    first = producer.end(committed=committed, version=version)
+    assert producer.end(committed=committed, version=version).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    producer.write_markers()
+    assert producer.end(committed=committed, version=version) == first
+    assert producer.end(committed=not committed, version=version).error_code == ErrorCode.INVALID_TXN_STATE
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_a_late_end_of_the_transaction_before_does_not_end_the_next(committed: bool) -> None:
+    """KAFKA-17754."""
+    producer = Producer()
+    old = producer.init()
+    producer.add(ORDERS)
+    answer = producer.end(committed=True, version=V2)
+    producer.write_markers()
+    producer.identity = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
+    producer.add(PAYMENTS)
+    assert producer.end(committed=committed, version=V2, identity=old).error_code == ErrorCode.PRODUCER_FENCED
+    assert producer.state is TransactionState.ONGOING
+
+
+def test_an_abort_before_the_first_write_moves_the_epoch_on() -> None:
+    producer = Producer()
+    producer.init()
+    assert producer.end(committed=True, version=V2).error_code == ErrorCode.INVALID_TXN_STATE
+    answer = producer.end(committed=False, version=V2)
+    assert (answer.error_code, answer.producer_epoch) == (ErrorCode.NONE, 1)
+    producer.write_markers()
+    assert producer.end(committed=False, version=V2).error_code == ErrorCode.NONE
+
+
+@pytest.mark.parametrize(
+    ("identity", "error"),
+    [
+        (ProducerIdAndEpoch(1, 0), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (ProducerIdAndEpoch(1000, 7), ErrorCode.PRODUCER_FENCED),
+    ],
+)
+def test_somebody_else_ends_nothing(identity: ProducerIdAndEpoch, error: ErrorCode) -> None:
+    producer = Producer()
+    producer.init()
+    producer.add(ORDERS)
+    for version in (V1, V2):
+        assert producer.end(committed=True, version=version, identity=identity).error_code == error
+    assert producer.add(ORDERS, identity=identity) == error
+
+
+def test_a_new_producer_fences_the_old_and_aborts_what_it_left_open() -> None:
+    producer = Producer()
+    old = producer.init()
+    producer.add(ORDERS)
+    assert producer.ask_init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.ask_init().error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    markers = producer.write_markers()
+    assert (markers.is_commit, markers.producer_epoch) == (False, 1)
+    assert producer.init() == (1000, 2)
+    assert producer.add(ORDERS, identity=old) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_transaction_past_its_time_out_is_aborted() -> None:
+    producer = Producer(abort_interval_ms=10_000)
+    producer.init()
+    producer.add(ORDERS)
+    producer.desk.advance(TIMEOUT_MS)
+    assert producer.state is TransactionState.ONGOING
+    producer.desk.advance(10_000)
+    assert producer.state is TransactionState.PREPARE_ABORT
+    assert producer.add(PAYMENTS) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_transactional_id_is_forgotten_when_nobody_uses_it() -> None:
+    producer = Producer(transactional_id_expiration_ms=1_000_000, expiry_interval_ms=100_000)
+    producer.init()
+    producer.desk.advance(999_999)
+    assert "copier" in producer.desk.machine.transactions
+    producer.desk.advance(100_000)
+    assert producer.desk.machine.transactions == producer.desk.replayed().transactions == {}
+
+
+def test_epochs_that_are_used_up_bring_a_new_id() -> None:
+    producer = Producer()
+    for _ in range(LAST_EPOCH + 1):
+        producer.init()
+    assert producer.identity == (1000, LAST_EPOCH)
+    assert producer.init() == (1001, 0)
+
+
+def test_a_transaction_at_the_last_epoch_ends_with_a_new_id() -> None:
+    producer = Producer()
+    for _ in range(LAST_EPOCH + 1):
+        producer.init()
+    producer.add(ORDERS)
+    answer = producer.end(committed=True, version=V2)
+    assert (answer.producer_id, answer.producer_epoch) == (1001, 0)
+    assert producer.write_markers().producer_id == 1000
+    assert producer.end(committed=True, version=V2) == answer
+    producer.identity = ProducerIdAndEpoch(1001, 0)
+    assert producer.add(ORDERS) is ErrorCode.NONE
+
+
+def test_a_producer_recovers_with_its_own_epoch() -> None:
+    """KIP-360."""
+    producer = Producer()
+    identity = producer.init()
+    answer = producer.ask_init(identity)
+    assert (answer.error_code, answer.producer_epoch) == (ErrorCode.NONE, 1)
+    assert producer.ask_init(identity).producer_epoch == 1
+    producer.ask_init()
+    assert producer.ask_init(identity).error_code == ErrorCode.PRODUCER_FENCED
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1, 900_001])
+def test_a_time_out_beyond_the_limit_is_refused(timeout_ms: int) -> None:
+    assert Producer().ask_init(timeout_ms=timeout_ms).error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+
+
+def test_only_partitions_of_the_transaction_are_verified() -> None:
+    producer = Producer()
+    producer.init()
+    producer.add(ORDERS)
+    assert producer.verify(ORDERS, PAYMENTS) == {ORDERS: ErrorCode.NONE, PAYMENTS: ErrorCode.TRANSACTION_ABORTABLE}
+    producer.end(committed=True, version=V1)
+    assert producer.verify(ORDERS) == {ORDERS: ErrorCode.CONCURRENT_TRANSACTIONS}
+
+
+def test_every_state_can_be_reached_and_left() -> None:
+    reachable = {following for each in ALLOWED.values() for following in each}
+    assert reachable == set(TransactionState)
+    assert [state for state, following in ALLOWED.items() if not following] == [TransactionState.DEAD]

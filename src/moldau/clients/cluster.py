@@ -1,0 +1,205 @@
+"""● One client's connections to one cluster, opened when first needed, and what the cluster last said about itself.
+
+Producer, consumer and admin are built on it and may share one.  Guarantee: a request goes out once per `send`; whether to try again is the
+caller's business, with `retrying` for those who may.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from types import TracebackType
+from typing import Final, Self, TypeVar
+
+from moldau.clients.view import EMPTY, ClusterView, Node
+from moldau.errors import ErrorCode, KafkaError
+from moldau.net.channel import Channel
+from moldau.net.correlation import is_answered
+from moldau.net.transport import Network
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.protocol.wire import AnyResponse, Request
+from moldau.types import TopicPartition
+
+T = TypeVar("T")
+
+DEFAULT_PORT: Final = 9092
+CONNECT_WITHIN_S: Final = 10.0
+ANSWER_WITHIN_S: Final = 30.0
+GIVE_UP_AFTER_S: Final = 60.0
+RETRY_AFTER_S: Final = 0.1
+
+STALE_METADATA: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Codes after which the leader is asked for anew."""
+
+
+class Unreachable(Exception):
+    """No broker answers at these addresses."""
+
+
+Connect = Callable[[str, int], Awaitable[Channel]]
+
+
+def parse_bootstrap(text: str) -> list[tuple[str, int]]:
+    """`host:port,host:port`; the port may be missing, an IPv6 address stands in brackets.  Errors: ValueError."""
+    addresses = []
+    for part in text.split(","):
+        host, colon, port = part.strip().rpartition(":")
+        if not colon or part.strip().endswith("]"):
+            host, port = part.strip(), str(DEFAULT_PORT)
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise ValueError(f"{part.strip()!r} is not an address of the form host:port")
+        addresses.append((host, int(port)))
+    return addresses
+
+
+class Cluster:
+    """Use it as an async context manager, or call `close`."""
+
+    def __init__(self, bootstrap: Sequence[tuple[str, int]], connect: Connect, *, answer_within_s: float = ANSWER_WITHIN_S) -> None:
+        self._bootstrap = list(bootstrap)
+        self._connect = connect
+        self._channels: dict[tuple[str, int], Channel] = {}
+        self._opening: dict[tuple[str, int], asyncio.Lock] = {}
+        self._answer_within_s = answer_within_s
+        self.view: ClusterView = EMPTY
+
+    @classmethod
+    def connect(
+        cls,
+        bootstrap: str,
+        *,
+        network: Network | None = None,
+        client_id: str = "moldau",
+        connect_within_s: float = CONNECT_WITHIN_S,
+        answer_within_s: float = ANSWER_WITHIN_S,
+    ) -> "Cluster":
+        """`bootstrap`: `host:port,host:port`.  Nothing is opened yet.  Errors: ValueError."""
+        from moldau.net.sockets import SystemNetwork
+
+        door: Network = network or SystemNetwork()
+
+        async def open_channel(host: str, port: int) -> Channel:
+            return await Channel.connect(door, host, port, client_id=client_id, timeout_s=connect_within_s)
+
+        return cls(parse_bootstrap(bootstrap), open_channel, answer_within_s=answer_within_s)
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self._bootstrap)
+
+    async def send(self, request: Request[AnyResponse], *, node_id: int | None = None, extra_s: float = 0.0) -> AnyResponse:
+        """To one node, or to any that answers.  `extra_s`: how long the broker itself may wait.
+
+        Errors: Unreachable; OSError when the connection breaks or no answer comes in time; KafkaError UNSUPPORTED_VERSION.
+        """
+        channel = await (self.any_channel() if node_id is None else self.channel_to(node_id))
+        return await channel.send(request, timeout_s=self._answer_within_s + extra_s)
+
+    async def post(self, request: Request[AnyResponse], *, node_id: int) -> None:
+        """A produce with acks=0, which nobody answers."""
+        assert not is_answered(request)
+        (await self.channel_to(node_id)).post(request)
+
+    async def any_channel(self) -> Channel:
+        """One that is open, else the first address that can be reached."""
+        for channel in self._channels.values():
+            if not channel.is_closed:
+                return channel
+        known = [(node.host, node.port) for node in self.view.nodes.values()]
+        reasons = []
+        for address in dict.fromkeys([*self._bootstrap, *known]):
+            try:
+                return await self._open(address)
+            except OSError as error:
+                reasons.append(f"{address[0]}:{address[1]}: {_reason(error)}")
+        raise Unreachable("; ".join(reasons))
+
+    async def channel_to(self, node_id: int) -> Channel:
+        node = self.view.nodes.get(node_id)
+        if node is None:
+            await self.refresh([])
+            node = self.view.nodes.get(node_id)
+        if node is None:
+            raise Unreachable(f"the cluster has no broker {node_id}")
+        try:
+            return await self._open((node.host, node.port))
+        except OSError as error:
+            raise Unreachable(f"broker {node_id} at {node}: {_reason(error)}") from error
+
+    async def refresh(self, topics: Collection[str] | None = None, *, allow_auto_topic_creation: bool = False) -> ClusterView:
+        """Ask for these topics, or with None for all, and for the brokers."""
+        named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=named, allow_auto_topic_creation=allow_auto_topic_creation)
+        response = await self.send(request)
+        self.view = self.view.updated(response, all_topics=topics is None)
+        return self.view
+
+    async def leader_of(self, topic_partition: TopicPartition) -> Node:
+        """Asks when it is not known.  Errors: KafkaError with the topic's code, or LEADER_NOT_AVAILABLE."""
+        leader = self.view.leader_of(topic_partition)
+        if leader is None:
+            await self.refresh([topic_partition.topic])
+            leader = self.view.leader_of(topic_partition)
+        if leader is not None:
+            return leader
+        code = self.view.error_of(topic_partition.topic)
+        if code:
+            raise KafkaError(code)
+        if topic_partition.partition not in self.view.partitions_of(topic_partition.topic):
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no partition {topic_partition}")
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{topic_partition} has no leader")
+
+    async def _open(self, address: tuple[str, int]) -> Channel:
+        async with self._opening.setdefault(address, asyncio.Lock()):
+            channel = self._channels.get(address)
+            if channel is None or channel.is_closed:
+                channel = self._channels[address] = await self._connect(*address)
+            return channel
+
+    def close(self) -> None:
+        channels = list(self._channels.values())
+        self._channels.clear()
+        for channel in channels:
+            channel.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIVE_UP_AFTER_S) -> T:
+    """Calls `attempt` until it ends without a KafkaError that says to try again, or time is up: then that error."""
+    last: KafkaError | None = None
+    try:
+        async with asyncio.timeout(within_s):
+            while True:
+                try:
+                    return await attempt()
+                except KafkaError as error:
+                    if not error.code.retriable:
+                        raise
+                    last = error
+                await asyncio.sleep(RETRY_AFTER_S)
+    except TimeoutError:
+        if last is not None:
+            raise last from None
+        raise
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    return error.strerror or str(error) or type(error).__name__

@@ -1,0 +1,98 @@
+"""◇ From one partition's part of a Fetch response to the records that a consumer sees.
+
+Control records are left out, and with read_committed the records of aborted transactions too: a transaction of `producer_id` that the
+response lists as aborted covers its records from `first_offset` up to its ABORT marker.  Source: CompletedFetch.java, KIP-98.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from moldau.protocol.messages.fetch import AbortedTransaction, PartitionData
+from moldau.protocol.records.batch import BatchHeader, CorruptBatch, Record, RecordHeader, batches, records_of, verify_crc
+from moldau.protocol.records.control import ControlType, parse_control_key
+from moldau.types import TopicPartition
+
+
+class ConsumedRecord(NamedTuple):
+    """`timestamp_type`: 0 CreateTime, 1 LogAppendTime.  Key, value and headers are copies: they outlive the response."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    timestamp_type: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    leader_epoch: int
+
+
+class Fetched(NamedTuple):
+    records: list[ConsumedRecord]
+    next_offset: int
+    """Where to go on; beyond the last record when what follows it is not for consumers."""
+
+
+def read_fetched(
+    topic_partition: TopicPartition, answer: PartitionData, fetch_offset: int, *, read_committed: bool = False, check_crc: bool = True
+) -> Fetched:
+    """Errors: CorruptBatch."""
+    view = memoryview(answer.records) if isinstance(answer.records, bytes | bytearray | memoryview) else memoryview(b"")
+    aborted = _Aborted(answer.aborted_transactions or ()) if read_committed else None
+    found: list[ConsumedRecord] = []
+    next_offset = fetch_offset
+    for position, header in batches(view):
+        if check_crc and not verify_crc(view, position, header):
+            raise CorruptBatch(f"{topic_partition}: the batch at offset {header.base_offset} does not match its CRC")
+        next_offset = max(next_offset, header.next_offset)
+        batch = view[position : position + header.size]
+        if aborted is not None and aborted.covers(header, batch):
+            continue
+        if not header.is_control:
+            found += _consumed(topic_partition, header, batch, fetch_offset)
+    return Fetched(found, next_offset)
+
+
+class _Aborted:
+    """Which producers' open transactions, as seen at the batch being read, will turn out aborted."""
+
+    def __init__(self, transactions: Sequence[AbortedTransaction]) -> None:
+        self._coming = sorted(transactions, key=lambda one: one.first_offset, reverse=True)
+        self._producers: set[int] = set()
+
+    def covers(self, header: BatchHeader, batch: memoryview) -> bool:
+        if not header.is_transactional:
+            return False
+        while self._coming and self._coming[-1].first_offset <= header.last_offset:
+            self._producers.add(self._coming.pop().producer_id)
+        if header.is_control:
+            first = next(records_of(batch), None)
+            if first is not None and parse_control_key(first.key).type is ControlType.ABORT:
+                self._producers.discard(header.producer_id)
+            return True
+        return header.producer_id in self._producers
+
+
+def _consumed(topic_partition: TopicPartition, header: BatchHeader, batch: memoryview, fetch_offset: int) -> Iterator[ConsumedRecord]:
+    timestamp_type, leader_epoch = header.timestamp_type, header.partition_leader_epoch
+    for record in records_of(batch):
+        if record.offset >= fetch_offset:  # a batch starts where it starts, not where it was asked for
+            yield ConsumedRecord(
+                topic_partition.topic,
+                topic_partition.partition,
+                record.offset,
+                record.timestamp,
+                timestamp_type,
+                _copied(record.key),
+                _copied(record.value),
+                _headers(record),
+                leader_epoch,
+            )
+
+
+def _headers(record: Record) -> tuple[tuple[str, bytes | None], ...]:
+    return tuple((key, _copied(value)) for key, value in map(RecordHeader._make, record.headers))
+
+
+def _copied(view: memoryview | None) -> bytes | None:
+    return None if view is None else bytes(view)

@@ -1,0 +1,127 @@
+"""● `moldau`: finds the command, runs it, and turns whatever goes wrong into one line and an exit code.
+
+A command is a module with `main(arguments) -> exit code`, imported only when it is called: `moldau up` must not pay for the others.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Final, NamedTuple
+
+from moldau.tools.cli.failure import Failure
+
+
+class Command(NamedTuple):
+    module: str
+    about: str
+
+
+_OURS: Final = "moldau.tools.cli"
+_KAFKAS: Final = "moldau.tools.cli.kafka"
+
+COMMANDS: Final = {
+    "up": Command(f"{_OURS}.up", "start a broker right here: formats its folder on first use"),
+    "serve": Command(f"{_OURS}.serve", "run a node from a server.properties file"),
+    "storage": Command(f"{_OURS}.storage", "format and inspect a node's folders"),
+    "topics": Command(f"{_OURS}.topics", "list, create, describe, extend and delete topics"),
+    "configs": Command(f"{_OURS}.configs", "read and change the settings of topics and brokers"),
+    "produce": Command(f"{_OURS}.produce", "write records from the command line or from lines of input"),
+    "consume": Command(f"{_OURS}.consume", "read records"),
+    "offsets": Command(f"{_OURS}.offsets", "first and last offsets, and offsets by time"),
+    "dump-log": Command(f"{_OURS}.dump_log", "look into segment, index, snapshot and checkpoint files"),
+}
+TWINS: Final = {
+    "kafka-topics": Command(f"{_KAFKAS}.topics", "kafka-topics.sh"),
+    "kafka-configs": Command(f"{_KAFKAS}.configs", "kafka-configs.sh"),
+    "kafka-storage": Command(f"{_KAFKAS}.storage", "kafka-storage.sh"),
+    "kafka-console-producer": Command(f"{_KAFKAS}.console_producer", "kafka-console-producer.sh"),
+    "kafka-console-consumer": Command(f"{_KAFKAS}.console_consumer", "kafka-console-consumer.sh"),
+    "kafka-get-offsets": Command(f"{_KAFKAS}.get_offsets", "kafka-get-offsets.sh"),
+    "kafka-dump-log": Command(f"{_KAFKAS}.dump_log", "kafka-dump-log.sh"),
+    "kafka-delete-records": Command(f"{_KAFKAS}.delete_records", "kafka-delete-records.sh"),
+    "kafka-log-dirs": Command(f"{_KAFKAS}.log_dirs", "kafka-log-dirs.sh"),
+    "kafka-metadata-quorum": Command(f"{_KAFKAS}.metadata_quorum", "kafka-metadata-quorum.sh"),
+    "kafka-features": Command(f"{_KAFKAS}.features", "kafka-features.sh"),
+    "kafka-cluster": Command(f"{_KAFKAS}.cluster", "kafka-cluster.sh"),
+    "kafka-broker-api-versions": Command(f"{_KAFKAS}.broker_api_versions", "kafka-broker-api-versions.sh"),
+}
+ALL: Final = {**COMMANDS, **TWINS}
+
+_INTERRUPTED: Final = 130
+_WIDTH: Final = 10
+
+
+def usage() -> str:
+    ours = "".join(f"  {name:<{_WIDTH}} {command.about}\n" for name, command in COMMANDS.items())
+    return f"""\
+usage: moldau COMMAND [OPTIONS]
+
+Apache Kafka in Python.
+
+commands:
+{ours}
+Kafka's own tools, with its options and its output:
+  {" ".join(name for name in list(TWINS)[:5])}
+  {" ".join(name for name in list(TWINS)[5:9])}
+  {" ".join(name for name in list(TWINS)[9:])}
+
+`moldau COMMAND --help` says more.  To begin:
+
+  moldau up
+  moldau topics create hello
+  moldau produce hello "Hello, world"
+  moldau consume hello --from-beginning
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The console script.  Returns the exit code."""
+    arguments = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return run(arguments)
+    except Failure as failure:
+        print(f"moldau: {failure}", file=sys.stderr)
+        return failure.exit_code
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read our output has gone, `head` for one: nothing is wrong, and the interpreter must not complain while it flushes.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def run(arguments: list[str]) -> int:
+    if not arguments:
+        print(usage(), end="", file=sys.stderr)
+        return 1
+    name, *rest = arguments
+    if name in ("-h", "--help", "help"):
+        return _help(rest)
+    if name in ("-V", "--version", "version"):
+        from importlib.metadata import version
+
+        print(f"moldau {version('moldau')}")
+        return 0
+    command = ALL.get(name.removesuffix(".sh"))
+    if command is None:
+        raise Failure(f"there is no command {name!r}" + _nearest(name), "`moldau --help` lists them")
+    return int(import_module(command.module).main(rest))
+
+
+def _help(topics: list[str]) -> int:
+    if topics and topics[0] in ALL:
+        return run([topics[0], "--help"])
+    print(usage(), end="")
+    return 0
+
+
+def _nearest(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, ALL, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main())

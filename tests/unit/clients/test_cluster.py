@@ -1,0 +1,81 @@
+"""Addresses, channels opened once, and retries that end."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from moldau.clients.cluster import Cluster, Unreachable, parse_bootstrap, retrying
+from moldau.errors import ErrorCode, KafkaError
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [
+        ("h:1", [("h", 1)]),
+        ("h", [("h", 9092)]),
+        ("a:1, b:2", [("a", 1), ("b", 2)]),
+        ("[::1]:9", [("::1", 9)]),
+        ("[::1]", [("::1", 9092)]),
+    ],
+)
+def test_bootstrap(text: str, addresses: list[tuple[str, int]]) -> None:
+    assert parse_bootstrap(text) == addresses
+
+
+@pytest.mark.parametrize("text", ["", "h:", "h:x", ":9", "h:0", "h:65536", "a:1,,b:2"])
+def test_bad_bootstrap(text: str) -> None:
+    with pytest.raises(ValueError, match="not an address"):
+        parse_bootstrap(text)
+
+
+class FakeChannel:
+    is_closed = False
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+async def test_the_first_address_that_answers_is_taken_once() -> None:
+    tried: list[int] = []
+
+    async def connect(host: str, port: int) -> Any:
+        tried.append(port)
+        if port == 1:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return FakeChannel()
+
+    async with Cluster([("h", 1), ("h", 2)], connect) as cluster:
+        channels = await asyncio.gather(cluster.any_channel(), cluster.any_channel())
+        assert channels[0] is channels[1]
+        assert await cluster.any_channel() is channels[0]
+    assert tried.count(2) == 1
+    assert channels[0].is_closed
+
+
+async def test_unreachable_names_every_address_and_why() -> None:
+    async def connect(host: str, port: int) -> Any:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    with pytest.raises(Unreachable, match="h:1: connection refused; g:2: connection refused"):
+        await Cluster([("h", 1), ("g", 2)], connect).any_channel()
+
+
+async def test_retrying_ends_with_the_last_error_when_time_is_up() -> None:
+    async def attempt() -> None:
+        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    with pytest.raises(KafkaError, match="NOT_LEADER"):
+        await retrying(attempt, within_s=0.01)
+
+
+async def test_retrying_gives_up_at_once_on_what_will_not_change() -> None:
+    calls = []
+
+    async def attempt() -> None:
+        calls.append(1)
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+
+    with pytest.raises(KafkaError):
+        await retrying(attempt)
+    assert len(calls) == 1

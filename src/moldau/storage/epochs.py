@@ -86,10 +86,8 @@ class LeaderEpochs:
         if self.entries and (epoch == self.latest_epoch and start_offset >= self.entries[-1].start_offset):
             return
         assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
-        self.entries = [entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset]
-        self.entries.append(EpochEntry(epoch, start_offset))
-        self._note_latest()
-        self.save()
+        kept = [entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset]
+        self._install([*kept, EpochEntry(epoch, start_offset)])
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The largest epoch that is not newer than `epoch` and where it ended."""
@@ -116,28 +114,26 @@ class LeaderEpochs:
         """The log ends at `end_offset` now."""
         kept = [entry for entry in self.entries if entry.start_offset < end_offset]
         if len(kept) < len(self.entries):
-            self.entries = kept
-            self._note_latest()
-            self.save()
+            self._install(kept)
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The log starts at `start_offset` now: the epoch that covers it begins there."""
         number = bisect_right(self.entries, start_offset, key=_start_of)
         if number and self.entries[0].start_offset < start_offset:
-            self.entries = [EpochEntry(self.entries[number - 1].epoch, start_offset), *self.entries[number:]]
-            self.save()
+            self._install([EpochEntry(self.entries[number - 1].epoch, start_offset), *self.entries[number:]])
 
     def clear(self) -> None:
         if self.entries:
-            self.entries = []
-            self._note_latest()
-            self.save()
-
-    def save(self) -> None:
-        self._files.write_atomically(self._path, checkpoint_text([f"{epoch} {offset}" for epoch, offset in self.entries]))
+            self._install([])
 
     def moved_to(self, directory: str) -> None:
         self._path = f"{directory}/{FILE_NAME}"
+
+    def _install(self, entries: list[EpochEntry]) -> None:
+        """On the disk first.  Errors: OSError, and nothing has changed."""
+        self._files.write_atomically(self._path, checkpoint_text([f"{epoch} {offset}" for epoch, offset in entries]))
+        self.entries = entries
+        self._note_latest()
 
     def _note_latest(self) -> None:
         self.latest_epoch = self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH

@@ -293,8 +293,6 @@ class Log:
         size = len(records)
         if size > rules.segment_bytes:
             return self._list_too_large(size)
-        if leader_epoch != self.epochs.latest_epoch:
-            self.epochs.assign(leader_epoch, self.log_end_offset)
         offset = self.log_end_offset
         last_offset = offset + header.last_offset_delta
         header = BatchHeader(offset, header[1], leader_epoch, *header[3:])
@@ -304,9 +302,11 @@ class Log:
             records = bytearray(records)
             _INT64.pack_into(records, 0, offset)
         _INT32.pack_into(records, 12, leader_epoch)
-        if self._must_roll(size, last_offset, header.max_timestamp, now_ms):
-            self.roll(now_ms)
         try:
+            if leader_epoch != self.epochs.latest_epoch:
+                self.epochs.assign(leader_epoch, offset)
+            if self._must_roll(size, last_offset, header.max_timestamp, now_ms):
+                self.roll(now_ms)
             self._active.append(records, header)
         except OSError as error:
             return self._write_failed(error)
@@ -404,12 +404,12 @@ class Log:
         if origin is not AppendOrigin.REPLICATION and size > self._rules.segment_bytes:
             return self._list_too_large(size)
         max_timestamp = max(header.max_timestamp for _, header in headers)
-        for _, header in headers:
-            if header.partition_leader_epoch != self.epochs.latest_epoch and header.partition_leader_epoch >= 0:
-                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-        if self._must_roll(size, last.last_offset, max_timestamp, now_ms):
-            self.roll(now_ms, first.base_offset)
         try:
+            for _, header in headers:
+                if header.partition_leader_epoch != self.epochs.latest_epoch and header.partition_leader_epoch >= 0:
+                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+            if self._must_roll(size, last.last_offset, max_timestamp, now_ms):
+                self.roll(now_ms, first.base_offset)
             self._active.append_many(view, headers)
         except OSError as error:
             return self._write_failed(error)
@@ -439,14 +439,17 @@ class Log:
         base_offset = max(self.log_end_offset, next_offset or 0)
         if self._active.size == 0 and self._active.base_offset == base_offset:
             return self._active
-        sealed = self._active
-        if sealed.size == 0:
-            self._drop([sealed], now_ms)
-        else:
-            sealed.seal()
-            self._unsynced.append(sealed)
-            self._write_snapshot(base_offset)
+        before = self._active
+        if before.size == 0:
+            self._drop([before], now_ms)
+            self._start_segment(base_offset, now_ms)
+            return self._active
+        # Each step may fail and be taken again; nothing of the log changes before the last one has succeeded.
+        before.save_indexes()
+        self._write_snapshot(base_offset)
         self._start_segment(base_offset, now_ms)
+        before.seal()
+        self._unsynced.append(before)
         return self._active
 
     def _start_segment(self, base_offset: int, now_ms: int) -> None:
@@ -490,23 +493,29 @@ class Log:
         """Batches from the one that holds `offset` on, below `limit_offset` (exclusive, default the log's end), about `max_bytes` of them.
 
         With `min_one_batch` the first comes whole however large it is; without, nothing comes when it does not fit.
-        Errors: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR.
+        Errors: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE where the disk holds no batch.
         """
         if self.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
         if offset < self.log_start_offset or offset > self.log_end_offset:
             return ErrorCode.OFFSET_OUT_OF_RANGE
         limit = self.log_end_offset if limit_offset is None else min(limit_offset, self.log_end_offset)
-        number = bisect_right(self._bases, offset) - 1
-        while offset < limit and number < len(self.segments):
-            segment = self.segments[number]
-            position = segment.position_of(offset) if offset >= segment.base_offset else 0
-            if position is not None and position < segment.size:
-                end = self._end_for(segment, number, limit)
-                if position >= end:
-                    break
-                return self._slice(segment, offset, position, end, max_bytes, min_one_batch=min_one_batch, with_aborted=with_aborted)
-            number += 1  # compaction left nothing there
+        try:
+            number = bisect_right(self._bases, offset) - 1
+            while offset < limit and number < len(self.segments):
+                segment = self.segments[number]
+                position = segment.position_of(offset) if offset >= segment.base_offset else 0
+                if position is not None and position < segment.size:
+                    end = self._end_for(segment, number, limit)
+                    if position >= end:
+                        break
+                    return self._slice(segment, offset, position, end, max_bytes, min_one_batch=min_one_batch, with_aborted=with_aborted)
+                number += 1  # compaction left nothing there
+        except OSError as error:
+            self.fail(error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        except CorruptBatch:
+            return ErrorCode.CORRUPT_MESSAGE
         return FetchData(None, offset, self._active.base_offset, self._active.size)
 
     def _end_for(self, segment: Segment, number: int, limit: int) -> int:
@@ -785,6 +794,11 @@ class Log:
         self.epochs.truncate_from_end(offset)
         self._reload_producers()
         return True
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Before a truncation: what is above is about to go."""
+        self._truncations += 1
+        self.recovery_point = min(self.recovery_point, offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0, log_start_offset: int | None = None) -> None:
         """Nothing is left; the next record gets `offset`."""

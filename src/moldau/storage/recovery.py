@@ -15,7 +15,7 @@ A second recovery finds nothing to do.  Source: LogLoader.
 from functools import partial
 from typing import Final, NamedTuple
 
-from moldau.protocol.records.batch import BatchHeader
+from moldau.protocol.records.batch import BatchHeader, CorruptBatch
 from moldau.storage.config import LogConfig
 from moldau.storage.epochs import LeaderEpochs
 from moldau.storage.files import Files
@@ -79,15 +79,18 @@ def load_log(
     for segment in recovery.rebuilt:
         segment.txn_index.reset()
     _remove_stray_snapshots(files, directory, segments, log_end_offset)
-    load_producers(
-        files,
-        directory,
-        producers,
-        segments,
-        start_offset=log_start_offset,
-        end_offset=log_end_offset,
-        replay_from=recovery.rebuilt[0].base_offset if recovery.rebuilt else None,
-    )
+    try:
+        load_producers(
+            files,
+            directory,
+            producers,
+            segments,
+            start_offset=log_start_offset,
+            end_offset=log_end_offset,
+            replay_from=recovery.rebuilt[0].base_offset if recovery.rebuilt else None,
+        )
+    except CorruptBatch as error:
+        raise LogDamaged(way_out(f"the batches of {name} cannot be read: {error}")) from None
     for segment in segments[:-1]:
         segment.seal()
     return LogState(segments, producers, epochs, log_start_offset, log_end_offset, min(recovery_point, log_end_offset))
@@ -116,6 +119,7 @@ class _Recovery:
         self._recovery_point = recovery_point
         self._gaps_allowed = gaps_allowed
         self._found_epochs: list[tuple[int, int]] = []
+        self._adopted_end: int | None = None
 
     def run(self, *, clean: bool) -> int:
         """The log end offset.  Errors: LogDamaged."""
@@ -126,7 +130,7 @@ class _Recovery:
         end: int | None = None  # of the segment before, when it was read
         for number, segment in enumerate(self.segments):
             if number < first and self._adopted(segment, is_last=number == last):
-                end = segment.next_offset() if number == last else None
+                end = self._adopted_end if number == last else None
                 continue
             end, bad = self._verify(segment, end)
             if bad is not None:
@@ -134,7 +138,7 @@ class _Recovery:
                 break
         assert end is not None
         if end < self._recovery_point:
-            raise LogDamaged(self._way_out(f"it ends at offset {end}, but everything below {self._recovery_point} was on stable storage"))
+            raise LogDamaged(way_out(f"it ends at offset {end}, but everything below {self._recovery_point} was on stable storage"))
         for epoch, start_offset in self._found_epochs:
             self._epochs.assign(epoch, start_offset)
         return end
@@ -148,9 +152,10 @@ class _Recovery:
         try:
             if is_last:
                 segment.load_indexes()
+                self._adopted_end = segment.next_offset()
             else:
                 segment.adopt_indexes()
-        except (CorruptIndex, OSError):
+        except (CorruptIndex, CorruptBatch, OSError):
             return False
         return True
 
@@ -170,7 +175,7 @@ class _Recovery:
         except BadBatch as bad:
             if bad.offset < self._recovery_point:
                 what = f"{segment.path(LOG_SUFFIX)} is damaged {bad}; everything below offset {self._recovery_point} was on stable storage"
-                raise LogDamaged(self._way_out(what)) from None
+                raise LogDamaged(way_out(what)) from None
             return bad.offset, bad
         return next_offset, None
 
@@ -196,12 +201,13 @@ class _Recovery:
             self.segments.pop().delete_files()
             self.segments[-1].unseal()
 
-    def _way_out(self, what: str) -> str:
-        return (
-            f"{what}.  The log was not opened and nothing in it was changed.  Move its directory away to have it copied from another "
-            "replica, or restore it from a backup; or take its line out of recovery-point-offset-checkpoint to keep only the records "
-            "before the damage"
-        )
+
+def way_out(what: str) -> str:
+    return (
+        f"{what}.  The log was not opened and nothing in it was changed.  Move its directory away to have it copied from another "
+        "replica, or restore it from a backup; or take its line out of recovery-point-offset-checkpoint to keep only the records "
+        "before the damage"
+    )
 
 
 def _base_offsets(files: Files, directory: str) -> list[int]:

@@ -239,10 +239,13 @@ class Segment:
             at = 0
             while at + HEADER_SIZE <= len(chunk):
                 header = read_header(chunk, at)
+                end = at + header.batch_length + LOG_OVERHEAD
+                if position + end > self.size:
+                    raise CorruptBatch(f"{self.path(LOG_SUFFIX)} ends within the batch at byte {position + at}")
                 yield position + at, header
-                at += header.batch_length + LOG_OVERHEAD
+                at = end
             if at == 0:
-                raise CorruptBatch(f"{self.path(LOG_SUFFIX)} ends within a batch at byte {position}")
+                raise CorruptBatch(f"{self.path(LOG_SUFFIX)} ends within a header at byte {position}")
             position += at
 
     def verified(self, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:

@@ -1,0 +1,465 @@
+"""◇ All logs of a node: its log directories, which log lives where, and what has to happen to them from time to time.
+
+A start goes in three steps, so that the shell can load many logs at once:
+
+    manager = LogManager(files, ["/data/a", "/data/b"], config, unique=uuid4)
+    manager.open(now_ms)                              locks, meta.properties, checkpoints; a directory that fails is offline
+    for found in manager.found(config_of, now_ms):    one for each log on the disk
+        found.load()                                  recovery: blocks, touches nothing of the manager, may run in a thread
+        manager.install(found)
+
+Afterwards nothing happens by itself: the shell calls `delete_old_segments`, `logs_to_flush`, `checkpoints`, … with the time at hand.
+A directory whose disk fails takes its logs offline (`on_directory_failure`); the others serve on.
+Source: LogManager, LogDirFailureChannel; KIP-112, KIP-858.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from moldau.errors import KafkaError
+from moldau.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOCK,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    MetaProperties,
+    Offsets,
+    clean_shutdown_text,
+    offsets_text,
+    read_clean_shutdown,
+    read_meta_properties,
+    read_offsets,
+    read_partition_metadata,
+    write_partition_metadata,
+)
+from moldau.storage.config import LogConfig
+from moldau.storage.files import Files, Lock, LockHeld
+from moldau.storage.log import Log
+from moldau.types import METADATA_TOPIC, TopicPartition
+
+DELETE_SUFFIX: Final = "-delete"
+FUTURE_SUFFIX: Final = "-future"
+STRAY_SUFFIX: Final = "-stray"
+LONGEST_NAME: Final = 255
+
+CLOCK_SLACK_MS: Final = 60_000
+"""How far the wall clock may leave the steady one between two looks before its jump is doubted."""
+CLOCK_PROBATION_MS: Final = 3_600_000
+"""How long a jump forward has to last before retention believes it."""
+
+ConfigOf = Callable[[str], LogConfig]
+
+
+class LogDirectory:
+    """One of `log.dirs`."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.meta: MetaProperties | None = None
+        self.failure: OSError | None = None
+        self.was_clean = False
+        self.broker_epoch: int | None = None
+        """Of the clean stop before this start."""
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.log_start_offsets: dict[TopicPartition, int] = {}
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        self.cleaner_offsets: dict[TopicPartition, int] = {}
+        self.lock: Lock | None = None
+        self.written: dict[str, bytes] = {}
+        """What stands in each checkpoint file, to leave alone what has not changed."""
+
+    @property
+    def is_online(self) -> bool:
+        return self.failure is None
+
+    @property
+    def directory_id(self) -> UUID | None:
+        return self.meta.directory_id if self.meta is not None else None
+
+
+class Checkpoint(NamedTuple):
+    """A file to be written: `write` may run in a thread, `LogManager.checkpointed` installs it."""
+
+    directory: LogDirectory
+    name: str
+    content: bytes
+
+    def write(self, files: Files) -> None:
+        """Errors: OSError."""
+        files.write_atomically(f"{self.directory.path}/{self.name}", self.content)
+
+
+class FoundLog:
+    """A log that was found on the disk: `load` recovers it."""
+
+    def __init__(self, files: Files, directory: LogDirectory, topic_partition: TopicPartition, config: LogConfig, now_ms: int) -> None:
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.log: Log | None = None
+        self._files = files
+        self._config = config
+        self._now_ms = now_ms
+
+    @property
+    def path(self) -> str:
+        return f"{self.directory.path}/{self.topic_partition}"
+
+    def load(self) -> Log:
+        """Errors: LogDamaged, CorruptCheckpoint, OSError."""
+        where = self.topic_partition
+        self.log = Log.open(
+            self._files,
+            self.path,
+            where,
+            self._config,
+            now_ms=self._now_ms,
+            recovery_point=self.directory.recovery_points.get(where, 0),
+            log_start_offset=self.directory.log_start_offsets.get(where, 0),
+            clean=self.directory.was_clean,
+            topic_id=read_partition_metadata(self._files, self.path),
+        )
+        self.log.update_high_watermark(self.directory.high_watermarks.get(where, 0))
+        return self.log
+
+
+class RetentionClock:
+    """The time that retention by age goes by: a wall clock that jumps ahead deletes nothing before the jump has lasted an hour."""
+
+    def __init__(self) -> None:
+        self._wall_ms: int | None = None
+        self._steady_ms = 0
+        self._doubted_since_ms: int | None = None
+
+    def trusted(self, now_ms: int, monotonic_ms: int) -> int:
+        """`now_ms`, or what it should be."""
+        if self._wall_ms is None:
+            self._wall_ms, self._steady_ms = now_ms, monotonic_ms
+            return now_ms
+        expected = self._wall_ms + monotonic_ms - self._steady_ms
+        if now_ms <= expected + CLOCK_SLACK_MS:
+            self._doubted_since_ms = None
+        else:
+            if self._doubted_since_ms is None:
+                self._doubted_since_ms = monotonic_ms
+            if monotonic_ms - self._doubted_since_ms < CLOCK_PROBATION_MS:
+                return expected
+            self._doubted_since_ms = None
+        self._wall_ms, self._steady_ms = now_ms, monotonic_ms
+        return now_ms
+
+
+class LogManager:
+    """See the module.  `unique` gives ids for the names of deleted directories."""
+
+    def __init__(self, files: Files, paths: Iterable[str], config: LogConfig, *, unique: Callable[[], UUID]) -> None:
+        self.files = files
+        self.config = config
+        self.directories = [LogDirectory(path) for path in paths]
+        self.logs: dict[TopicPartition, Log] = {}
+        self.on_directory_failure: Callable[[LogDirectory, OSError], None] | None = None
+        self._unique = unique
+        self._directory_of: dict[TopicPartition, LogDirectory] = {}
+        self._waiting_deletion: list[tuple[int, LogDirectory, str]] = []
+        self._clock = RetentionClock()
+
+    # ---------------------------------------------------------------- starting
+
+    def open(self, now_ms: int) -> None:
+        """Take the directories.  Errors: LockHeld when another process has one, CorruptCheckpoint for a file that cannot be read."""
+        for directory in self.directories:
+            try:
+                self._open(directory)
+            except LockHeld:
+                raise
+            except OSError as error:
+                directory.failure = error
+        if not any(directory.is_online for directory in self.directories):
+            raise self.directories[0].failure or OSError("no log directory is configured")
+        self._schedule_leftovers(now_ms)
+
+    def _open(self, directory: LogDirectory) -> None:
+        files, path = self.files, directory.path
+        if not files.is_dir(path):
+            files.mkdir(path)
+            files.sync_dir(path.rpartition("/")[0] or "/")
+        directory.lock = files.lock(f"{path}/{LOCK}")
+        directory.meta = read_meta_properties(files, path)
+        directory.recovery_points = read_offsets(files, f"{path}/{RECOVERY_POINTS}")
+        directory.log_start_offsets = read_offsets(files, f"{path}/{LOG_START_OFFSETS}")
+        directory.high_watermarks = read_offsets(files, f"{path}/{HIGH_WATERMARKS}")
+        directory.cleaner_offsets = read_offsets(files, f"{path}/{CLEANER_OFFSETS}")
+        directory.broker_epoch = read_clean_shutdown(files, path)
+        directory.was_clean = directory.broker_epoch is not None
+        if directory.was_clean:
+            files.unlink(f"{path}/{CLEAN_SHUTDOWN}")  # from here on a crash is one
+            files.sync_dir(path)
+
+    def _schedule_leftovers(self, now_ms: int) -> None:
+        for directory in self._online():
+            for name in self.files.listdir(directory.path):
+                if name.endswith(DELETE_SUFFIX) and self.files.is_dir(f"{directory.path}/{name}"):
+                    self._waiting_deletion.append((now_ms, directory, name))
+
+    def found(self, config_of: ConfigOf, now_ms: int) -> Iterator[FoundLog]:
+        """Every log on the disk, but for the metadata log, which the raft driver owns.
+
+        Each must be loaded with its topic's own options: recovery takes gaps between offsets for damage where nothing was compacted.
+        """
+        for directory in self._online():
+            for name in self.files.listdir(directory.path):
+                where = partition_of(name)
+                if where is not None and where.topic != METADATA_TOPIC and self.files.is_dir(f"{directory.path}/{name}"):
+                    yield FoundLog(self.files, directory, where, config_of(where.topic), now_ms)
+
+    def install(self, found: FoundLog) -> Log:
+        """What `found.load` made is one of the manager's logs.  Errors: DuplicateLog when it stands in two directories."""
+        assert found.log is not None, "load it first"
+        before = self._directory_of.get(found.topic_partition)
+        if before is not None:
+            raise DuplicateLog(f"{found.topic_partition} stands in {before.path} and in {found.directory.path}: move one of them away")
+        self._take(found.directory, found.log)
+        return found.log
+
+    def load_all(self, config_of: ConfigOf, now_ms: int) -> None:
+        """One after the other, here and now."""
+        for found in self.found(config_of, now_ms):
+            found.load()
+            self.install(found)
+
+    # ---------------------------------------------------------------- logs
+
+    def get(self, where: TopicPartition) -> Log | None:
+        return self.logs.get(where)
+
+    def directory_of(self, where: TopicPartition) -> LogDirectory:
+        return self._directory_of[where]
+
+    def get_or_create(
+        self, where: TopicPartition, config: LogConfig, *, now_ms: int, topic_id: UUID | None = None, directory_id: UUID | None = None
+    ) -> Log:
+        """The log of a partition, made in the directory asked for or in the one with the fewest logs.  Errors: OSError."""
+        log = self.logs.get(where)
+        if log is not None:
+            return log
+        directory = self._place(directory_id)
+        path = f"{directory.path}/{where}"
+        try:
+            if where in directory.recovery_points or where in directory.log_start_offsets:
+                self._write_checkpoints_of(directory)  # of a log of this name that is gone
+            log = Log.open(self.files, path, where, config, now_ms=now_ms, topic_id=topic_id)
+            if topic_id is not None:
+                write_partition_metadata(self.files, path, topic_id)
+        except OSError as error:
+            self.fail_directory(directory, error)
+            raise
+        self._take(directory, log)
+        return log
+
+    def _place(self, directory_id: UUID | None) -> LogDirectory:
+        online = list(self._online())
+        for directory in online:
+            if directory_id is not None and directory.directory_id == directory_id:
+                return directory
+        if not online:
+            raise OSError("every log directory is offline")
+        counts = {id(directory): 0 for directory in online}
+        for directory in self._directory_of.values():
+            counts[id(directory)] = counts.get(id(directory), 0) + 1
+        return min(online, key=lambda directory: counts[id(directory)])
+
+    def _take(self, directory: LogDirectory, log: Log) -> None:
+        where = log.topic_partition
+        log.on_failure = lambda _, error: self.fail_directory(directory, error)
+        self.logs[where] = log
+        self._directory_of[where] = directory
+
+    def delete(self, where: TopicPartition, now_ms: int) -> bool:
+        """Out of sight at once, off the disk after file.delete.delay.ms.  Errors: OSError."""
+        log = self.logs.pop(where, None)
+        if log is None:
+            return False
+        directory = self._directory_of.pop(where)
+        self._set_aside(directory, log, DELETE_SUFFIX)
+        self._waiting_deletion.append((now_ms + log.config.file_delete_delay_ms, directory, log.directory.rpartition("/")[2]))
+        return True
+
+    def set_stray(self, where: TopicPartition) -> str:
+        """A log that the cluster does not know: kept under another name.  The new path.  Errors: OSError."""
+        log = self.logs.pop(where)
+        directory = self._directory_of.pop(where)
+        self._set_aside(directory, log, STRAY_SUFFIX)
+        return log.directory
+
+    def _set_aside(self, directory: LogDirectory, log: Log, suffix: str) -> None:
+        where = log.topic_partition
+        for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks, directory.cleaner_offsets):
+            offsets.pop(where, None)
+        name = set_aside_name(where, self._unique(), suffix)
+        try:
+            self._write_checkpoints_of(directory)  # a new log of this name must not inherit these
+            self.files.rename(log.directory, f"{directory.path}/{name}")
+            self.files.sync_dir(directory.path)
+        except OSError as error:
+            self.fail_directory(directory, error)
+            raise
+        log.moved_to(f"{directory.path}/{name}")
+        for segment in log.segments:
+            segment.close()
+
+    def truncate_to(self, log: Log, offset: int, now_ms: int) -> bool:
+        """As `Log.truncate_to`, with the recovery point on the disk lowered first.  Errors: OSError."""
+        if offset < log.log_end_offset:
+            self._lower_recovery_point(log, offset)
+        return log.truncate_to(offset, now_ms)
+
+    def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
+        """As `Log.truncate_fully_and_start_at`, with the recovery point on the disk lowered first.  Errors: OSError."""
+        self._lower_recovery_point(log, 0)
+        log.truncate_fully_and_start_at(offset, now_ms, log_start_offset)
+
+    def _lower_recovery_point(self, log: Log, offset: int) -> None:
+        directory = self._directory_of[log.topic_partition]
+        log.lower_recovery_point(offset)
+        if directory.recovery_points.get(log.topic_partition, 0) > offset:
+            self._write_checkpoints_of(directory)
+
+    def fail_directory(self, directory: LogDirectory, error: OSError) -> None:
+        """Its disk cannot be trusted: all its logs go offline, for as long as this process lives."""
+        if directory.failure is not None:
+            return
+        directory.failure = error
+        for where, log in self.logs.items():
+            if self._directory_of[where] is directory:
+                log.fail(error)
+        if self.on_directory_failure is not None:
+            self.on_directory_failure(directory, error)
+
+    # ---------------------------------------------------------------- from time to time
+
+    def delete_old_segments(self, now_ms: int, monotonic_ms: int) -> int:
+        """Retention of every log.  How many segments went."""
+        trusted = self._clock.trusted(now_ms, monotonic_ms)
+        gone = 0
+        for log in self._working_logs():
+            try:
+                gone += log.delete_old_segments(now_ms, trusted_now_ms=trusted)
+            except OSError as error:
+                log.fail(error)
+        return gone
+
+    def delete_due_files(self, now_ms: int) -> int:
+        """Unlink what was set aside long enough ago: segments and whole logs.  May block: run it elsewhere.  How many went."""
+        gone = 0
+        for log in self._working_logs():
+            try:
+                gone += log.delete_due_files(now_ms)
+            except OSError as error:
+                log.fail(error)
+        due = [(directory, name) for at, directory, name in self._waiting_deletion if at <= now_ms]
+        self._waiting_deletion = [waiting for waiting in self._waiting_deletion if waiting[0] > now_ms]
+        for directory, name in due:
+            if directory.is_online and self.files.exists(f"{directory.path}/{name}"):
+                self.files.rmtree(f"{directory.path}/{name}")
+                gone += 1
+        return gone
+
+    def logs_to_flush(self, now_ms: int) -> list[Log]:
+        """Those whose flush.messages or flush.ms is due."""
+        return [log for log in self._working_logs() if log.wants_flush(now_ms)]
+
+    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
+        return sum(log.remove_expired_producers(now_ms, expiration_ms) for log in self._working_logs())
+
+    def checkpoints(self) -> list[Checkpoint]:
+        """The offset files whose content has changed.  Write them before anything is truncated or deleted again, not after."""
+        return [checkpoint for directory in self._online() for checkpoint in self._checkpoints_of(directory)]
+
+    def _checkpoints_of(self, directory: LogDirectory) -> Iterator[Checkpoint]:
+        for name, offsets in self._offsets_of(directory):
+            content = offsets_text(offsets)
+            if directory.written.get(name) != content:
+                yield Checkpoint(directory, name, content)
+
+    def _write_checkpoints_of(self, directory: LogDirectory) -> None:
+        """Errors: OSError."""
+        for checkpoint in self._checkpoints_of(directory):
+            checkpoint.write(self.files)
+            self.checkpointed(checkpoint)
+
+    def _offsets_of(self, directory: LogDirectory) -> Iterator[tuple[str, Offsets]]:
+        here = {where: log for where, log in self.logs.items() if self._directory_of[where] is directory}
+        directory.recovery_points = {where: log.recovery_point for where, log in here.items()}
+        directory.log_start_offsets = {
+            where: log.log_start_offset for where, log in here.items() if log.log_start_offset > log.segments[0].base_offset
+        }
+        directory.high_watermarks = {where: log.high_watermark for where, log in here.items()}
+        directory.cleaner_offsets = {where: offset for where, offset in directory.cleaner_offsets.items() if where in here}
+        yield RECOVERY_POINTS, directory.recovery_points
+        yield LOG_START_OFFSETS, directory.log_start_offsets
+        yield HIGH_WATERMARKS, directory.high_watermarks
+        if directory.cleaner_offsets or CLEANER_OFFSETS in directory.written:
+            yield CLEANER_OFFSETS, directory.cleaner_offsets
+
+    def checkpointed(self, checkpoint: Checkpoint) -> None:
+        """It was written."""
+        checkpoint.directory.written[checkpoint.name] = checkpoint.content
+
+    def write_checkpoints(self) -> None:
+        """All that have changed, here and now; a directory whose disk fails goes offline."""
+        for directory in self._online():
+            try:
+                self._write_checkpoints_of(directory)
+            except OSError as error:
+                self.fail_directory(directory, error)
+
+    # ---------------------------------------------------------------- stopping
+
+    def close(self, broker_epoch: int = -1) -> None:
+        """Everything saved, synced and noted; the next start of each directory that works is a clean one."""
+        for where, log in self.logs.items():
+            directory = self._directory_of[where]
+            if directory.is_online:
+                try:
+                    log.close()
+                except (OSError, KafkaError) as error:
+                    self.fail_directory(directory, error if isinstance(error, OSError) else OSError(str(error)))
+        self.write_checkpoints()
+        for directory in self._online():
+            try:
+                self.files.write_atomically(f"{directory.path}/{CLEAN_SHUTDOWN}", clean_shutdown_text(broker_epoch))
+            except OSError as error:
+                self.fail_directory(directory, error)
+        for directory in self.directories:
+            if directory.lock is not None:
+                directory.lock.release()
+        self.logs.clear()
+        self._directory_of.clear()
+
+    # ---------------------------------------------------------------- below the surface
+
+    def _online(self) -> Iterator[LogDirectory]:
+        return (directory for directory in self.directories if directory.is_online)
+
+    def _working_logs(self) -> list[Log]:
+        return [log for log in self.logs.values() if log.failure is None]
+
+
+class DuplicateLog(Exception):
+    """The same partition in two directories: nobody can say which one is right."""
+
+
+def partition_of(name: str) -> TopicPartition | None:
+    """The partition that a directory is named for; None for anything else in a log directory."""
+    topic, dash, partition = name.rpartition("-")
+    if not (topic and dash and partition.isascii() and partition.isdigit()):
+        return None
+    return TopicPartition(topic, int(partition))
+
+
+def set_aside_name(where: TopicPartition, unique: UUID, suffix: str) -> str:
+    """`<topic>-<partition>.<32 hex digits><suffix>`, the topic cut so that the name fits a file system."""
+    tail = f"-{where.partition}.{unique.hex}{suffix}"
+    return where.topic[: LONGEST_NAME - len(tail)] + tail

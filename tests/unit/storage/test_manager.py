@@ -1,0 +1,243 @@
+import itertools
+import random
+from uuid import UUID
+
+import pytest
+
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.storage.checkpoints import (
+    CLEAN_SHUTDOWN,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    META_PROPERTIES,
+    RECOVERY_POINTS,
+    MetaProperties,
+    read_partition_metadata,
+)
+from moldau.storage.config import LogConfig
+from moldau.storage.epochs import CorruptCheckpoint
+from moldau.storage.files import LockHeld
+from moldau.storage.log import AppendResult, Log
+from moldau.storage.manager import DuplicateLog, LogManager, RetentionClock, partition_of, set_aside_name
+from moldau.storage.recovery import LogDamaged
+from moldau.testing.files import Fault, MemoryFiles
+from moldau.types import TopicPartition
+
+NOW = 1_700_000_000_000
+TOPIC_ID = UUID(int=1234567)
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+CONFIG = LogConfig(file_delete_delay_ms=100)
+
+
+def a_manager(files: MemoryFiles, *paths: str) -> LogManager:
+    numbers = itertools.count(1)
+    return LogManager(files, paths or ("/data/a",), CONFIG, unique=lambda: UUID(int=next(numbers)))
+
+
+def a_started_manager(files: MemoryFiles, *paths: str) -> LogManager:
+    manager = a_manager(files, *paths)
+    manager.open(NOW)
+    manager.load_all(lambda topic: CONFIG, NOW)
+    return manager
+
+
+def create(manager: LogManager, where: TopicPartition) -> Log:
+    return manager.get_or_create(where, CONFIG, now_ms=NOW, topic_id=TOPIC_ID)
+
+
+def append(log: Log, count: int = 1) -> None:
+    for _ in range(count):
+        assert isinstance(log.append_as_leader(build_batch([NewRecord(NOW, b"k", b"v")]), leader_epoch=0, now_ms=NOW), AppendResult)
+
+
+def test_a_clean_stop_is_followed_by_a_clean_start() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    append(create(manager, T0), 5)
+    append(create(manager, T1), 3)
+    manager.logs[T0].update_high_watermark(4)
+    manager.logs[T0].delete_records_before(2)
+    manager.close(broker_epoch=77)
+    files.sync_dir("")
+    files.crash(random.Random(1))
+    again = a_started_manager(files)
+    directory = again.directories[0]
+    assert directory.was_clean and directory.broker_epoch == 77 and not files.exists(f"/data/a/{CLEAN_SHUTDOWN}")
+    log = again.logs[T0]
+    assert (log.log_end_offset, log.log_start_offset, log.high_watermark, log.topic_id) == (5, 2, 4, TOPIC_ID)
+    assert again.logs[T1].log_end_offset == 3
+    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n2\nt 0 5\nt 1 3\n"
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 2\n"
+    assert files.read(f"/data/a/{HIGH_WATERMARKS}") == b"0\n2\nt 0 4\nt 1 0\n"
+
+
+def test_an_unclean_start_recovers() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    files.sync_dir("")
+    files.sync_dir("/data")
+    log = create(manager, T0)
+    append(log, 5)
+    log.flush()
+    manager.write_checkpoints()
+    append(log, 5)
+    for seed in range(20):
+        after = files.crashed(random.Random(seed))
+        again = a_started_manager(after)
+        assert not again.directories[0].was_clean
+        assert 5 <= again.logs[T0].log_end_offset <= 10
+
+
+def test_logs_go_to_the_emptiest_directory_or_the_one_asked_for() -> None:
+    files = MemoryFiles()
+    for number, path in enumerate(("/data/a", "/data/b")):
+        files.mkdir(path)
+        files.write_atomically(f"{path}/{META_PROPERTIES}", MetaProperties("c" * 22, 1, UUID(int=1000 + number)).text())
+    manager = a_started_manager(files, "/data/a", "/data/b")
+    assert [create(manager, TopicPartition("t", n)).directory for n in range(4)] == [
+        "/data/a/t-0",
+        "/data/b/t-1",
+        "/data/a/t-2",
+        "/data/b/t-3",
+    ]
+    asked = manager.get_or_create(U0, CONFIG, now_ms=NOW, directory_id=UUID(int=1001))
+    assert asked.directory == "/data/b/u-0"
+    assert manager.directory_of(U0).directory_id == UUID(int=1001)
+
+
+def test_a_deleted_log_is_out_of_sight_at_once_and_off_the_disk_later() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    append(create(manager, T0), 5)
+    manager.logs[T0].flush()
+    manager.write_checkpoints()
+    assert manager.delete(T0, NOW) and not manager.delete(T0, NOW)
+    name = f"t-0.{UUID(int=1).hex}-delete"
+    assert name in files.listdir("/data/a") and files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n0\n"
+    assert create(manager, T0).log_end_offset == 0
+    assert manager.delete_due_files(NOW + 99) == 0
+    assert manager.delete_due_files(NOW + 100) == 1 and name not in files.listdir("/data/a")
+
+
+def test_what_a_crash_left_to_be_deleted_is_deleted_after_the_start() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    create(manager, T0)
+    manager.delete(T0, NOW)
+    manager.close()
+    again = a_started_manager(files)
+    assert not again.logs and again.delete_due_files(NOW) == 1
+
+
+def test_the_checkpoint_of_a_log_that_is_gone_does_not_bind_a_new_one() -> None:
+    files = MemoryFiles()
+    files.mkdir("/data/a")
+    files.write_atomically(f"/data/a/{RECOVERY_POINTS}", b"0\n1\nt 0 500\n")
+    manager = a_started_manager(files)
+    append(create(manager, T0), 1)
+    files.sync_everything()
+    files.crash(random.Random(1))
+    assert a_started_manager(files).logs[T0].log_end_offset == 1
+
+
+def test_a_truncation_lowers_the_recovery_point_on_the_disk_first() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = create(manager, T0)
+    append(log, 9)
+    log.flush()
+    manager.write_checkpoints()
+    order: list[str] = []
+    files.hook = lambda call, path: order.append(f"{call} {path.rpartition('/')[2]}") if call in ("rename", "truncate") else None
+    manager.truncate_to(log, 4, NOW)
+    assert order.index(f"rename {RECOVERY_POINTS}.tmp") < order.index(f"truncate {0:020d}.log")
+    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n1\nt 0 4\n"
+
+
+def test_a_failed_directory_takes_its_logs_along_and_leaves_the_others() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files, "/data/a", "/data/b")
+    first, second = create(manager, T0), create(manager, T1)
+    append(first)
+    append(second)
+    failed: list[str] = []
+    manager.on_directory_failure = lambda directory, error: failed.append(directory.path)
+    files.hook = lambda call, path: Fault() if call == "sync" and path.startswith("/data/a") else None
+    with pytest.raises(Exception, match="KAFKA_STORAGE_ERROR"):
+        first.flush()
+    assert failed == ["/data/a"] and first.failure is not None
+    second.flush()
+    manager.write_checkpoints()
+    third = create(manager, U0)
+    assert third.directory == "/data/b/u-0"
+    manager.close()
+    assert files.exists(f"/data/b/{CLEAN_SHUTDOWN}") and not files.exists(f"/data/a/{CLEAN_SHUTDOWN}")
+
+
+def test_a_second_start_on_the_same_directory_is_refused() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    with pytest.raises(LockHeld):
+        a_manager(files).open(NOW)
+    manager.close()
+    a_manager(files).open(NOW)
+
+
+@pytest.mark.parametrize("name", [RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, META_PROPERTIES, "t-0/partition.metadata"])
+@pytest.mark.parametrize(
+    "garbage", [b"garbage\n", b"0\n1\nt 0\n", b"0\n2\nt 0 1\n", b"\xff\xfe", b"0\n1\nt 0 -5\n", b"version=1\ncluster.id\n"]
+)
+def test_garbage_stops_the_start_and_names_the_file(name: str, garbage: bytes) -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    create(manager, T0)
+    manager.close()
+    files.write_atomically(f"/data/a/{name}", garbage)
+    with pytest.raises(CorruptCheckpoint, match=name):
+        a_started_manager(files)
+
+
+def test_the_same_log_in_two_directories_is_refused() -> None:
+    files = MemoryFiles()
+    files.mkdir("/data/a/t-0")
+    files.mkdir("/data/b/t-0")
+    with pytest.raises(DuplicateLog, match=r"t-0 stands in /data/a and in /data/b"):
+        a_started_manager(files, "/data/a", "/data/b")
+
+
+def test_a_stray_log_is_kept_under_another_name() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    append(create(manager, T0))
+    path = manager.set_stray(T0)
+    assert path == f"/data/a/t-0.{UUID(int=1).hex}-stray" and read_partition_metadata(files, path) == TOPIC_ID
+    manager.close()
+    assert not a_started_manager(files).logs
+
+
+def test_a_damaged_log_is_refused_by_name() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    append(create(manager, T0), 5)
+    manager.close()
+    files.open(f"/data/a/t-0/{0:020d}.log").truncate(100)
+    with pytest.raises(LogDamaged, match="t-0"):
+        a_started_manager(files)
+
+
+def test_names_of_directories() -> None:
+    assert partition_of("a-b-12") == TopicPartition("a-b", 12)
+    assert [partition_of(name) for name in ("a", "a-", "-1", "a-x", "meta.properties", "t-0.0123-delete")] == [None] * 6
+    long = set_aside_name(TopicPartition("x" * 249, 12), UUID(int=1), "-delete")
+    assert len(long) == 255 and long.endswith(f"-12.{UUID(int=1).hex}-delete")
+
+
+def test_a_jump_of_the_clock_is_doubted_for_an_hour() -> None:
+    clock, minute, hour, year = RetentionClock(), 60_000, 3_600_000, 365 * 86_400_000
+    assert clock.trusted(NOW, 0) == NOW
+    assert clock.trusted(NOW + 5 * minute, 5 * minute) == NOW + 5 * minute
+    assert clock.trusted(NOW + year, 10 * minute) == NOW + 10 * minute
+    assert clock.trusted(NOW + 15 * minute, 15 * minute) == NOW + 15 * minute  # it came back
+    assert clock.trusted(NOW + year, 20 * minute) == NOW + 20 * minute
+    assert clock.trusted(NOW + year + hour, 20 * minute + hour) == NOW + year + hour  # it stayed
+    assert clock.trusted(NOW, 21 * minute + hour) == NOW  # going back deletes nothing too early

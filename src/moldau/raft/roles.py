@@ -1,0 +1,140 @@
+"""◇ What a node is in its epoch, which role may follow which, and the part of it that outlives the process.
+
+    Unattached ─▶ Prospective ─▶ Candidate ─▶ Leader ─▶ Resigned
+        ▲  ▲__________│  ▲____________│         │           │
+        │_______________________________________│___________│      Follower ◀── from any that learns of a leader
+
+`ALLOWED` is that drawing as data.  `ElectionState` is what must be on the disk before a vote or an epoch is acted on: the file
+`quorum-state`, JSON as Kafka writes it.  Source: QuorumState.java, ElectionState.java, FileQuorumStateStore.java; KIP-595, 853, 996.
+"""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from moldau.types import NO_LEADER, ZERO_UUID, OffsetAndEpoch, uuid_from_text, uuid_to_text
+
+NO_VOTE: Final = -1
+
+
+class CorruptQuorumState(ValueError):
+    """The file quorum-state cannot be what a node wrote."""
+
+
+class ElectionState(NamedTuple):
+    """The newest epoch, who leads it, and who got this node's vote in it."""
+
+    epoch: int = 0
+    leader_id: int = NO_LEADER
+    voted_id: int = NO_VOTE
+    voted_directory_id: UUID = ZERO_UUID
+
+    def to_json(self, kraft_version: int, voter_ids: tuple[int, ...] = ()) -> bytes:
+        """Version 0 of the file for a fixed voter set, version 1 for one that can change."""
+        state: dict[str, Any]
+        if kraft_version == 0:
+            state = {
+                "clusterId": "",
+                "leaderId": self.leader_id,
+                "leaderEpoch": self.epoch,
+                "votedId": self.voted_id,
+                "appliedOffset": 0,
+                "currentVoters": [{"voterId": voter} for voter in voter_ids],
+                "data_version": 0,
+            }
+        else:
+            state = {
+                "leaderId": self.leader_id,
+                "leaderEpoch": self.epoch,
+                "votedId": self.voted_id,
+                "votedDirectoryId": uuid_to_text(self.voted_directory_id),
+                "data_version": 1,
+            }
+        return json.dumps(state, separators=(",", ":")).encode("ascii")
+
+    @classmethod
+    def from_json(cls, data: bytes) -> "ElectionState":
+        """Errors: CorruptQuorumState."""
+        try:
+            state = json.loads(data)
+            if state["data_version"] not in (0, 1):
+                raise CorruptQuorumState(f"version {state['data_version']} of it is not known here: 0 and 1 are")
+            directory = state.get("votedDirectoryId")
+            return cls(
+                int(state["leaderEpoch"]),
+                int(state["leaderId"]),
+                int(state["votedId"]),
+                uuid_from_text(directory) if directory else ZERO_UUID,
+            )
+        except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
+            if isinstance(error, CorruptQuorumState):
+                raise
+            raise CorruptQuorumState(f"it is no quorum state: {error!r}") from error
+
+
+@dataclass(slots=True)
+class Unattached:
+    """Knows its epoch, perhaps its vote in it, but no leader."""
+
+    election: ElectionState
+
+
+@dataclass(slots=True)
+class Prospective:
+    """Asks whether it would be voted for, without starting an epoch for it (pre-vote)."""
+
+    election: ElectionState
+    granted: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Candidate:
+    """Has voted for itself in a new epoch and asks for the others' votes."""
+
+    election: ElectionState
+    granted: set[int] = field(default_factory=set)
+    rejected: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Leader:
+    """Appends.  `end_offsets` (exclusive) are the voters' durable ends; nothing is committed up to `epoch_start_offset`, inclusive."""
+
+    election: ElectionState
+    epoch_start_offset: int
+    granting_voters: tuple[int, ...]
+    end_offsets: dict[int, int] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Follower:
+    """Fetches from the leader that it knows."""
+
+    election: ElectionState
+
+
+@dataclass(slots=True)
+class Resigned:
+    """Led its epoch and leads it no more: waits for the next."""
+
+    election: ElectionState
+
+
+Role: TypeAlias = Unattached | Prospective | Candidate | Leader | Follower | Resigned
+
+ALLOWED: Final[dict[type, frozenset[type]]] = {
+    Unattached: frozenset({Unattached, Prospective, Candidate, Follower}),
+    Prospective: frozenset({Unattached, Prospective, Candidate, Follower}),
+    Candidate: frozenset({Unattached, Prospective, Candidate, Leader, Follower}),
+    Leader: frozenset({Unattached, Follower, Resigned}),
+    Follower: frozenset({Unattached, Prospective, Follower}),
+    Resigned: frozenset({Unattached, Follower}),
+}
+"""Which role may come next.  Unattached → Candidate is the lone voter's way: nobody is there to ask first."""
+
+
+def is_up_to_date(candidate: OffsetAndEpoch, mine: OffsetAndEpoch) -> bool:
+    """Whether a candidate's log end is at least as far as mine: epoch first, then offset."""
+    return (candidate.epoch, candidate.offset) >= (mine.epoch, mine.offset)

@@ -197,7 +197,7 @@ class RaftNode:
             self._ready.election = role.election
 
 
-def committed(entries: Sequence[Entry], high_watermark: int) -> int:
+def count_committed(entries: Sequence[Entry], high_watermark: int) -> int:
     """How many of the entries, from the first, lie below the high watermark."""
     for number, entry in enumerate(entries):
         if entry.next_offset > high_watermark:

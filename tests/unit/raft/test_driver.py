@@ -1,0 +1,171 @@
+"""The driver on files in memory: elections on disk, commits, restarts, snapshots, a disk that fails."""
+
+import json
+from collections.abc import Sequence
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.raft.config import QuorumConfig
+from moldau.raft.driver import CommittedBatch, RaftDriver
+from moldau.raft.snapshots import build_snapshot, snapshot_name
+from moldau.raft.voters import Address, Voter, VoterSet
+from moldau.testing.files import MemoryFiles
+from moldau.types import OffsetAndEpoch
+
+DIRECTORY = UUID(int=77)
+ME = VoterSet([Voter(1, DIRECTORY, (Address("CONTROLLER", "localhost", 9093),))])
+HOME = "/data/__cluster_metadata-0"
+
+
+class StoppedClock:
+    def now_ms(self) -> int:
+        return 1_000_000
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+class Recorder:
+    """A listener that notes what it is told."""
+
+    def __init__(self) -> None:
+        self.snapshot: tuple[OffsetAndEpoch, list[bytes]] | None = None
+        self.records: list[bytes] = []
+        self.next_offset = 0
+        self.epochs: list[int] = []
+
+    def load_snapshot(self, snapshot_id: OffsetAndEpoch, timestamp_ms: int, records: Sequence[bytes]) -> None:
+        self.snapshot = snapshot_id, list(records)
+        self.next_offset = snapshot_id.offset
+
+    def committed(self, batches: Sequence[CommittedBatch]) -> None:
+        for batch in batches:
+            assert batch.base_offset == self.next_offset
+            self.next_offset = batch.next_offset
+            self.records += map(bytes, batch.records)
+
+    def leader_changed(self, leader_id: int, epoch: int) -> None:
+        self.epochs.append(epoch)
+
+
+def a_driver(files: MemoryFiles, *, static: bool = True, config: QuorumConfig | None = None) -> RaftDriver:
+    return RaftDriver(
+        files=files,
+        clock=StoppedClock(),
+        directory="/data",
+        node_id=1,
+        directory_id=DIRECTORY,
+        config=config or QuorumConfig.load({}),
+        static_voters=ME if static else None,
+    )
+
+
+async def test_a_lone_voter_leads_and_commits() -> None:
+    files, listener = MemoryFiles(), Recorder()
+    driver = a_driver(files)
+    await driver.start(listener)
+    await driver.wait_for_commit(1)
+    assert driver.is_leader and listener.epochs == [1]
+    assert json.loads(files.read(f"{HOME}/quorum-state")) == {
+        "clusterId": "",
+        "leaderId": 1,
+        "leaderEpoch": 1,
+        "votedId": 1,
+        "appliedOffset": 0,
+        "currentVoters": [{"voterId": 1}],
+        "data_version": 0,
+    }
+    end = driver.propose([b"a", b"b"])
+    assert listener.records == []
+    await driver.wait_for_commit(end)
+    assert listener.records == [b"a", b"b"] and driver.high_watermark == end == 3
+    await driver.stop()
+
+
+async def test_a_crash_keeps_what_was_committed_and_starts_a_new_epoch() -> None:
+    files = MemoryFiles()
+    driver = a_driver(files)
+    await driver.start(Recorder())
+    await driver.wait_for_commit(1)
+    await driver.wait_for_commit(driver.propose([b"kept"]))
+    driver.propose([b"perhaps"])
+    driver._task.cancel()  # type: ignore[union-attr]
+    files.crash(Random(3))
+    listener = Recorder()
+    again = a_driver(files)
+    await again.start(listener)
+    await again.wait_for_commit(again.node.end_offset + 1 if again.node.end_offset < 3 else again.node.end_offset)
+    assert listener.records[0] == b"kept" and listener.epochs == [2]
+    await again.stop()
+
+
+async def test_appends_that_wait_share_a_sync() -> None:
+    files, listener = MemoryFiles(), Recorder()
+    driver = a_driver(files)
+    await driver.start(listener)
+    await driver.wait_for_commit(1)
+    ends = [driver.propose([str(number).encode()]) for number in range(50)]
+    assert listener.records == []
+    await driver.wait_for_commit(ends[-1])
+    assert listener.records == [str(number).encode() for number in range(50)]
+    await driver.stop()
+
+
+async def test_a_snapshot_is_loaded_and_the_log_after_it() -> None:
+    files = MemoryFiles()
+    driver = a_driver(files)
+    await driver.start(Recorder())
+    await driver.wait_for_commit(1)
+    end = driver.propose([b"in the snapshot"])
+    await driver.wait_for_commit(end)
+    await driver.write_snapshot(OffsetAndEpoch(end, 1), 5, lambda: [b"image"])
+    await driver.wait_for_commit(driver.propose([b"after it"]))
+    await driver.stop()
+    listener = Recorder()
+    again = a_driver(files)
+    await again.start(listener)
+    await again.wait_for_commit(4)
+    assert listener.snapshot == (OffsetAndEpoch(end, 1), [b"image"])
+    assert listener.records == [b"after it"]
+    await again.stop()
+
+
+async def test_old_snapshots_and_the_log_before_them_go() -> None:
+    files = MemoryFiles()
+    driver = a_driver(files, config=QuorumConfig.load({"metadata.max.retention.bytes": "1000"}))
+    await driver.start(Recorder())
+    await driver.wait_for_commit(1)
+    for _ in range(3):
+        end = driver.propose([b"x" * 600])
+        await driver.wait_for_commit(end)
+        await driver.write_snapshot(OffsetAndEpoch(end, 1), 0, lambda: [b"image"])
+    left = [name for name in files.listdir(HOME) if name.endswith(".checkpoint")]
+    assert left == [snapshot_name(OffsetAndEpoch(4, 1))]
+    assert driver.log.log_start_offset == 4
+    await driver.stop()
+
+
+async def test_voters_come_from_the_first_snapshot() -> None:
+    files = MemoryFiles()
+    files.mkdir(HOME)
+    parts = build_snapshot([], epoch=0, now_ms=0, last_contained_log_timestamp=0, kraft_version=1, voters=ME)
+    files.write_atomically(f"{HOME}/{snapshot_name(OffsetAndEpoch(0, 0))}", b"".join(parts))
+    driver = a_driver(files, static=False)
+    await driver.start(Recorder())
+    await driver.wait_for_commit(1)
+    state = json.loads(files.read(f"{HOME}/quorum-state"))
+    assert state["data_version"] == 1 and state["votedDirectoryId"] == "AAAAAAAAAAAAAAAAAAAATQ"
+    await driver.stop()
+
+
+async def test_who_may_not_lead_refuses() -> None:
+    files = MemoryFiles()
+    driver = a_driver(files, static=False)
+    await driver.start(Recorder())
+    with pytest.raises(KafkaError) as refusal:
+        driver.propose([b"a"])
+    assert refusal.value.code is ErrorCode.NOT_CONTROLLER
+    await driver.stop()

@@ -12,6 +12,8 @@ from uuid import UUID
 ZERO_UUID: Final = UUID(int=0)
 METADATA_TOPIC_ID: Final = UUID(int=1)
 METADATA_TOPIC: Final = "__cluster_metadata"
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""Written by brokers alone; clients may read them."""
 
 # Directory ids that name no directory (KIP-858).
 DIRECTORY_MIGRATING: Final = UUID(int=0)

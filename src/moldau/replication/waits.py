@@ -1,0 +1,119 @@
+"""◇ Requests that wait: a produce for its acknowledgement, a fetch for something to read, each for a limited time.
+
+Nobody polls.  A partition that grows wakes those who are parked on it; a parked request ends exactly once, by being satisfied or by its
+time running out, whichever comes first.  `Timeouts` keeps the ends of time in buckets, so that parking and leaving early (the usual
+case) are two dictionary operations, and a node without waiting requests has nothing to look at.
+
+Source: DelayedOperation, DelayedProduce, DelayedFetch, SystemTimer.  Called by `partition.py` and the handlers of produce and fetch.
+"""
+
+import heapq
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from moldau.errors import ErrorCode
+
+TICK_MS: Final = 8
+"""A wait may end this much late."""
+
+
+class Parked:
+    """Something that waits."""
+
+    __slots__ = ("bucket", "is_done", "on_done")
+
+    def __init__(self, on_done: Callable[[], None]) -> None:
+        self.on_done: Final = on_done
+        self.is_done = False
+        self.bucket = -1
+
+    def finish(self) -> None:
+        """Ends it, unless it has ended."""
+        if not self.is_done:
+            self.is_done = True
+            self.on_done()
+
+
+class Timeouts:
+    """When each parked request gives up."""
+
+    def __init__(self, on_earlier: Callable[[int], None]) -> None:
+        """`on_earlier(due_ms)` is called when something is due before all that was there: the shell arms its timer."""
+        self._on_earlier: Final = on_earlier
+        self._buckets: dict[int, dict[Parked, None]] = {}
+        self._order: list[int] = []
+
+    def __len__(self) -> int:
+        return sum(map(len, self._buckets.values()))
+
+    def add(self, parked: Parked, due_ms: int) -> None:
+        number = -(-due_ms // TICK_MS)
+        bucket = self._buckets.get(number)
+        if bucket is None:
+            bucket = self._buckets[number] = {}
+            heapq.heappush(self._order, number)
+            if self._order[0] == number:
+                self._on_earlier(number * TICK_MS)
+        bucket[parked] = None
+        parked.bucket = number
+
+    def discard(self, parked: Parked) -> None:
+        """It ended before its time, or was never added."""
+        bucket = self._buckets.get(parked.bucket)
+        if bucket is not None:
+            bucket.pop(parked, None)
+
+    def next_due_ms(self) -> int | None:
+        """When to look again; an empty bucket counts until its time has come, which costs one look."""
+        return self._order[0] * TICK_MS if self._order else None
+
+    def expire(self, now_ms: int) -> None:
+        """Ends what is due."""
+        while self._order and self._order[0] * TICK_MS <= now_ms:
+            for parked in self._buckets.pop(heapq.heappop(self._order)):
+                parked.finish()
+
+
+class Acknowledged(Protocol):
+    """Where the outcome of one partition's produce is written: its part of the response."""
+
+    error_code: int
+
+
+class ProduceWait(Parked):
+    """One produce request with acks=all: answered when each of its partitions is."""
+
+    __slots__ = ("pending",)
+
+    def __init__(self, on_done: Callable[[], None]) -> None:
+        super().__init__(on_done)
+        self.pending = 0
+
+    def expect(self, slot: Acknowledged) -> None:
+        """One more partition to wait for.  Until it is settled its answer is that time ran out."""
+        slot.error_code = ErrorCode.REQUEST_TIMED_OUT
+        self.pending += 1
+
+    def settle(self, slot: Acknowledged, code: ErrorCode) -> None:
+        if self.is_done:
+            return  # the client has been told that time ran out
+        slot.error_code = code
+        self.pending -= 1
+        if not self.pending:
+            self.finish()
+
+
+class FetchWait(Parked):
+    """One fetch that asked for more bytes than there were."""
+
+    __slots__ = ("missing_bytes",)
+
+    def __init__(self, missing_bytes: int, on_done: Callable[[], None]) -> None:
+        super().__init__(on_done)
+        self.missing_bytes = missing_bytes
+
+    def found(self, byte_count: int) -> None:
+        """So many more bytes can be read than when it was parked, or than it was told last."""
+        self.missing_bytes -= byte_count
+        if self.missing_bytes <= 0:
+            self.finish()

@@ -1,0 +1,75 @@
+"""● What handlers work with: the parts of one node, and short answers out of its metadata."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+from uuid import UUID
+
+from moldau.clock import Clock
+from moldau.errors import ErrorCode
+from moldau.replication.manager import ReplicaManager
+from moldau.replication.partition import Partition
+from moldau.server.endpoints import Endpoint
+from moldau.server.fetch_session import FetchSessionCache
+from moldau.server.node_config import NodeConfig
+from moldau.server.producer_ids import ProducerIds
+from moldau.storage.files import Files
+from moldau.types import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from moldau.server.dispatch import Api
+
+
+class Leader(NamedTuple):
+    """Who leads a partition; the address is that of the listener on which the question came."""
+
+    leader_id: int
+    leader_epoch: int
+    endpoint: Endpoint | None
+    rack: str | None
+
+
+class Features(NamedTuple):
+    """Levels that this broker can work with, and those that the cluster has decided on at `epoch`."""
+
+    supported: Mapping[str, range]
+    finalized: Mapping[str, int]
+    epoch: int
+
+
+class ClusterView(Protocol):
+    """What handlers of the data plane ask of the metadata."""
+
+    def topic_name(self, topic_id: UUID) -> str | None: ...
+
+    def has_partition(self, topic: str, index: int) -> bool: ...
+
+    def leader_of(self, topic: str, index: int, listener: str) -> Leader: ...
+
+    def features(self) -> Features: ...
+
+
+@dataclass(kw_only=True, slots=True)
+class Broker:
+    """See the module.  `node.py` puts it together."""
+
+    config: NodeConfig
+    files: Files
+    clock: Clock
+    cluster: ClusterView
+    replicas: ReplicaManager
+    fetch_sessions: FetchSessionCache
+    producer_ids: ProducerIds
+    apis: Mapping[str, "Mapping[int, Api]"] = field(default_factory=dict)
+    """What each listener serves, by listener name and api key."""
+
+    def is_internal(self, topic: str) -> bool:
+        return topic in INTERNAL_TOPICS
+
+    def refusal_of_absent(self, topic: str, index: int) -> ErrorCode:
+        """Why a partition is not here: nobody has it, or somebody else does."""
+        is_known = self.cluster.has_partition(topic, index)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def on_log_start_moved(self, partition: Partition) -> None:
+        """Records were deleted: the checkpoint of log starts has to learn it soon."""

@@ -1,0 +1,57 @@
+"""● DeleteRecords: records before an offset are not to be seen any more.
+
+Versions       0-2.
+Authorises     DELETE on each topic.
+Behaviour      The log start moves up; files go with the next look for old segments.  Offset -1 is the high watermark.  Answered with the
+               low watermark: the log start that every replica has reached; with followers behind, after they have, or after timeout_ms.
+Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (cleanup.policy without delete),
+               INVALID_TOPIC_EXCEPTION (an internal topic), REQUEST_TIMED_OUT.
+Differs from Kafka: nothing known.
+"""
+
+from typing import Final
+
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.delete_records import (
+    DeleteRecordsPartition,
+    DeleteRecordsPartitionResult,
+    DeleteRecordsRequest,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from moldau.server.broker import Broker
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.registry import handles
+
+UNKNOWN_LOW_WATERMARK: Final = -1
+
+
+@handles(DeleteRecordsRequest)
+def delete_records(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
+    return DeleteRecordsResponse(
+        topics=[
+            DeleteRecordsTopicResult(name=topic.name, partitions=[_delete(broker, topic.name, asked) for asked in topic.partitions])
+            for topic in request.topics
+        ]
+    )
+
+
+def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+    partition = broker.replicas.hosted.get((topic, asked.partition_index))
+    if not broker.cluster.has_partition(topic, asked.partition_index):
+        return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if broker.is_internal(topic):
+        return _refused(asked, ErrorCode.INVALID_TOPIC_EXCEPTION)
+    if partition is None or not partition.is_leader:
+        return _refused(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    if not partition.log.config.is_deleted:
+        return _refused(asked, ErrorCode.POLICY_VIOLATION)
+    start = partition.log.delete_records_before(asked.offset)
+    if isinstance(start, ErrorCode):
+        return _refused(asked, start)
+    broker.on_log_start_moved(partition)
+    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=partition.low_watermark)
+
+
+def _refused(asked: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=UNKNOWN_LOW_WATERMARK, error_code=code)

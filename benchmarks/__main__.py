@@ -35,7 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=4.0, help="measured time of one load; a second of the same load goes before it")
     parser.add_argument("--warm", type=float, default=WARM_S, help="seconds of load before the first round, for the JVM's sake")
     parser.add_argument(
-        "--dir", type=Path, help="where the brokers keep their data; default: a new folder beside the system's temporary ones"
+        "--dir", type=Path, help="on which disk the brokers keep their data; default: that of the temporary folder"
     )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where JSON and Markdown go")
     return parser.parse_args()
@@ -107,12 +107,11 @@ def show(table: Sequence[report.Row], peers: Sequence[str], console: Console) ->
 def main() -> int:
     options = arguments()
     console = Console(width=None if sys.stdout.isatty() else 160)
-    directory = options.dir or Path(tempfile.mkdtemp(prefix="moldau-bench-"))
+    directory = Path(tempfile.mkdtemp(prefix="moldau-bench-", dir=options.dir))
     try:
         results = run(options, directory, console)
     finally:
-        if options.dir is None:
-            shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(directory, ignore_errors=True)
     table = [row for scenario in SCENARIOS if scenario.name in results for row in report.rows(scenario, results[scenario.name])]
     show(table, options.peers, console)
     about = (

@@ -39,7 +39,7 @@ def produce(bootstrap: str, topic: str, *, partitions: int, record_size: int, wa
     def delivered(error: object, _: object) -> None:
         acknowledged[bool(error)] += 1
 
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "dr_cb": delivered, **PRODUCER})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": 1, "on_delivery": delivered, **PRODUCER})
     value = b"x" * record_size
     begin = time.perf_counter()
     start, end, at_start, index = begin + warm_s, begin + warm_s + seconds, -1, 0

@@ -17,6 +17,7 @@ Source: UnifiedLog, LocalLog; KIP-98, KIP-101, KIP-279.  Called by replication, 
 
 from bisect import bisect_right
 from collections.abc import Callable
+from contextlib import suppress
 from errno import ENOSPC
 from functools import partial
 from struct import Struct
@@ -119,15 +120,16 @@ class Flush:
     def sync(self) -> None:
         """Errors: OSError."""
         for segment in self._sealed:
-            segment.sync()
+            segment.file.sync()
+            with suppress(FileNotFoundError):  # deleted since: then nobody needs it
+                segment.sync_indexes()
         for path in self._paths:
-            if self._files.exists(path):
-                file = self._files.open(path)
-                file.sync()
-                file.close()
+            with suppress(FileNotFoundError):
+                sync_path(self._files, path)
         self._file.sync()
         if self._directory is not None:
-            self._files.sync_dir(self._directory)
+            with suppress(FileNotFoundError):  # the log was deleted: its directory has another name
+                self._files.sync_dir(self._directory)
 
 
 class Log:
@@ -855,6 +857,15 @@ def hash_of(text: str) -> int:
     for byte in text.encode():
         value = (value * 31 + byte) & 0x7FFFFFFF
     return value
+
+
+def sync_path(files: Files, path: str) -> None:
+    """Errors: OSError."""
+    file = files.open(path)
+    try:
+        file.sync()
+    finally:
+        file.close()
 
 
 def _batch_in(view: memoryview, position: int, size: int) -> memoryview:

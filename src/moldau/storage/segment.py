@@ -399,9 +399,8 @@ class Segment:
         self.offset_index.unseal()
         self.time_index.unseal()
 
-    def sync(self) -> None:
-        """All of it, for a sealed segment.  Errors: OSError."""
-        self.file.sync()
+    def sync_indexes(self) -> None:
+        """Of a sealed segment.  Errors: OSError."""
         self.offset_index.sync()
         self.time_index.sync()
         self.txn_index.sync()

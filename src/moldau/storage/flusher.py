@@ -1,0 +1,48 @@
+"""● The shell around `FlushQueue`: runs its syncs where they do not stop the loop, and tells whoever waits for them.
+
+flusher = Flusher(files, on_flushed=replicas.log_flushed)
+flusher.want(log)                      → later: replicas.log_flushed(log), with log.recovery_point moved or log.failure set
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from moldau.storage.files import Files
+from moldau.storage.flushing import FlushJob, FlushQueue
+from moldau.storage.log import Log
+
+
+class Flusher:
+    """One per node."""
+
+    def __init__(self, files: Files, on_flushed: Callable[[Log], None]) -> None:
+        self._files = files
+        self._on_flushed = on_flushed
+        self._queue = FlushQueue()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def want(self, log: Log) -> None:
+        """`on_flushed` is called once everything that is in `log` now is durable, or cannot become so."""
+        self._queue.want(log)
+        self._start()
+
+    async def drain(self) -> None:
+        """Until nothing waits any more."""
+        while self._tasks:
+            await asyncio.gather(*sorted(self._tasks, key=asyncio.Task.get_name))
+
+    def _start(self) -> None:
+        while (job := self._queue.take()) is not None:
+            task = asyncio.get_running_loop().create_task(self._run(job), name=f"flush {job.log.topic_partition}")
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, job: FlushJob) -> None:
+        error: OSError | None = None
+        try:
+            await self._files.run(job.sync)
+        except OSError as raised:
+            error = raised
+        self._queue.finish(job, error)
+        self._on_flushed(job.log)
+        self._start()

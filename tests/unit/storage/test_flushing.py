@@ -1,0 +1,109 @@
+import asyncio
+
+from moldau.storage.config import LogConfig
+from moldau.storage.flusher import Flusher
+from moldau.storage.flushing import FlushJob, FlushQueue
+from moldau.storage.log import Log
+from moldau.testing.files import Fault, MemoryFiles
+from moldau.testing.logs import append, batches_of_every_kind, open_log
+
+
+def some_logs(count: int, files: MemoryFiles | None = None) -> list[Log]:
+    files = files or MemoryFiles()
+    return [open_log(files, f"/d{number}", LogConfig()) for number in range(count)]
+
+
+def test_appends_during_a_sync_share_the_next_one() -> None:
+    (log,) = some_logs(1)
+    batches = list(batches_of_every_kind(1, 10))
+    queue = FlushQueue()
+    append(log, batches[0])
+    queue.want(log)
+    first = queue.take()
+    assert first is not None and queue.take() is None
+    for batch in batches[1:]:
+        append(log, batch)
+        queue.want(log)
+    assert queue.take() is None  # one sync at a time
+    covered = first.flush.upto
+    first.sync()
+    assert queue.finish(first) == covered < log.log_end_offset
+    second = queue.take()
+    assert second is not None
+    second.sync()
+    assert queue.finish(second) == log.log_end_offset and queue.take() is None and queue.is_idle
+
+
+def test_logs_take_turns_and_only_so_many_at_once() -> None:
+    logs = some_logs(5)
+    queue = FlushQueue(limit=2)
+    for log in logs:
+        append(log, next(batches_of_every_kind(1, 1)))
+        queue.want(log)
+    order = []
+    while not queue.is_idle:
+        jobs = [job for job in (queue.take(), queue.take(), queue.take()) if job is not None]
+        assert 1 <= len(jobs) <= 2
+        for job in jobs:
+            job.sync()
+            queue.finish(job)
+            order.append(job.log)
+    assert order == logs and all(log.is_flushed for log in logs)
+
+
+def test_a_failed_sync_moves_nothing_and_takes_the_log_offline() -> None:
+    files = MemoryFiles()
+    (log,) = some_logs(1, files)
+    append(log, next(batches_of_every_kind(1, 1)))
+    queue = FlushQueue()
+    queue.want(log)
+    job = queue.take()
+    assert job is not None
+    assert queue.finish(job, OSError("the disk is gone")) == 0
+    assert log.failure is not None
+    queue.want(log)
+    assert queue.take() is None
+
+
+def test_what_is_truncated_during_a_sync_is_not_called_flushed() -> None:
+    (log,) = some_logs(1)
+    for batch in batches_of_every_kind(1, 10):
+        append(log, batch)
+    queue = FlushQueue()
+    queue.want(log)
+    job = queue.take()
+    assert job is not None
+    log.truncate_to(2)
+    job.sync()
+    assert queue.finish(job) <= 2
+
+
+def test_the_shell_tells_when_it_is_done_and_when_it_failed() -> None:
+    async def scenario(fault: Fault | None) -> tuple[int, bool, int]:
+        files = MemoryFiles(slow_ms=1)
+        (log,) = some_logs(1, files)
+        told: list[Log] = []
+        flusher = Flusher(files, told.append)
+        append(log, next(batches_of_every_kind(1, 1)))
+        files.hook = lambda call, path: fault if call == "sync" else None
+        flusher.want(log)
+        assert not told
+        await flusher.drain()
+        return len(told), log.is_flushed, int(log.failure is not None)
+
+    assert asyncio.run(scenario(None)) == (1, True, 0)
+    assert asyncio.run(scenario(Fault())) == (1, False, 1)
+
+
+def test_a_log_deleted_during_a_sync_does_no_harm() -> None:
+    files = MemoryFiles()
+    log = open_log(files, "/d", LogConfig(segment_bytes=2000))
+    for batch in batches_of_every_kind(1, 20):
+        append(log, batch)
+    assert len(log.segments) > 2
+    job = FlushJob(log, log.begin_flush())
+    files.rename("/d", "/d.0123-delete")
+    log.moved_to("/d.0123-delete")
+    for segment in log.segments:
+        segment.rename_suffix(".deleted")
+    job.sync()

@@ -54,6 +54,11 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsRequest,
     ListOffsetsTopic,
 )
+from moldau.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+    OngoingPartitionReassignment,
+)
 from moldau.protocol.messages.metadata import MetadataResponseTopic
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
@@ -389,6 +394,18 @@ class Admin:
             response = await self.cluster.send(DescribeLogDirsRequest(topics=topics), node_id=broker_id)
             found[broker_id] = _error(response.error_code) or response.results
         return found
+
+    async def list_partition_reassignments(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OngoingPartitionReassignment]:
+        """Those of `partitions` that are on their way to other brokers."""
+        topics = [
+            ListPartitionReassignmentsTopics(name=topic, partition_indexes=[one.partition for one in members])
+            for topic, members in _by_topic(partitions).items()
+        ]
+        response = await self.cluster.send(ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics))
+        _raise_for(response.error_code, response.error_message)
+        return {TopicPartition(topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions}
 
     # ------------------------------------------------------------ the road to leaders
 

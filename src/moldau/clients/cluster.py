@@ -5,6 +5,7 @@ caller's business, with `retrying` for those who may.
 """
 
 import asyncio
+import errno
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from types import TracebackType
 from typing import Final, Self, TypeVar
@@ -200,6 +201,6 @@ async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIV
 
 
 def _reason(error: OSError) -> str:
-    if isinstance(error, ConnectionRefusedError):
+    if error.errno == errno.ECONNREFUSED:
         return "connection refused"
     return error.strerror or str(error) or type(error).__name__

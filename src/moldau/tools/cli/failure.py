@@ -11,4 +11,6 @@ class Failure(Exception):
         self.exit_code = exit_code
 
     def __str__(self) -> str:
-        return f"{self.what.rstrip('.')}. {self.way_out}".rstrip() if self.way_out else self.what
+        if not self.way_out:
+            return self.what
+        return f"{self.what} {self.way_out}" if self.what.endswith((".", "?", "!")) else f"{self.what}. {self.way_out}"

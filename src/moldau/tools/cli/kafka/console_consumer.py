@@ -1,0 +1,190 @@
+"""● `moldau kafka-console-consumer`: records become lines of standard output, as with kafka-console-consumer.sh.
+
+Partitions are assigned, not shared in a group, unless --group is given.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from moldau.clients.admin import EARLIEST, LATEST, Admin
+from moldau.clients.cluster import Cluster, retrying
+from moldau.clients.consumer import Consumer, ConsumerOptions
+from moldau.clients.fetched import ConsumedRecord
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.records.batch import CorruptBatch
+from moldau.tools.cli.connecting import client_settings, read_properties, run
+from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.kafka.formatter import Formatter
+from moldau.tools.cli.kafka.options import KafkaParser, TopicFilter, deprecated
+from moldau.tools.cli.parser import key_value, positive
+from moldau.types import TopicPartition
+
+DEFAULT_FORMATTERS: Final = (
+    "org.apache.kafka.tools.consumer.DefaultMessageFormatter",
+    "kafka.tools.DefaultMessageFormatter",
+    "org.apache.kafka.tools.consumer.NoOpMessageFormatter",
+    "kafka.tools.NoOpMessageFormatter",
+)
+POLL_S: Final = 1.0
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    _check(parser, options)
+    for note in (
+        deprecated(options.consumer_property, "--consumer-property", "--command-property"),
+        deprecated(options.consumer_config, "--consumer.config", "--command-config"),
+        deprecated(options.property, "--property", "--formatter-property"),
+    ):
+        if note:
+            print(note)
+    settings = client_settings(
+        options.command_config or options.consumer_config, dict([*options.consumer_property, *options.command_property])
+    )
+    printer = _Printer(options)
+
+    async def work(cluster: Cluster) -> int:
+        try:
+            await _consume(cluster, options, settings.properties, printer)
+        except CorruptBatch as error:
+            raise Failure(f"a batch that was fetched is broken: {error}") from error
+        finally:
+            printer.flush()
+            print(f"Processed a total of {printer.count} messages", file=sys.stderr)
+        return 0
+
+    return run(options.bootstrap_server, work, settings)
+
+
+def _parser() -> KafkaParser:
+    parser = KafkaParser(
+        "kafka-console-consumer",
+        "Print records, as kafka-console-consumer.sh does.",
+        examples=[
+            "--bootstrap-server localhost:9092 --topic orders --from-beginning",
+            "--bootstrap-server localhost:9092 --topic orders --partition 0 --offset 100 --formatter-property print.key=true",
+        ],
+    )
+    parser.add_common()
+    add = parser.add_argument
+    add("--topic", help="where from")
+    add("--include", metavar="REGEX", help="all topics whose names match")
+    add("--partition", type=int, help="only this one; from its end unless --offset says otherwise")
+    add("--offset", default=None, help="a number, earliest or latest (latest)")
+    add("--from-beginning", action="store_true", help="from the first record on")
+    add("--max-messages", type=positive, metavar="COUNT", help="end after so many")
+    add("--timeout-ms", type=int, metavar="MS", help="end when nothing came for so long")
+    add("--isolation-level", choices=("read_uncommitted", "read_committed"), default="read_uncommitted", help="(%(default)s)")
+    add("--formatter", default=DEFAULT_FORMATTERS[0], metavar="CLASS", help="the default or NoOpMessageFormatter")
+    add("--formatter-property", action="append", default=[], type=key_value, metavar="K=V", help="print.key=true, key.separator=…, …")
+    add("--property", action="append", default=[], type=key_value, metavar="K=V", help="(deprecated) --formatter-property")
+    add("--formatter-config", metavar="FILE", help="a properties file with formatter properties")
+    add("--key-deserializer", metavar="CLASS", help="LongDeserializer, …")
+    add("--value-deserializer", metavar="CLASS", help="LongDeserializer, …")
+    add("--command-property", action="append", default=[], type=key_value, metavar="K=V", help="a setting of the consumer")
+    add("--consumer-property", action="append", default=[], type=key_value, metavar="K=V", help="(deprecated) --command-property")
+    add("--consumer.config", dest="consumer_config", metavar="FILE", help="(deprecated) --command-config")
+    add("--group", help="consumer group; not supported yet")
+    add("--skip-message-on-error", action="store_true", help="leave out records that cannot be printed")
+    add("--enable-systest-events", action="store_true", help=argparse.SUPPRESS)
+    return parser
+
+
+def _check(parser: KafkaParser, options: argparse.Namespace) -> None:
+    if options.bootstrap_server is None:
+        raise parser.missing("bootstrap-server")
+    if (options.topic is None) == (options.include is None):
+        raise parser.usage_error("Exactly one of the following arguments is required: [topic], [include]")
+    if options.partition is not None and options.topic is None:
+        raise parser.usage_error("The topic is required when partition is specified.")
+    if options.offset is not None and options.partition is None:
+        raise parser.usage_error("The partition is required when offset is specified.")
+    if options.from_beginning and options.offset is not None:
+        raise parser.usage_error("Options from-beginning and offset cannot be specified together.")
+    if options.offset is not None and options.offset not in ("earliest", "latest") and not options.offset.isdigit():
+        raise parser.usage_error(
+            f"The provided offset value '{options.offset}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."
+        )
+    if options.group is not None:
+        raise Failure("consumer groups are not supported yet", "Leave --group out: all partitions are read then")
+    if options.formatter not in DEFAULT_FORMATTERS:
+        raise Failure(f"the formatter {options.formatter} is a Java class", f"Known: {', '.join(DEFAULT_FORMATTERS)}")
+
+
+class _Printer:
+    """Writes lines to stdout, counting."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        from_file = read_properties(options.formatter_config) if options.formatter_config else {}
+        properties = {**from_file, **dict(options.property), **dict(options.formatter_property)}
+        for what in ("key", "value"):
+            given = getattr(options, f"{what}_deserializer")
+            if given:
+                properties[f"{what}.deserializer"] = given
+        self.formatter = None if "NoOp" in options.formatter else Formatter(properties)
+        self.skips_errors = options.skip_message_on_error
+        self.count = 0
+
+    def print(self, record: ConsumedRecord) -> None:
+        self.count += 1
+        if self.formatter is None:
+            return
+        try:
+            sys.stdout.buffer.write(self.formatter.line(record))
+        except Failure:
+            if not self.skips_errors:
+                raise
+
+    def flush(self) -> None:
+        sys.stdout.flush()
+
+
+async def _consume(cluster: Cluster, options: argparse.Namespace, properties: Mapping[str, str], printer: _Printer) -> None:
+    timeout_s = None if options.timeout_ms is None else options.timeout_ms / 1000
+    start = await _positions(cluster, options, properties, timeout_s)
+    reset = EARLIEST if options.from_beginning or properties.get("auto.offset.reset") == "earliest" else LATEST
+    committed = options.isolation_level == "read_committed" or properties.get("isolation.level") == "read_committed"
+    async with Consumer(cluster, ConsumerOptions(read_committed=committed, reset=reset)) as consumer:
+        await consumer.assign(start)
+        while True:
+            records = await consumer.poll(wait_s=POLL_S if timeout_s is None else timeout_s)
+            if not records and timeout_s is not None:
+                return
+            for record in records:
+                printer.print(record)
+                if printer.count == options.max_messages:
+                    return
+            printer.flush()
+
+
+async def _positions(
+    cluster: Cluster, options: argparse.Namespace, properties: Mapping[str, str], timeout_s: float | None
+) -> dict[TopicPartition, int]:
+    """Where reading starts.  Waits for a topic that is not there yet, as Kafka's consumer does."""
+    earliest = options.from_beginning or properties.get("auto.offset.reset") == "earliest"
+    offset = EARLIEST if earliest else LATEST
+    if options.offset is not None:
+        offset = {"earliest": EARLIEST, "latest": LATEST}.get(options.offset) or int(options.offset)
+    if options.include is not None:
+        wanted = TopicFilter(options.include)
+        topics = [
+            topic.name for topic in await Admin(cluster).list_topics() if topic.name and wanted.matches(topic.name, exclude_internal=True)
+        ]
+        return {TopicPartition(topic, partition): offset for topic in topics for partition in cluster.view.partitions_of(topic)}
+
+    async def find() -> None:
+        view = await cluster.refresh([options.topic], allow_auto_topic_creation=True)
+        code = view.error_of(options.topic) or ErrorCode.NONE
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, f"topic {options.topic}: {code.text}")
+
+    await retrying(find, within_s=timeout_s or 60.0)
+    partitions = cluster.view.partitions_of(options.topic)
+    if options.partition is not None:
+        if options.partition not in partitions:
+            raise Failure(f"topic {options.topic} has no partition {options.partition}", f"It has {len(partitions)}, from 0")
+        partitions = [options.partition]
+    return {TopicPartition(options.topic, partition): offset for partition in partitions}

@@ -1,0 +1,63 @@
+"""◇ What Kafka's tools share: their common options, their deprecated spellings, and how they match topic names."""
+
+import re
+from collections.abc import Iterable
+from importlib.metadata import version
+from typing import Any, Final
+
+from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.parser import Parser
+
+KAFKA_VERSION: Final = "4.3.1"
+"""Whose options and output the tools follow."""
+
+
+class KafkaParser(Parser):
+    """A tool's options.  `require`: what must be said, in Kafka's words when it is not."""
+
+    def __init__(self, tool: str, description: str, *, examples: Iterable[str] = (), **rest: Any) -> None:
+        super().__init__(f"moldau {tool}", description, examples=[f"moldau {tool} {example}" for example in examples], **rest)
+
+    def add_common(self, *, required: bool = True) -> None:
+        """--bootstrap-server, --command-config, --version."""
+        self.add_argument("--bootstrap-server", metavar="HOST:PORT", help="one or more brokers, comma separated")
+        self.add_argument("--command-config", metavar="FILE", help="a properties file with client settings")
+        self.add_version()
+        self.needs_bootstrap = required
+
+    def add_version(self) -> None:
+        shown = f"{KAFKA_VERSION} (moldau {version('moldau')})"
+        self.add_argument("--version", action="version", version=shown, help="print the version and end")
+
+    def missing(self, *options: str) -> Failure:
+        return Failure(f'Missing required argument "[{", ".join(options)}]"', f"`{self.prog} --help` lists the options")
+
+    def usage_error(self, text: str) -> Failure:
+        return Failure(text, f"`{self.prog} --help` lists the options")
+
+
+def deprecated(given: object, old: str, new: str) -> str | None:
+    """The note about an old spelling (KIP-1147), when it was used."""
+    if not given:
+        return None
+    return f"Option {old} is deprecated and will be removed in a future version. Use {new} instead."
+
+
+class TopicFilter:
+    """A regular expression over topic names in Kafka's way: commas separate, quotes and spaces do not count, the whole name must match.
+
+    Source: TopicFilter.java, IncludeList.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+        try:
+            self._pattern = re.compile(self.text)
+        except re.error as error:
+            raise Failure(f"{text} is an invalid regex.") from error
+
+    def matches(self, topic: str, *, exclude_internal: bool = False) -> bool:
+        return self._pattern.fullmatch(topic) is not None and not (exclude_internal and topic in INTERNAL_TOPICS)
+
+
+INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})

@@ -211,7 +211,8 @@ class Connection:
         del self._parked[slot]
         parts: Reply = None
         if future.cancelled():
-            self.abort()
+            if not self._is_closed:
+                self.abort()
         elif (error := future.exception()) is not None:
             log.error("connection %s closed: a request failed", self.peer, exc_info=error)
             self.abort()
@@ -265,6 +266,10 @@ class Connection:
         self._is_stopping = True
         self._held = []
         self._ready = []
+        for future in list(self._parked.values()):
+            # Whoever waits for this peer's sake can forget it; work that was begun (a task) goes on to its end.
+            if not isinstance(future, asyncio.Task):
+                future.cancel()
         if error is not None:
             log.debug("connection %s broke: %s", self.peer, error)
         if self._on_closed is not None:

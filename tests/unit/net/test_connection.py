@@ -209,13 +209,21 @@ async def test_a_graceful_stop_answers_what_was_dispatched() -> None:
     assert (peer.transport.writes, peer.transport.end) == ([b"late<fast>"], "closed")
 
 
-async def test_a_reply_after_the_end_is_dropped() -> None:
+async def test_when_the_peer_goes_waiting_is_given_up_and_work_is_finished() -> None:
     parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-    peer = Peer(lambda frame: parked)
-    peer.send(b"a")
+    finished = []
+
+    async def work() -> Reply:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        finished.append(True)
+        return [b"late"]
+
+    peer = Peer(lambda frame: parked if frame == b"wait" else work())
+    peer.send(b"wait", b"work")
     peer.connection.closed(None)
-    parked.set_result([b"late"])
-    await turns()
+    await turns(8)
+    assert parked.cancelled() and finished
     assert peer.transport.writes == []
 
 

@@ -9,12 +9,15 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 from moldau.config import ConfigError, Configs, nearest
+from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.txn.options import TransactionConfig
+from moldau.raft.config import QuorumConfig
 from moldau.server.accepted import PREFIXES, REFUSED, REMOVED, accepted_options
 from moldau.server.endpoints import WILDCARD_HOSTS, Endpoint, parse_endpoints, parse_protocol_map
 from moldau.server.options import ROLES, ServerConfig
 from moldau.storage.config import LogConfig
 
-ROOMS: Final[tuple[type[Configs], ...]] = (ServerConfig, LogConfig)
+ROOMS: Final[tuple[type[Configs], ...]] = (ServerConfig, LogConfig, QuorumConfig, GroupCoordinatorConfig, TransactionConfig)
 """Every class of options that a node reads."""
 
 SPOKEN_PROTOCOLS: Final = ("PLAINTEXT",)
@@ -76,6 +79,7 @@ class NodeConfig:
             warnings=warnings,
         )
         _check_roles(config)
+        _check_quorum(config)
         _check_limits(server)
         return config
 
@@ -267,6 +271,14 @@ def _check_broker_listeners(config: NodeConfig) -> None:
     if config.inter_broker_listener_name not in advertised:
         raise ConfigError(
             "inter.broker.listener.name", config.inter_broker_listener_name, f"it must be one of those advertised: {', '.join(advertised)}"
+        )
+
+
+def _check_quorum(config: NodeConfig) -> None:
+    quorum = config.of(QuorumConfig)
+    if not quorum.voters and not quorum.bootstrap_servers:
+        raise ConfigError(
+            "controller.quorum.bootstrap.servers", "", "say where the controllers are, as in localhost:9093 (or set controller.quorum.voters)"
         )
 
 

@@ -52,6 +52,7 @@ def test_takes_kafkas_older_keys() -> None:
     ("changed", "names"),
     [
         ({"process.roles": ""}, ["process.roles", "broker,controller"]),
+        ({"controller.quorum.bootstrap.servers": ""}, ["controller.quorum.bootstrap.servers", "controller.quorum.voters"]),
         ({"process.roles": "brooker"}, ["process.roles", "brooker", "broker, controller"]),
         ({"process.roles": "broker,broker"}, ["process.roles"]),
         ({"node.id": "one"}, ["node.id", "one"]),

@@ -1,0 +1,148 @@
+"""A broker without a cluster behind it: real partitions on logs in memory, metadata that the test says."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from moldau.protocol.header import RequestHeader
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.replication.manager import ReplicaManager
+from moldau.replication.partition import Partition
+from moldau.server.broker import Broker, Features, Leader
+from moldau.server.dispatch import Client, RequestContext
+from moldau.server.endpoints import Endpoint
+from moldau.server.fetch_session import FetchSessionCache
+from moldau.server.node_config import NodeConfig
+from moldau.server.producer_ids import ProducerIds
+from moldau.storage.log import Log
+from moldau.testing.files import MemoryFiles
+from moldau.types import TopicPartition
+
+NOW_MS = 1_700_000_000_000
+LOCAL_ID = 1
+PROPERTIES = {"process.roles": "broker,controller", "node.id": "1", "controller.listener.names": "CONTROLLER"} | {
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "log.dirs": "/data",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+}
+
+
+class StoppedClock:
+    def __init__(self) -> None:
+        self.wall_ms = NOW_MS
+        self.steady_ms = 1_000
+
+    def now_ms(self) -> int:
+        return self.wall_ms
+
+    def monotonic_ms(self) -> int:
+        return self.steady_ms
+
+    def advance(self, elapsed_ms: int) -> None:
+        self.wall_ms += elapsed_ms
+        self.steady_ms += elapsed_ms
+
+
+@dataclass
+class SaidCluster:
+    """What the test says about topics that exist."""
+
+    ids: dict[str, UUID] = field(default_factory=dict)
+    known: set[tuple[str, int]] = field(default_factory=set)
+    finalized: Mapping[str, int] = field(default_factory=dict)
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return next((name for name, known in self.ids.items() if known == topic_id), None)
+
+    def has_partition(self, topic: str, index: int) -> bool:
+        return (topic, index) in self.known
+
+    def leader_of(self, topic: str, index: int, listener: str) -> Leader:
+        return Leader(2, 9, Endpoint(listener, "two", 9092, "PLAINTEXT"), None)
+
+    def features(self) -> Features:
+        return Features({"group.version": range(2), "metadata.version": range(7, 31)}, self.finalized, 12)
+
+
+@dataclass
+class Harness:
+    """The broker and the levers of the test."""
+
+    broker: Broker
+    cluster: SaidCluster
+    clock: StoppedClock
+    files: MemoryFiles
+    flush_wanted: list[Partition]
+
+    def lead(self, topic: str, index: int = 0, *, epoch: int = 1, **options: str) -> Partition:
+        """A partition led here, its topic known."""
+        name = TopicPartition(topic, index)
+        topic_id = self.cluster.ids.setdefault(topic, UUID(int=1000 + len(self.cluster.ids)))
+        self.cluster.known.add(name)
+        config = self.broker.config.log.override({key.replace("_", "."): value for key, value in options.items()})
+        log = Log.open(self.files, f"/data/{name}", name, config, now_ms=NOW_MS, topic_id=topic_id)
+        partition = self.broker.replicas.host(name, topic_id, log)
+        partition.lead(leader_epoch=epoch, partition_epoch=1, replicas=(LOCAL_ID,), isr=(LOCAL_ID,), eligible=(LOCAL_ID,), now_ms=NOW_MS)
+        return partition
+
+    def flush(self) -> None:
+        while self.flush_wanted:
+            partition = self.flush_wanted.pop()
+            partition.log.flush()
+            partition.flushed()
+
+    def context(self, request: Any, version: int | None = None, *, client_id: str | None = "test") -> RequestContext:
+        version = max(type(request).VERSIONS) if version is None else version
+        header = RequestHeader(type(request).API_KEY, version, 7, client_id)
+        return RequestContext(header, Client(listener="PLAINTEXT", host="10.0.0.9", port=5), self.clock.now_ms())
+
+    def call(self, handler: Callable[..., Any], request: Any, version: int | None = None, *, client_id: str | None = "test") -> Any:
+        return handler(self.broker, self.context(request, version, client_id=client_id), request)
+
+
+def records(*values: bytes, **options: Any) -> memoryview:
+    return memoryview(build_batch([NewRecord(NOW_MS, None, value) for value in values], **options))
+
+
+def make(**properties: str) -> Harness:
+    files, clock, cluster = MemoryFiles(), StoppedClock(), SaidCluster()
+    files.mkdir("/data")
+    config = NodeConfig.parse(PROPERTIES | {key.replace("_", "."): value for key, value in properties.items()})
+    wanted: list[Partition] = []
+    ids = count(101)
+
+    async def allocate() -> range:
+        return range(4000, 5000)
+
+    replicas = ReplicaManager(
+        local_id=LOCAL_ID, lag_time_max_ms=30_000, on_flush_wanted=wanted.append, on_earlier_timeout=lambda due_ms: None
+    )
+    broker = Broker(
+        config=config,
+        files=files,
+        clock=clock,
+        cluster=cluster,
+        replicas=replicas,
+        fetch_sessions=FetchSessionCache(config.server.max_incremental_fetch_session_cache_slots, lambda: next(ids)),
+        producer_ids=ProducerIds(allocate),
+    )
+    return Harness(broker, cluster, clock, files, wanted)
+
+
+@pytest.fixture
+def harness() -> Harness:
+    return make()
+
+
+@pytest.fixture
+def harness_with() -> Callable[..., Harness]:
+    return make
+
+
+@pytest.fixture
+def batch_of() -> Callable[..., memoryview]:
+    return records

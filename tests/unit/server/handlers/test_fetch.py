@@ -1,0 +1,168 @@
+import asyncio
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.replication.partition import Partition
+from moldau.server.handlers.fetch import fetch
+from moldau.server.later import Later
+from moldau.types import FileSlice
+
+BatchOf = Callable[..., memoryview]
+NOW_MS = 1_700_000_000_000
+
+
+def ask(
+    *offsets: int, topic: str = "t", max_wait_ms: int = 0, min_bytes: int = 1, max_bytes: int = 1 << 20, each: int = 1 << 20, **more: Any
+) -> FetchRequest:
+    partitions = [FetchPartition(partition=index, fetch_offset=offset, partition_max_bytes=each) for index, offset in enumerate(offsets)]
+    return FetchRequest(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        topics=[FetchTopic(topic=topic, partitions=partitions)],
+        **({"session_epoch": -1} | more),
+    )
+
+
+def append(partition: Partition, data: memoryview) -> None:
+    partition.append(data, acks=1, now_ms=NOW_MS)
+
+
+def parts(response: Any) -> list[Any]:
+    assert isinstance(response, FetchResponse), response
+    return [found for topic in response.responses for found in topic.partitions]
+
+
+def sizes(response: Any) -> list[int]:
+    return [len(found.records) for found in parts(response)]
+
+
+def test_reads_what_is_there(harness: Any, batch_of: BatchOf) -> None:
+    partition, data = harness.lead("t"), batch_of(b"one", b"two")
+    append(partition, data)
+    found = parts(harness.call(fetch, ask(0), 12))[0]
+    assert isinstance(found.records, FileSlice)
+    assert found.records.read() == bytes(data)
+    assert (found.high_watermark, found.last_stable_offset, found.log_start_offset) == (2, 2, 0)
+
+
+def test_the_first_partition_with_data_makes_progress_whatever_the_limit(harness: Any, batch_of: BatchOf) -> None:
+    empty, one, two = harness.lead("t", 0), harness.lead("t", 1), harness.lead("t", 2)
+    data = batch_of(b"x" * 500)
+    append(one, memoryview(bytearray(data)))
+    append(two, memoryview(bytearray(data)))
+    assert empty.log.log_end_offset == 0
+    assert sizes(harness.call(fetch, ask(0, 0, 0, max_bytes=10), 12)) == [0, len(data), 0]
+    assert sizes(harness.call(fetch, ask(0, 0, 0, each=10), 12)) == [0, len(data), 0]
+
+
+def test_max_bytes_goes_over_all_partitions(harness: Any, batch_of: BatchOf) -> None:
+    data = batch_of(b"x" * 500)
+    for index in range(3):
+        append(harness.lead("t", index), memoryview(bytearray(data)))
+    left = len(data) // 2
+    found = sizes(harness.call(fetch, ask(0, 0, 0, max_bytes=2 * len(data) + left), 12))
+    assert found[:2] == [len(data), len(data)]
+    assert found[2] <= left
+
+
+@pytest.mark.parametrize(
+    ("change", "version", "code"),
+    [
+        ({"topic": "nope"}, 12, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"topic": "elsewhere"}, 12, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+        ({"offset": 7}, 12, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ({"epoch": 0}, 12, ErrorCode.FENCED_LEADER_EPOCH),
+        ({"epoch": 2}, 12, ErrorCode.UNKNOWN_LEADER_EPOCH),
+        ({"topic": "zstd"}, 9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        ({"topic_id": UUID(int=5)}, 13, ErrorCode.UNKNOWN_TOPIC_ID),
+    ],
+    ids=str,
+)
+def test_refusals(harness: Any, change: dict[str, Any], version: int, code: ErrorCode) -> None:
+    harness.lead("t")
+    harness.lead("zstd", compression_type="zstd")
+    harness.cluster.known.add(("elsewhere", 0))
+    request = ask(change.get("offset", 0), topic=change.get("topic", "t"), max_wait_ms=500)
+    request.topics[0].topic_id = change.get("topic_id", UUID(int=0))
+    request.topics[0].partitions[0].current_leader_epoch = change.get("epoch", -1)
+    found = parts(harness.call(fetch, request, version))[0]  # at once, although it may wait
+    assert (found.error_code, found.high_watermark, found.log_start_offset) == (code, -1, -1)
+
+
+def test_the_new_leader_is_named(harness: Any) -> None:
+    harness.cluster.known.add(("elsewhere", 0))
+    harness.cluster.ids["elsewhere"] = UUID(int=77)
+    request = ask(0, topic="")
+    request.topics[0].topic_id = UUID(int=77)
+    response = harness.call(fetch, request, 16)
+    assert (parts(response)[0].current_leader.leader_id, parts(response)[0].current_leader.leader_epoch) == (2, 9)
+    assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(2, "two", 9092)]
+
+
+async def test_waits_until_something_comes(harness: Any, batch_of: BatchOf) -> None:
+    partition = harness.lead("t")
+    answers: list[Any] = []
+    later = harness.call(fetch, ask(0, max_wait_ms=500), 12)
+    assert isinstance(later, Later)
+    later.then(answers.append)
+    await asyncio.sleep(0)
+    assert answers == []
+    append(partition, batch_of(b"one"))
+    append(partition, batch_of(b"two"))
+    await asyncio.sleep(0)
+    assert parts(answers[0])[0].high_watermark == 2  # what came in the same turn goes along
+    assert len(harness.broker.replicas.timeouts) == 0
+    assert not partition._fetchers
+
+
+async def test_waits_no_longer_than_asked(harness: Any) -> None:
+    harness.lead("t")
+    answers: list[Any] = []
+    harness.call(fetch, ask(0, max_wait_ms=500), 12).then(answers.append)
+    harness.clock.advance(400)
+    harness.broker.replicas.timeouts.expire(harness.clock.monotonic_ms())
+    await asyncio.sleep(0)
+    assert answers == []
+    harness.clock.advance(110)
+    harness.broker.replicas.timeouts.expire(harness.clock.monotonic_ms())
+    await asyncio.sleep(0)
+    assert sizes(answers[0]) == [0]
+
+
+async def test_waits_for_as_many_bytes_as_asked(harness: Any, batch_of: BatchOf) -> None:
+    partition, other = harness.lead("t", 0), harness.lead("t", 1)
+    answers: list[Any] = []
+    size = len(batch_of(b"x" * 100))
+    harness.call(fetch, ask(0, 0, max_wait_ms=500, min_bytes=2 * size), 12).then(answers.append)
+    append(partition, batch_of(b"x" * 100))
+    await asyncio.sleep(0)
+    assert answers == []
+    append(other, batch_of(b"x" * 100))
+    await asyncio.sleep(0)
+    assert sizes(answers[0]) == [size, size]
+
+
+async def test_a_session_tells_only_news(harness: Any, batch_of: BatchOf) -> None:
+    one, _ = harness.lead("t", 0), harness.lead("t", 1)
+    first = harness.call(fetch, ask(0, 0, session_epoch=0), 12)
+    assert first.session_id > 0
+    assert len(parts(first)) == 2
+    append(one, batch_of(b"one"))
+    second = harness.call(fetch, ask(session_id=first.session_id, session_epoch=1), 12)
+    assert [found.partition_index for found in parts(second)] == [0]
+    stale = harness.call(fetch, ask(session_id=first.session_id, session_epoch=1), 12)
+    assert (stale.error_code, stale.responses) == (ErrorCode.INVALID_FETCH_SESSION_EPOCH, [])
+
+
+def test_partitions_of_a_topic_stand_together(harness: Any) -> None:
+    harness.lead("a", 0), harness.lead("a", 1), harness.lead("b", 0)
+    request = ask(0, 0, topic="a")
+    request.topics += ask(0, topic="b").topics
+    response = harness.call(fetch, request, 12)
+    assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("a", 2), ("b", 1)]

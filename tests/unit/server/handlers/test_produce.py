@@ -1,0 +1,167 @@
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from moldau.server.dispatch import ConnectionClosed
+from moldau.server.handlers.produce import ADMIN_CLIENT_ID, produce
+from moldau.server.later import Later
+
+BatchOf = Callable[..., memoryview]
+
+
+def ask(data: Any, *, topic: str = "t", index: int = 0, acks: int = 1, transactional_id: str | None = None) -> ProduceRequest:
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=1000,
+        topic_data=[TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=index, records=data)])],
+    )
+
+
+def slot(response: Any) -> Any:
+    assert isinstance(response, ProduceResponse)
+    return response.responses[0].partition_responses[0]
+
+
+def test_acks_one_is_answered_at_once(harness: Any, batch_of: BatchOf) -> None:
+    partition = harness.lead("t")
+    first = slot(harness.call(produce, ask(batch_of(b"one", b"two")), 9))
+    second = slot(harness.call(produce, ask(batch_of(b"three")), 9))
+    assert (first.error_code, first.base_offset, first.log_append_time_ms, first.log_start_offset) == (0, 0, -1, 0)
+    assert second.base_offset == 2
+    assert partition.log.high_watermark == 3
+
+
+def test_acks_zero_is_not_answered(harness: Any, batch_of: BatchOf) -> None:
+    partition = harness.lead("t")
+    assert harness.call(produce, ask(batch_of(b"one"), acks=0), 9) is None
+    assert partition.log.log_end_offset == 1
+
+
+def test_acks_zero_that_fails_closes_the_connection(harness: Any, batch_of: BatchOf) -> None:
+    with pytest.raises(ConnectionClosed, match="nope-0: UNKNOWN_TOPIC_OR_PARTITION"):
+        harness.call(produce, ask(batch_of(b"one"), topic="nope", acks=0), 9)
+
+
+def test_acks_all_is_answered_after_the_sync(harness: Any, batch_of: BatchOf) -> None:
+    harness.lead("t")
+    answers: list[Any] = []
+    later = harness.call(produce, ask(batch_of(b"one"), acks=-1), 9)
+    assert isinstance(later, Later)
+    later.then(answers.append)
+    assert answers == []
+    harness.flush()
+    assert (slot(answers[0]).error_code, slot(answers[0]).base_offset) == (0, 0)
+    assert len(harness.broker.replicas.timeouts) == 0
+
+
+def test_acks_all_is_answered_when_its_time_runs_out(harness: Any, batch_of: BatchOf) -> None:
+    harness.lead("t")
+    answers: list[Any] = []
+    harness.call(produce, ask(batch_of(b"one"), acks=-1), 9).then(answers.append)
+    harness.clock.advance(1010)
+    harness.broker.replicas.timeouts.expire(harness.clock.monotonic_ms())
+    assert slot(answers[0]).error_code == ErrorCode.REQUEST_TIMED_OUT
+    harness.flush()
+    assert len(answers) == 1
+
+
+def test_acks_all_of_what_is_durable_already_is_answered_at_once(harness: Any, batch_of: BatchOf) -> None:
+    harness.lead("t")
+    again = batch_of(b"one", producer_id=5, producer_epoch=0, base_sequence=0)
+    harness.call(produce, ask(memoryview(bytearray(again)), acks=-1), 9)
+    harness.flush()
+    assert slot(harness.call(produce, ask(again, acks=-1), 9)).base_offset == 0
+
+
+def test_topics_by_id(harness: Any, batch_of: BatchOf) -> None:
+    partition = harness.lead("t")
+    request = ask(batch_of(b"one"), topic="")
+    request.topic_data[0].topic_id = partition.topic_id
+    response = harness.call(produce, request, 13)
+    assert slot(response).error_code == 0
+    assert response.responses[0].topic_id == partition.topic_id
+    unknown = harness.call(produce, ask(batch_of(b"one"), topic=""), 13)
+    assert slot(unknown).error_code == ErrorCode.UNKNOWN_TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        ({"topic": "nope"}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"index": 5}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ({"acks": 2}, ErrorCode.INVALID_REQUIRED_ACKS),
+        ({"topic": "__consumer_offsets"}, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ({"topic": "elsewhere"}, ErrorCode.NOT_LEADER_OR_FOLLOWER),
+    ],
+    ids=str,
+)
+def test_refusals_before_the_log(harness: Any, batch_of: BatchOf, change: dict[str, Any], code: ErrorCode) -> None:
+    harness.lead("t")
+    harness.lead("__consumer_offsets")
+    harness.cluster.known.add(("elsewhere", 0))
+    refused = slot(harness.call(produce, ask(batch_of(b"one"), **change), 9))
+    assert (refused.error_code, refused.base_offset, refused.log_start_offset, refused.log_append_time_ms) == (code, -1, -1, -1)
+
+
+@pytest.mark.parametrize("nothing", [None, memoryview(b"")], ids=["null", "empty"])
+def test_no_records_are_refused(harness: Any, nothing: Any) -> None:
+    harness.lead("t")
+    assert slot(harness.call(produce, ask(nothing), 9)).error_code == ErrorCode.INVALID_RECORD
+
+
+def test_the_admin_client_may_write_to_internal_topics(harness: Any, batch_of: BatchOf) -> None:
+    harness.lead("__consumer_offsets")
+    request = ask(batch_of(b"one"), topic="__consumer_offsets")
+    assert slot(harness.call(produce, request, 9, client_id=ADMIN_CLIENT_ID)).error_code == 0
+
+
+def test_whoever_asks_the_wrong_broker_is_told_the_right_one(harness: Any, batch_of: BatchOf) -> None:
+    harness.cluster.known.add(("elsewhere", 0))
+    response = harness.call(produce, ask(batch_of(b"one"), topic="elsewhere"), 10)
+    assert (slot(response).current_leader.leader_id, slot(response).current_leader.leader_epoch) == (2, 9)
+    assert [(node.node_id, node.host, node.port) for node in response.node_endpoints] == [(2, "two", 9092)]
+    older = harness.call(produce, ask(batch_of(b"one"), topic="elsewhere"), 9)
+    assert older.node_endpoints == []
+
+
+def test_a_transactional_batch_needs_a_transactional_id(harness: Any, batch_of: BatchOf) -> None:
+    partition = harness.lead("t")
+    data = batch_of(b"one", producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
+    with pytest.raises(KafkaError) as caught:
+        harness.call(produce, ask(data), 9)
+    assert caught.value.code is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert partition.log.log_end_offset == 0
+
+
+def test_sequences_are_checked(harness: Any, batch_of: BatchOf) -> None:
+    harness.lead("t")
+
+    def send(sequence: int, epoch: int = 0) -> Any:
+        return slot(harness.call(produce, ask(batch_of(b"x", producer_id=5, producer_epoch=epoch, base_sequence=sequence)), 9))
+
+    assert send(0).base_offset == 0
+    assert send(1).base_offset == 1
+    assert send(1).base_offset == 1  # the same again: not stored twice
+    assert send(3).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert send(0, epoch=1).base_offset == 2
+    assert send(2).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+def test_records_that_are_wrong_are_named(harness: Any, batch_of: BatchOf) -> None:
+    harness.lead("t", cleanup_policy="compact")
+    refused = slot(harness.call(produce, ask(batch_of(b"no key")), 9))
+    assert refused.error_code == ErrorCode.INVALID_RECORD
+    assert [each.batch_index for each in refused.record_errors] == [0]
+    assert refused.error_message
+
+
+def test_partitions_fail_one_by_one(harness: Any, batch_of: BatchOf) -> None:
+    harness.lead("t", 0)
+    request = ask(batch_of(b"one"), index=0)
+    request.topic_data[0].partition_data.append(PartitionProduceData(index=9, records=batch_of(b"two")))
+    response = harness.call(produce, request, 9)
+    assert [each.error_code for each in response.responses[0].partition_responses] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]

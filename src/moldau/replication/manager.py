@@ -24,7 +24,7 @@ class ReplicaManager:
         *,
         local_id: int,
         lag_time_max_ms: int,
-        on_flush_wanted: Callable[[Partition], None],
+        on_flush_wanted: Callable[[Log], None],
         on_earlier_timeout: Callable[[int], None],
     ) -> None:
         self.local_id: Final = local_id
@@ -90,6 +90,15 @@ class ReplicaManager:
         for (name, _), partition in self.hosted.items():
             if name == topic:
                 partition.log.configure(config)
+
+    def log_flushed(self, log: Log) -> None:
+        """More of a log is on stable storage, or its disk has failed."""
+        partition = self.hosted.get(log.topic_partition)
+        if partition is not None and partition.log is log:
+            if log.failure is None:
+                partition.flushed()
+            else:
+                partition.failed()
 
     def resign(self) -> None:
         """The broker stops: nothing is led any more."""

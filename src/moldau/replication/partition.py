@@ -74,7 +74,7 @@ class Partition:
         *,
         local_id: int,
         lag_time_max_ms: int,
-        on_flush_wanted: Callable[["Partition"], None],
+        on_flush_wanted: Callable[[Log], None],
     ) -> None:
         """`on_flush_wanted` is told when someone waits for what is not on stable storage yet; `flushed` answers it."""
         self.topic_partition: Final = topic_partition
@@ -207,7 +207,7 @@ class Partition:
         wait.expect(slot)
         self._acknowledgements.append((end_offset, wait, slot))
         if self._is_ack_flushed:
-            self._on_flush_wanted(self)
+            self._on_flush_wanted(self.log)
         return False
 
     def flushed(self) -> None:

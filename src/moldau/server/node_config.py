@@ -278,7 +278,9 @@ def _check_quorum(config: NodeConfig) -> None:
     quorum = config.of(QuorumConfig)
     if not quorum.voters and not quorum.bootstrap_servers:
         raise ConfigError(
-            "controller.quorum.bootstrap.servers", "", "say where the controllers are, as in localhost:9093 (or set controller.quorum.voters)"
+            "controller.quorum.bootstrap.servers",
+            "",
+            "say where the controllers are, as in localhost:9093 (or set controller.quorum.voters)",
         )
 
 

@@ -20,18 +20,23 @@ class Flusher:
         self._on_flushed = on_flushed
         self._queue = FlushQueue()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_start_due = False
 
     def want(self, log: Log) -> None:
         """`on_flushed` is called once everything that is in `log` now is durable, or cannot become so."""
         self._queue.want(log)
-        self._start()
+        if not self._is_start_due:
+            # At the end of the loop's turn: the requests that came in one packet share one sync.
+            self._is_start_due = True
+            asyncio.get_running_loop().call_soon(self._start)
 
     async def drain(self) -> None:
         """Until nothing waits any more."""
-        while self._tasks:
-            await asyncio.gather(*sorted(self._tasks, key=asyncio.Task.get_name))
+        while self._tasks or self._is_start_due:
+            await asyncio.gather(asyncio.sleep(0), *sorted(self._tasks, key=asyncio.Task.get_name))
 
     def _start(self) -> None:
+        self._is_start_due = False
         while (job := self._queue.take()) is not None:
             task = asyncio.get_running_loop().create_task(self._run(job), name=f"flush {job.log.topic_partition}")
             self._tasks.add(task)

@@ -27,7 +27,7 @@ class Bench:
     """A partition on a log in memory, and who asked for a flush."""
 
     partition: Partition
-    wanted: list[Partition] = field(default_factory=list)
+    wanted: list[Log] = field(default_factory=list)
 
     def append(self, *values: bytes, acks: int = 1) -> AppendResult:
         result = self.try_append(*values, acks=acks)
@@ -58,7 +58,7 @@ def make(**properties: str) -> Bench:
     config = LogConfig.load({key.replace("_", "."): value for key, value in properties.items()})
     name = TopicPartition("t", 0)
     log = Log.open(files, "/data/t-0", name, config, now_ms=NOW_MS)
-    wanted: list[Partition] = []
+    wanted: list[Log] = []
     partition = Partition(name, UUID(int=7), log, local_id=1, lag_time_max_ms=30_000, on_flush_wanted=wanted.append)
     return Bench(partition, wanted)
 
@@ -111,7 +111,7 @@ def test_acks_all_waits_for_stable_storage(bench: Bench) -> None:
     wait, slot = ProduceWait(lambda: answered.append(True)), Slot()
     end = bench.append(b"one", acks=-1).last_offset + 1
     assert not bench.partition.await_acknowledgement(end, wait, slot)
-    assert bench.wanted == [bench.partition]
+    assert bench.wanted == [bench.partition.log]
     assert not answered
     bench.flush()
     assert answered == [True]

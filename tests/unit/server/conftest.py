@@ -76,7 +76,7 @@ class Harness:
     cluster: SaidCluster
     clock: StoppedClock
     files: MemoryFiles
-    flush_wanted: list[Partition]
+    flush_wanted: list[Log]
 
     def lead(self, topic: str, index: int = 0, *, epoch: int = 1, **options: str) -> Partition:
         """A partition led here, its topic known."""
@@ -91,9 +91,9 @@ class Harness:
 
     def flush(self) -> None:
         while self.flush_wanted:
-            partition = self.flush_wanted.pop()
-            partition.log.flush()
-            partition.flushed()
+            log = self.flush_wanted.pop()
+            log.flush()
+            self.broker.replicas.log_flushed(log)
 
     def context(self, request: Any, version: int | None = None, *, client_id: str | None = "test") -> RequestContext:
         version = max(type(request).VERSIONS) if version is None else version
@@ -112,7 +112,7 @@ def make(**properties: str) -> Harness:
     files, clock, cluster = MemoryFiles(), StoppedClock(), SaidCluster()
     files.mkdir("/data")
     config = NodeConfig.parse(PROPERTIES | {key.replace("_", "."): value for key, value in properties.items()})
-    wanted: list[Partition] = []
+    wanted: list[Log] = []
     ids = count(101)
 
     async def allocate() -> range:

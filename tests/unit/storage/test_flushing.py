@@ -95,6 +95,23 @@ def test_the_shell_tells_when_it_is_done_and_when_it_failed() -> None:
     assert asyncio.run(scenario(Fault())) == (1, False, 1)
 
 
+def test_what_is_appended_in_one_turn_of_the_loop_shares_one_sync() -> None:
+    async def scenario() -> int:
+        files = MemoryFiles()
+        (log,) = some_logs(1, files)
+        syncs: list[str] = []
+        files.hook = lambda call, path: syncs.append(path) if call == "sync" and path.endswith(".log") else None
+        flusher = Flusher(files, lambda _: None)
+        for batch in batches_of_every_kind(1, 5):
+            append(log, batch)
+            flusher.want(log)
+        await flusher.drain()
+        assert log.is_flushed
+        return len(syncs)
+
+    assert asyncio.run(scenario()) == 1
+
+
 def test_a_log_deleted_during_a_sync_does_no_harm() -> None:
     files = MemoryFiles()
     log = open_log(files, "/d", LogConfig(segment_bytes=2000))

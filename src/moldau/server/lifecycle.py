@@ -7,7 +7,7 @@ The controller is called with the messages that a distant one would get.  Source
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol
@@ -168,7 +168,7 @@ class BrokerLifecycle:
             pass
 
 
-_REFUSALS: Final = {
+_REFUSALS: Final[Mapping[int, str]] = {
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: "another broker with this node.id is alive: give each a number of its own",
     ErrorCode.INCONSISTENT_CLUSTER_ID: "the controller belongs to another cluster: compare cluster.id in meta.properties of both",
     ErrorCode.UNSUPPORTED_VERSION: "this broker does not know the features that the cluster has finalized: it is too old for it",

@@ -12,7 +12,10 @@ from uuid import UUID
 ZERO_UUID: Final = UUID(int=0)
 METADATA_TOPIC_ID: Final = UUID(int=1)
 METADATA_TOPIC: Final = "__cluster_metadata"
-INTERNAL_TOPICS: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUP_TOPIC: Final = "__consumer_offsets"
+TRANSACTION_TOPIC: Final = "__transaction_state"
+SHARE_TOPIC: Final = "__share_group_state"
+INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 """Written by brokers alone; clients may read them."""
 
 # Directory ids that name no directory (KIP-858).

@@ -65,6 +65,8 @@ class Outcome:
     """Messages for other nodes, sent once `records` are committed."""
     producer: ProducerIdAndEpoch | None = None
     """The transaction that `records` belong to: they count when its marker says so."""
+    guard: object | None = None
+    """What the log has to see to take `records` into that transaction (KIP-890)."""
 
     def __iadd__(self, other: "Outcome") -> "Outcome":
         """This, then `other`."""

@@ -43,7 +43,9 @@ class Machine(Protocol):
 class PartitionWriter(Protocol):
     """The runtime's whole view of the log."""
 
-    def append(self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, now_ms: int) -> int | ErrorCode:
+    def append(
+        self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int
+    ) -> int | ErrorCode:
         """Appends one batch; returns the log's end offset (exclusive) after it, or why not: then nothing was appended."""
         ...
 
@@ -105,7 +107,7 @@ class Shard(Generic[M]):
         base_offset = self._writer.end_offset
         end_offset = base_offset
         if outcome.records:
-            appended = self._writer.append(outcome.records, outcome.producer, now_ms)
+            appended = self._writer.append(outcome.records, outcome.producer, outcome.guard, now_ms)
             if isinstance(appended, ErrorCode):
                 self._append_failed(outcome, appended)
                 return

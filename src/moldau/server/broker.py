@@ -17,6 +17,7 @@ from moldau.storage.files import Files
 from moldau.types import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
+    from moldau.server.coordinators import Coordinators
     from moldau.server.dispatch import Api
 
 
@@ -60,6 +61,7 @@ class Broker:
     replicas: ReplicaManager
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
+    coordinators: "Coordinators"
     apis: Mapping[str, "Mapping[int, Api]"] = field(default_factory=dict)
     """What each listener serves, by listener name and api key."""
 

@@ -39,6 +39,13 @@ class ProducerIds:
             self._ask()
         return producer_id
 
+    def take_or_ask(self) -> int | None:
+        """The next id; None when there is none at hand, and then the next block is on its way."""
+        producer_id = self.take()
+        if producer_id is None:
+            self._ask()
+        return producer_id
+
     async def wait(self) -> int:
         """The next id.  Errors: COORDINATOR_LOAD_IN_PROGRESS, which clients try again, when the controller gives none."""
         while (producer_id := self.take()) is None:

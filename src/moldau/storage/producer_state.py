@@ -171,7 +171,7 @@ class ProducerStates:
         if origin is AppendOrigin.REPLICATION:
             return None  # the leader has decided
         entry = self.producers.get(header.producer_id)
-        if verify and header.is_transactional and not self._is_verified(entry, header.producer_id, guard):
+        if verify and header.is_transactional and not self._is_verified(header, guard):
             return Refusal(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
         if entry is not None and header.producer_epoch < entry.producer_epoch:
             return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, self._says(header, "epoch", header.producer_epoch, entry.producer_epoch))
@@ -298,15 +298,16 @@ class ProducerStates:
 
     # verification of transactions with their coordinator (KIP-890)
 
-    def has_open_transaction(self, producer_id: int) -> bool:
+    def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
+        """Of that epoch: one that an earlier epoch left open waits for its marker, and takes no more records."""
         entry = self.producers.get(producer_id)
-        return entry is not None and entry.transaction_first_offset >= 0
+        return entry is not None and entry.transaction_first_offset >= 0 and entry.producer_epoch == producer_epoch
 
     def begin_verification(
         self, producer_id: int, sequence: int, producer_epoch: int, now_ms: int, *, supports_epoch_bump: bool
     ) -> VerificationGuard | None:
         """The guard to append with once the coordinator has said yes; None when the transaction is open here already."""
-        if self.has_open_transaction(producer_id):
+        if self.has_open_transaction(producer_id, producer_epoch):
             return None
         waiting = self._verifications.get(producer_id)
         if waiting is None:
@@ -347,10 +348,10 @@ class ProducerStates:
 
     # below the surface
 
-    def _is_verified(self, entry: ProducerEntry | None, producer_id: int, guard: VerificationGuard | None) -> bool:
-        if entry is not None and entry.transaction_first_offset >= 0:
+    def _is_verified(self, header: BatchHeader, guard: VerificationGuard | None) -> bool:
+        if self.has_open_transaction(header.producer_id, header.producer_epoch):
             return True
-        waiting = self._verifications.get(producer_id)
+        waiting = self._verifications.get(header.producer_id)
         return waiting is not None and guard is waiting.guard
 
     def _wrong_sequence(self, entry: ProducerEntry | None, header: BatchHeader) -> Refusal | None:

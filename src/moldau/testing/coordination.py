@@ -54,7 +54,9 @@ class MemoryLog:
     def committed_offset(self) -> int:
         return self.end_offset if self.commits_at_once else self._committed_offset
 
-    def append(self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, now_ms: int) -> int | ErrorCode:
+    def append(
+        self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int
+    ) -> int | ErrorCode:
         if self.failure is not None:
             return self.failure
         self.entries += [(record, producer) for record in records]

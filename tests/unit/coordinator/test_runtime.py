@@ -36,7 +36,9 @@ class Log:
     def end_offset(self) -> int:
         return len(self.records)
 
-    def append(self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, now_ms: int) -> int | ErrorCode:
+    def append(
+        self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int
+    ) -> int | ErrorCode:
         if self.failure is not None:
             return self.failure
         self.records += records

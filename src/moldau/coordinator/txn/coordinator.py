@@ -273,7 +273,7 @@ class TransactionMachine:
         """One id's part of a DescribeTransactions.  Errors: TRANSACTIONAL_ID_NOT_FOUND."""
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            return answer(token, _not_described(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))
+            return answer(token, not_described(transactional_id, ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))
         by_topic: dict[str, list[int]] = {}
         for partition in sorted(transaction.partitions):
             by_topic.setdefault(partition.topic, []).append(partition.partition)
@@ -370,7 +370,8 @@ def _refuse_end(token: Token, error: ErrorCode) -> Outcome:
     return answer(token, EndTxnResponse(error_code=error, producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH))
 
 
-def _not_described(transactional_id: str, error: ErrorCode) -> DescribedTransaction:
+def not_described(transactional_id: str, error: ErrorCode) -> DescribedTransaction:
+    """The part of a DescribeTransactions that only says why not."""
     return DescribedTransaction(
         error_code=error,
         transactional_id=transactional_id,

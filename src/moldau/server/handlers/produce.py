@@ -4,17 +4,21 @@ Versions       0-2 are advertised for an old librdkafka's sake and never served;
 Authorises     WRITE on each topic; WRITE on the transactional id of transactional batches.
 Behaviour      Everything that must be in order happens before this returns: validation and append.  acks=1 is answered at once, acks=all
                when the high watermark has passed the batch and, flush policy `ack`, it is on stable storage; acks=0 is not answered.
-Version notes  8+ names the records that were refused and why; 10+ names the new leader (KIP-951); 13+ names topics by id (KIP-516).
+               The first batch of a transaction in a partition waits for the transaction's coordinator (KIP-890).
+Version notes  8+ names the records that were refused and why; 10+ names the new leader (KIP-951); 12+ adds partitions to the
+               transaction by itself (KIP-890); 13+ names topics by id (KIP-516).
 Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (an internal topic),
                INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT,
-               TRANSACTIONAL_ID_AUTHORIZATION_FAILED (a transactional batch without a transactional id), and those of
-               `Log.append_as_leader`.
+               TRANSACTIONAL_ID_AUTHORIZATION_FAILED (a transactional batch without a transactional id), INVALID_TXN_STATE or
+               TRANSACTION_ABORTABLE (a partition that is not part of the transaction), and those of `Log.append_as_leader`.
 Differs from Kafka: a partition without records (null) is refused with INVALID_RECORD; Kafka gives no answer at all.
 """
 
-from typing import Final
+from collections.abc import Awaitable, Mapping
+from typing import Final, TypeAlias
 from uuid import UUID
 
+from moldau.coordinator.outcome import ProducerIdAndEpoch
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -26,13 +30,19 @@ from moldau.protocol.messages.produce import (
     ProduceResponse,
     TopicProduceResponse,
 )
-from moldau.replication.partition import ALL_IN_SYNC
+from moldau.protocol.records.batch import HEADER_SIZE, CorruptBatch, read_header
+from moldau.replication.partition import ALL_IN_SYNC, Partition
 from moldau.replication.waits import ProduceWait
 from moldau.server.broker import Broker
+from moldau.server.coordinator_topic import answered
 from moldau.server.dispatch import ConnectionClosed, RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
+from moldau.server.transactions import Membership
+from moldau.storage.log import AppendResult
+from moldau.storage.producer_state import VerificationGuard
 from moldau.storage.validator import AppendFailure
+from moldau.types import TopicPartition
 
 ERRORS: Final = {int(code): code for code in ErrorCode}
 NO_OFFSET: Final = -1
@@ -42,6 +52,19 @@ CURRENT_LEADER_VERSION: Final = 10
 TOPIC_ID_VERSION: Final = 13
 ATTRIBUTES_LOW_BYTE: Final = 22
 TRANSACTIONAL_BIT: Final = 0x10
+ABORTABLE_VERSION: Final = 11
+ADDS_TO_TRANSACTION_VERSION: Final = 12
+COORDINATOR_IS_BUSY: Final = frozenset(
+    {
+        ErrorCode.CONCURRENT_TRANSACTIONS,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+Verified: TypeAlias = VerificationGuard | AppendFailure
+Produced: TypeAlias = ProduceResponse | Later[ProduceResponse] | None
 
 # Errors after which Kafka does not say where the log starts: it never got as far as the log.
 WITHOUT_LOG_START: Final = frozenset(
@@ -61,9 +84,16 @@ WITHOUT_LOG_START: Final = frozenset(
 
 # hot: 25 µs a request of one batch beside the write
 @handles(ProduceRequest)
-def produce(broker: Broker, context: RequestContext, request: ProduceRequest) -> ProduceResponse | Later[ProduceResponse] | None:
-    if request.transactional_id is None and _has_transactional_batch(request):
+def produce(broker: Broker, context: RequestContext, request: ProduceRequest) -> Produced | Awaitable[ProduceResponse | None]:
+    if request.transactional_id is not None:
+        return produce_in_transaction(broker, context, request)
+    if _has_transactional_batch(request):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    return append_all(broker, context, request, {})
+
+
+def append_all(broker: Broker, context: RequestContext, request: ProduceRequest, verified: Mapping[TopicPartition, Verified]) -> Produced:
+    """`verified`: what a transaction's coordinator said of partitions that were asked about."""
     version = context.header.api_version
     acks = request.acks
     answers: list[TopicProduceResponse] = []
@@ -84,7 +114,11 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
                     failed = True
                     continue
                 assert partition is not None
-            result = partition.append(data.records, acks=acks, now_ms=context.now_ms)  # type: ignore[arg-type]
+            guard = verified.get(partition.topic_partition) if verified else None
+            if isinstance(guard, AppendFailure):
+                result: AppendResult | AppendFailure = guard
+            else:
+                result = partition.append(data.records, acks=acks, now_ms=context.now_ms, guard=guard)  # type: ignore[arg-type]
             if isinstance(result, AppendFailure):
                 slots.append(_refused(data.index, result, partition.log.log_start_offset))
                 failed = True
@@ -107,6 +141,61 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
     if failed and version >= CURRENT_LEADER_VERSION:
         _name_leaders(broker, context, response)
     return response if wait is None else later
+
+
+def produce_in_transaction(
+    broker: Broker, context: RequestContext, request: ProduceRequest
+) -> Produced | Awaitable[ProduceResponse | None]:
+    """Asks the transaction's coordinator about partitions that the transaction has not written to yet (KIP-890)."""
+    asked = []
+    for topic in request.topic_data:
+        name = topic.name if context.version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id)
+        for data in topic.partition_data:
+            partition = broker.replicas.hosted.get((name, data.index)) if name is not None else None
+            records = data.records
+            if partition is None or not partition.is_leader or not isinstance(records, memoryview) or len(records) < HEADER_SIZE:
+                continue  # refused where it is appended
+            try:
+                header = read_header(records)
+            except CorruptBatch:
+                continue
+            producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+            if header.is_transactional and not partition.log.producers.has_open_transaction(*producer):
+                asked.append((partition, producer, header.base_sequence))
+    if not asked:
+        return append_all(broker, context, request, {})
+    return _verify_and_append(broker, context, request, asked)
+
+
+async def _verify_and_append(
+    broker: Broker, context: RequestContext, request: ProduceRequest, asked: list[tuple[Partition, ProducerIdAndEpoch, int]]
+) -> ProduceResponse | None:
+    adds = context.version >= ADDS_TO_TRANSACTION_VERSION
+    verified: dict[TopicPartition, Verified] = {}
+    for partition, producer, sequence in asked:
+        membership = Membership(broker, request.transactional_id or "", producer)
+        found = await membership.of(partition, adds=adds, sequence=sequence)
+        if isinstance(found, ErrorCode):
+            verified[partition.topic_partition] = AppendFailure(_as_produce_says(found, context.version), found.text)
+        elif found is not None:
+            verified[partition.topic_partition] = found
+    produced = append_all(broker, context, request, verified)
+    if isinstance(produced, Later):
+        response: ProduceResponse = await answered(produced)
+        return response
+    return produced
+
+
+def _as_produce_says(code: ErrorCode, version: int) -> ErrorCode:
+    """Source: AddPartitionsToTxnManager, ReplicaManager.handleProduceAppend."""
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION:
+        return ErrorCode.INVALID_TXN_STATE
+    if code is ErrorCode.PRODUCER_FENCED:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    if code is ErrorCode.CONCURRENT_TRANSACTIONS and version >= ADDS_TO_TRANSACTION_VERSION:
+        return code
+    # What clients of every version try again.
+    return ErrorCode.NOT_ENOUGH_REPLICAS if code in COORDINATOR_IS_BUSY else code
 
 
 def _wait_for_acknowledgements(broker: Broker, response: ProduceResponse, timeout_ms: int) -> tuple[ProduceWait, Later[ProduceResponse]]:

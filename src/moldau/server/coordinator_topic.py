@@ -1,0 +1,351 @@
+"""● One internal topic with its coordinator: a shard for each partition that this broker leads.
+
+    the delta makes this broker leader ─▶ load: read the log to its end, replay ─▶ active ─▶ leader elsewhere: close
+                                                                                  │ timers from the loop, replies as the log is acknowledged
+
+Source: GroupCoordinatorService, TransactionStateManager, CoordinatorLoaderImpl.  Owned by `coordinators.py`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from moldau.clock import Clock
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Token
+from moldau.coordinator.runtime import Machine, Shard, ShardState
+from moldau.errors import ErrorCode
+from moldau.protocol.records.batch import batches, records_of
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.protocol.records.control import ControlType, parse_control_key
+from moldau.protocol.records.corrupt import CorruptBatch
+from moldau.protocol.stored import KeyedRecords
+from moldau.protocol.wire import DecodeError, StoredRecord
+from moldau.replication.partition import ALL_IN_SYNC, Partition
+from moldau.replication.waits import ProduceWait
+from moldau.server.later import Later
+from moldau.storage.producer_state import AppendOrigin, VerificationGuard
+from moldau.storage.validator import AppendFailure
+from moldau.types import java_string_hash
+
+LOG: Final = logging.getLogger(__name__)
+
+LOAD_BYTES: Final = 1024 * 1024
+"""Read at once while loading; the loop serves others between two reads."""
+
+M = TypeVar("M", bound=Machine)
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class LaterToken:
+    """A request of a client that waits for its coordinator."""
+
+    __slots__ = ("_later", "_refused", "_transform")
+
+    def __init__(self, later: Later[Any], refused: Callable[[ErrorCode], Any], transform: Callable[[Any], Any]) -> None:
+        self._later = later
+        self._refused = refused
+        self._transform = transform
+
+    def reply(self, message: Any) -> None:
+        self._later.complete(self._transform(message))
+
+    def refuse(self, code: ErrorCode) -> None:
+        self._later.complete(self._refused(code))
+
+
+class RecordFormat(NamedTuple):
+    """The records of an internal topic, and in which version each value is written."""
+
+    records: KeyedRecords
+    version_of: Callable[[StoredRecord], int]
+
+
+class Slot:
+    """Where a partition writes what became of one append."""
+
+    __slots__ = ("error_code",)
+
+    def __init__(self) -> None:
+        self.error_code = 0
+
+
+class PartitionLog:
+    """A partition as the runtime writes to it."""
+
+    def __init__(self, partition: Partition, record_format: RecordFormat, on_acknowledged: Callable[[], None]) -> None:
+        """`on_acknowledged`: something appended can no longer be lost, or its partition has given up."""
+        self.partition: Final = partition
+        self._format: Final = record_format
+        self._on_acknowledged: Final = on_acknowledged
+
+    @property
+    def end_offset(self) -> int:
+        return self.partition.log.log_end_offset
+
+    @property
+    def committed_offset(self) -> int:
+        return self.partition.acknowledged_offset
+
+    def append(
+        self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int
+    ) -> int | ErrorCode:
+        """Errors: those of `Partition.append`."""
+        batch = build_batch(
+            [NewRecord(now_ms, self._format.records.encode_key(each.key), self._value_of(each)) for each in records],
+            producer_id=producer.producer_id if producer is not None else -1,
+            producer_epoch=producer.epoch if producer is not None else -1,
+            is_transactional=producer is not None,
+        )
+        assert guard is None or isinstance(guard, VerificationGuard)
+        result = self.partition.append(batch, acks=ALL_IN_SYNC, now_ms=now_ms, origin=AppendOrigin.COORDINATOR, guard=guard)
+        if isinstance(result, AppendFailure):
+            LOG.warning("%s: %d records were not written: %s", self.partition.topic_partition, len(records), result.detail)
+            return result.error
+        end_offset = result.last_offset + 1
+        if end_offset > self.partition.acknowledged_offset:
+            self.partition.await_acknowledgement(end_offset, ProduceWait(self._on_acknowledged), Slot())
+        return end_offset
+
+    def _value_of(self, record: CoordinatorRecord) -> bytes | None:
+        if record.value is None:
+            return None
+        return self._format.records.encode_value(record.value, self._format.version_of(record.value))
+
+
+class CoordinatorTopic(Generic[M]):
+    """One internal topic, and the shards of its partitions that this broker leads."""
+
+    def __init__(
+        self,
+        topic: str,
+        partition_count: int,
+        record_format: RecordFormat,
+        new_machine: Callable[[], M],
+        clock: Clock,
+        on_send: Callable[[Shard[M], Any], None],
+    ) -> None:
+        self.topic: Final = topic
+        self.partition_count: Final = partition_count
+        self._format: Final = record_format
+        self._new_machine: Final = new_machine
+        self._clock: Final = clock
+        self._on_send: Final = on_send
+        self._shards: dict[int, Shard[M]] = {}
+        self._leader_epochs: dict[int, int] = {}
+        self._loading: dict[int, asyncio.Task[None]] = {}
+        self._alarms: dict[int, tuple[int, asyncio.TimerHandle]] = {}
+
+    # -- what handlers use ----------------------------------------------------------------------------------------------------
+
+    def partition_for(self, key: str) -> int:
+        """Which partition a group or transactional id lives on.  Source: Utils.abs(hashCode) % partitions."""
+        return (java_string_hash(key) & 0x7FFFFFFF) % self.partition_count
+
+    def shard_for(self, key: str) -> Shard[M] | ErrorCode:
+        """Errors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        shard = self._shards.get(self.partition_for(key))
+        if shard is None:
+            return ErrorCode.NOT_COORDINATOR
+        return shard if shard.state is ShardState.ACTIVE else shard.refusal
+
+    def active_shards(self) -> list[Shard[M]]:
+        return [shard for _, shard in sorted(self._shards.items()) if shard.state is ShardState.ACTIVE]
+
+    def is_loading(self) -> bool:
+        return bool(self._loading)
+
+    def leader_epoch_of(self, key: str) -> int:
+        """The coordinator epoch that markers carry."""
+        return self._leader_epochs.get(self.partition_for(key), 0)
+
+    def run(self, shard: Shard[M], operation: Callable[[int], Outcome]) -> None:
+        """Lets the shard decide, and sets the loop's timer to its next one."""
+        shard.run(operation, self._clock.now_ms())
+        for index, each in self._shards.items():
+            if each is shard:
+                self._set_alarm(index)
+                return
+
+    def ask(
+        self,
+        key: str,
+        operation: Callable[[M, Token, int], Outcome],
+        *,
+        refused: Callable[[ErrorCode], T],
+        transform: Callable[[Any], T] | None = None,
+    ) -> Later[T] | T:
+        """The answer of the coordinator of `key`, or the refusal when that is not here."""
+        shard = self.shard_for(key)
+        if isinstance(shard, ErrorCode):
+            return refused(shard)
+        later: Later[T] = Later(_not_missed)
+        self.run(shard, partial(operation, shard.machine, LaterToken(later, refused, transform or _unchanged)))
+        return later
+
+    def ask_all(self, operation: Callable[[M, Token, int], Outcome], *, refused: Callable[[ErrorCode], T]) -> list[Later[T] | T]:
+        """The answers of all shards that are active here."""
+        answers: list[Later[T] | T] = []
+        for shard in self.active_shards():
+            later: Later[T] = Later(_not_missed)
+            token = LaterToken(later, refused, _unchanged)
+            self.run(shard, partial(operation, shard.machine, token))
+            answers.append(later)
+        return answers
+
+    # -- leadership -----------------------------------------------------------------------------------------------------------
+
+    def elected(self, partition: Partition) -> None:
+        """This broker leads a partition of the topic now, or leads it in a new epoch."""
+        index = partition.topic_partition.partition
+        if self._leader_epochs.get(index) == partition.leader_epoch:
+            return
+        self.resigned(index)
+        log = PartitionLog(partition, self._format, lambda: self._acknowledged(shard))
+        shard: Shard[M] = Shard(self._new_machine(), log, lambda send: self._on_send(shard, send))
+        self._shards[index] = shard
+        self._leader_epochs[index] = partition.leader_epoch
+        self._loading[index] = asyncio.get_running_loop().create_task(self._load(index, shard, partition))
+
+    def resigned(self, index: int) -> None:
+        """Another broker leads, or the partition is gone."""
+        loading = self._loading.pop(index, None)
+        if loading is not None:
+            loading.cancel()
+        alarm = self._alarms.pop(index, None)
+        if alarm is not None:
+            alarm[1].cancel()
+        shard = self._shards.pop(index, None)
+        self._leader_epochs.pop(index, None)
+        if shard is not None:
+            shard.close()
+
+    @staticmethod
+    def _acknowledged(shard: Shard[M]) -> None:
+        if shard.state is ShardState.ACTIVE:
+            shard.release()
+
+    def marker_appended(self, index: int, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
+        """A transaction's marker went into the partition's log."""
+        shard = self._shards.get(index)
+        if shard is not None and shard.state is ShardState.ACTIVE:
+            shard.end_marker_appended(producer, is_commit=is_commit)
+
+    def run_all(self, operation: Callable[[M, int], Outcome]) -> None:
+        """Lets every active shard decide something that nobody asked for."""
+        for shard in self.active_shards():
+            self.run(shard, partial(operation, shard.machine))
+
+    def close(self) -> None:
+        for index in list(self._shards):
+            self.resigned(index)
+
+    # -- loading --------------------------------------------------------------------------------------------------------------
+
+    async def _load(self, index: int, shard: Shard[M], partition: Partition) -> None:
+        started_ms = self._clock.monotonic_ms()
+        try:
+            count = await self._replay(shard, partition)
+        except (CorruptBatch, DecodeError) as reason:
+            LOG.error("%s cannot be loaded, its coordinator stays closed: %s", partition.topic_partition, reason)
+            shard.close()
+            return
+        finally:
+            self._loading.pop(index, None)
+        shard.activate(self._clock.now_ms())
+        self._set_alarm(index)
+        elapsed_ms = self._clock.monotonic_ms() - started_ms
+        LOG.info("%s: coordinator loaded %d records in %d ms", partition.topic_partition, count, elapsed_ms)
+
+    async def _replay(self, shard: Shard[M], partition: Partition) -> int:
+        log = partition.log
+        offset, count = log.log_start_offset, 0
+        while offset < log.log_end_offset:
+            data = log.read(offset, LOAD_BYTES, limit_offset=log.log_end_offset, min_one_batch=True)
+            if isinstance(data, ErrorCode):
+                raise CorruptBatch(f"offset {offset} cannot be read: {data.name}")
+            view = memoryview(data.records.read() if data.records is not None else b"")
+            for position, header in batches(view):
+                count += self._replay_batch(shard, view[position : position + header.size])
+                offset = max(offset, header.next_offset)
+            await asyncio.sleep(0)
+        return count
+
+    def _replay_batch(self, shard: Shard[M], batch: memoryview) -> int:
+        header = next(batches(batch))[1]
+        producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
+        count = 0
+        for record in records_of(batch):
+            if header.is_control:
+                kind = parse_control_key(record.key).type
+                if producer is not None and kind in (ControlType.ABORT, ControlType.COMMIT):
+                    shard.load_end_marker(producer, is_commit=kind is ControlType.COMMIT)
+                continue
+            read = self._format.records.decode(record.key or b"", record.value)
+            if read is not None:
+                shard.load(record.offset, CoordinatorRecord(*read), producer)
+                count += 1
+        return count
+
+    # -- time -----------------------------------------------------------------------------------------------------------------
+
+    def _set_alarm(self, index: int) -> None:
+        shard = self._shards.get(index)
+        due_ms = shard.next_due_ms() if shard is not None else None
+        alarm = self._alarms.get(index)
+        if alarm is not None:
+            if due_ms is not None and alarm[0] <= due_ms:
+                return  # it rings early, sees that nothing is due, and is set anew: cheaper than a new alarm at every heartbeat
+            alarm[1].cancel()
+            del self._alarms[index]
+        if due_ms is not None:
+            delay_s = max(due_ms - self._clock.now_ms(), 0) / 1000
+            handle = asyncio.get_running_loop().call_later(delay_s, self._ring, index)
+            self._alarms[index] = (due_ms, handle)
+
+    def _ring(self, index: int) -> None:
+        self._alarms.pop(index, None)
+        shard = self._shards.get(index)
+        if shard is not None and shard.state is ShardState.ACTIVE:
+            shard.fire(self._clock.now_ms())
+            self._set_alarm(index)
+
+
+def gather(parts: Sequence[Later[T] | T], combine: Callable[[list[T]], R]) -> Later[R] | R:
+    """`combine` of all answers, in their order, once the last has come."""
+    answers: list[Any] = list(parts)
+    missing = [index for index, part in enumerate(parts) if isinstance(part, Later)]
+    if not missing:
+        return combine(answers)
+    combined: Later[R] = Later(_not_missed)
+    left = len(missing)
+
+    def take(index: int, answer: T) -> None:
+        nonlocal left
+        answers[index] = answer
+        left -= 1
+        if left == 0:
+            combined.complete(combine(answers))
+
+    for index in missing:
+        answers[index].then(partial(take, index))
+    return combined
+
+
+async def answered(answer: Later[T] | T) -> T:
+    """The answer itself, once it is there."""
+    if not isinstance(answer, Later):
+        return answer
+    future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+    answer.then(lambda value: None if future.done() else future.set_result(value))
+    return await future
+
+
+def _unchanged(message: Any) -> Any:
+    return message
+
+
+def _not_missed() -> None:
+    """The client is gone: what it asked for is decided all the same."""

@@ -1,0 +1,44 @@
+"""● AddOffsetsToTxn: the group's partition of `__consumer_offsets` becomes part of the transaction.
+
+Versions       0-4.
+Authorises     WRITE on the transactional id, READ on the group.
+Behaviour      What AddPartitionsToTxn does, for the one partition that the group hashes onto.
+Errors         INVALID_REQUEST (an empty transactional id), NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of
+               `TransactionMachine.add_partitions`.
+Differs from Kafka: nothing known.
+"""
+
+from typing import Final
+
+from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Token
+from moldau.coordinator.txn.coordinator import TransactionMachine
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from moldau.server.broker import Broker
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.registry import handles
+from moldau.server.later import Later
+from moldau.types import TopicPartition
+
+FENCED_SINCE: Final = 2
+
+
+@handles(AddOffsetsToTxnRequest)
+def add_offsets_to_txn(
+    broker: Broker, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> AddOffsetsToTxnResponse | Later[AddOffsetsToTxnResponse]:
+    groups = broker.coordinators.groups
+    partition = TopicPartition(groups.topic, groups.partition_for(request.group_id))
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+
+    def decide(machine: TransactionMachine, token: Token, now_ms: int) -> Outcome:
+        return machine.add_partitions(token, request.transactional_id, producer, frozenset({partition}), now_ms)
+
+    def answered(code: ErrorCode) -> AddOffsetsToTxnResponse:
+        if code is ErrorCode.PRODUCER_FENCED and context.version < FENCED_SINCE:
+            code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return AddOffsetsToTxnResponse(error_code=code)
+
+    if not request.transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")
+    return broker.coordinators.transactions.ask(request.transactional_id, decide, refused=answered, transform=answered)

@@ -1,0 +1,39 @@
+"""● EndTxn: commit or abort a transaction.
+
+Versions       0-5.
+Authorises     WRITE on the transactional id.
+Behaviour      Answered once the decision is stored; the markers follow.
+Version notes  2+ says PRODUCER_FENCED where earlier ones say INVALID_PRODUCER_EPOCH; 5+ answers with the id and epoch of the client's next
+               transaction (KIP-890).
+Errors         INVALID_REQUEST (an empty transactional id), NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of
+               `TransactionMachine.end`.
+Differs from Kafka: nothing known.
+"""
+
+from typing import Final
+
+from moldau.coordinator.outcome import Outcome, Token
+from moldau.coordinator.txn.coordinator import TransactionMachine
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.server.broker import Broker
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.registry import handles
+from moldau.server.later import Later
+
+FENCED_SINCE: Final = 2
+
+
+@handles(EndTxnRequest)
+def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> EndTxnResponse | Later[EndTxnResponse]:
+    def decide(machine: TransactionMachine, token: Token, now_ms: int) -> Outcome:
+        return machine.end(token, request, context.version, now_ms)
+
+    def fitted(response: EndTxnResponse) -> EndTxnResponse:
+        if response.error_code == ErrorCode.PRODUCER_FENCED and context.version < FENCED_SINCE:
+            response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+        return response
+
+    if not request.transactional_id:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")
+    return broker.coordinators.transactions.ask(request.transactional_id, decide, refused=request.refused, transform=fitted)

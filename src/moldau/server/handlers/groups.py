@@ -1,0 +1,20 @@
+"""◇ What the handlers of groups share: who asks, and which rights an administrator is shown."""
+
+from typing import Final
+
+from moldau.coordinator.group.environment import Client
+from moldau.server.dispatch import RequestContext
+
+GROUP_OPERATIONS: Final = (3, 6, 8, 10, 11)
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: AclOperation numbers that apply to a group."""
+ALL_GROUP_OPERATIONS: Final = sum(1 << operation for operation in GROUP_OPERATIONS)
+NOT_ASKED: Final = -(1 << 31)
+
+
+def client_of(context: RequestContext) -> Client:
+    return Client(context.header.client_id or "", f"/{context.client.host}", context.version)
+
+
+def authorized_operations(*, is_asked: bool) -> int:
+    """A bit an operation.  Without an authorizer everybody may do everything."""
+    return ALL_GROUP_OPERATIONS if is_asked else NOT_ASKED

@@ -1,0 +1,116 @@
+"""● OffsetFetch: how far groups have read.
+
+Versions       1-10.
+Authorises     DESCRIBE on each group and on each topic.
+Behaviour      A partition without an offset is answered with -1.  Without a list of topics (2+) everything that the group has.
+Version notes  7+ can insist on stable offsets (KIP-447); 8+ asks for several groups at once (KIP-709); 9+ knows member epochs (KIP-848);
+               10+ names topics by id.
+Errors         NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `GroupMachine.fetch_offsets`; UNKNOWN_TOPIC_ID.
+Differs from Kafka: nothing known.
+"""
+
+from typing import Final
+
+from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.outcome import Outcome, Token
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+from moldau.server.broker import Broker
+from moldau.server.coordinator_topic import gather
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.registry import handles
+from moldau.server.later import Later
+
+SEVERAL_GROUPS_SINCE: Final = 8
+TOPIC_IDS_SINCE: Final = 10
+TOP_LEVEL_ERROR_SINCE: Final = 2
+
+
+@handles(OffsetFetchRequest)
+def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse | Later[OffsetFetchResponse]:
+    if context.version >= SEVERAL_GROUPS_SINCE:
+        parts = [_fetch_group(broker, context, group, request.require_stable) for group in request.groups]
+        return gather(parts, lambda groups: OffsetFetchResponse(groups=groups))
+    topics = request.topics
+    group = OffsetFetchRequestGroup(
+        group_id=request.group_id,
+        topics=None
+        if topics is None
+        else [OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes) for topic in topics],
+    )
+    part = _fetch_group(broker, context, group, request.require_stable)
+    return gather([part], lambda groups: _single(groups[0], request, context.version))
+
+
+def _fetch_group(
+    broker: Broker, context: RequestContext, group: OffsetFetchRequestGroup, require_stable: bool
+) -> OffsetFetchResponseGroup | Later[OffsetFetchResponseGroup]:
+    unknown = _resolve_ids(broker, group) if context.version >= TOPIC_IDS_SINCE else []
+
+    def refused(code: ErrorCode) -> OffsetFetchResponseGroup:
+        return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
+
+    def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
+        return machine.fetch_offsets(token, group, is_stable_required=require_stable)
+
+    def with_unknown(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
+        response.topics += unknown
+        return response
+
+    return broker.coordinators.groups.ask(group.group_id, decide, refused=refused, transform=with_unknown)
+
+
+def _resolve_ids(broker: Broker, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
+    """Gives the topics their names; the answers for those that nobody knows, which are taken out."""
+    unknown = []
+    known = []
+    for topic in group.topics or ():
+        found = broker.coordinators.group_environment.topics.by_id(topic.topic_id)
+        if found is not None:
+            topic.name = found.name
+            known.append(topic)
+            continue
+        partitions = [
+            OffsetFetchResponsePartitions(partition_index=index, committed_offset=-1, metadata="", error_code=ErrorCode.UNKNOWN_TOPIC_ID)
+            for index in topic.partition_indexes
+        ]
+        unknown.append(OffsetFetchResponseTopics(topic_id=topic.topic_id, partitions=partitions))
+    if group.topics is not None:
+        group.topics = known
+    return unknown
+
+
+def _single(group: OffsetFetchResponseGroup, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
+    """As versions before 8 spell it."""
+    if group.error_code:
+        refused = request.refused(group.error_code)
+        if version >= TOP_LEVEL_ERROR_SINCE:
+            refused.topics = []
+        return refused
+    topics = [
+        OffsetFetchResponseTopic(
+            name=topic.name,
+            partitions=[
+                OffsetFetchResponsePartition(
+                    partition_index=each.partition_index,
+                    committed_offset=each.committed_offset,
+                    committed_leader_epoch=each.committed_leader_epoch,
+                    metadata=each.metadata,
+                    error_code=each.error_code,
+                )
+                for each in topic.partitions
+            ],
+        )
+        for topic in group.topics
+    ]
+    return OffsetFetchResponse(topics=topics)

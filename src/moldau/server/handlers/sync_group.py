@@ -1,0 +1,29 @@
+"""● SyncGroup: the leader hands in the assignment, everyone takes his part.
+
+Versions       0-5.
+Authorises     READ on the group.
+Behaviour      A follower waits for the leader; the assignment is answered once it is stored.
+Version notes  3+ static members; 5+ names the protocol, which is checked.
+Errors         INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `ClassicGroup.sync`.
+Differs from Kafka: nothing known.
+"""
+
+from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.outcome import Outcome, Token
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from moldau.server.broker import Broker
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.registry import handles
+from moldau.server.later import Later
+
+
+@handles(SyncGroupRequest)
+def sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | Later[SyncGroupResponse]:
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+
+    def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
+        return machine.sync(token, request, now_ms)
+
+    return broker.coordinators.groups.ask(request.group_id, decide, refused=request.refused)

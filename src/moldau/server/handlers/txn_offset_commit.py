@@ -1,0 +1,75 @@
+"""● TxnOffsetCommit: a group's offsets, as part of a transaction.
+
+Versions       0-5.
+Authorises     WRITE on the transactional id, READ on the group and on each topic.
+Behaviour      The offsets count when the transaction commits.  The group's partition has to be part of the transaction: up to version 4
+               that is checked with the transaction's coordinator, from version 5 on it is added (KIP-890).
+Version notes  3+ names the member, which is fenced as in OffsetCommit (KIP-447); 5+ adds the partition by itself.
+Errors         INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION, what the transaction's
+               coordinator says, and those of `GroupMachine.commit_offsets_in_transaction`.
+Differs from Kafka: nothing known.
+"""
+
+from typing import Final
+
+from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Token
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from moldau.server.broker import Broker
+from moldau.server.coordinator_topic import answered
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.groups import client_of
+from moldau.server.handlers.registry import handles
+from moldau.server.transactions import Membership
+from moldau.types import TopicPartition
+
+ADDS_SINCE: Final = 5
+
+
+@handles(TxnOffsetCommitRequest)
+async def txn_offset_commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    if not request.group_id:
+        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    topics = broker.coordinators.group_environment.topics
+    unknown = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.topics
+        if topics.by_name(topic.name) is None
+    ]
+    request.topics = [topic for topic in request.topics if topics.by_name(topic.name) is not None]
+    if not request.topics:
+        return TxnOffsetCommitResponse(topics=unknown)
+    response = await _commit(broker, context, request)
+    response.topics += unknown
+    return response
+
+
+async def _commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    groups = broker.coordinators.groups
+    shard = groups.shard_for(request.group_id)
+    if isinstance(shard, ErrorCode):
+        return request.refused(shard)
+    partition = broker.replicas.hosted[TopicPartition(groups.topic, groups.partition_for(request.group_id))]
+    membership = Membership(broker, request.transactional_id, ProducerIdAndEpoch(request.producer_id, request.producer_epoch))
+    guard = await membership.of(partition, adds=context.version >= ADDS_SINCE)
+    if isinstance(guard, ErrorCode):
+        return request.refused(guard)
+
+    def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
+        outcome = machine.commit_offsets_in_transaction(token, request, client_of(context), now_ms)
+        outcome.guard = guard
+        return outcome
+
+    return await answered(groups.ask(request.group_id, decide, refused=request.refused))

@@ -1,0 +1,68 @@
+"""● WriteTxnMarkers: the coordinator of a transaction ends it on the partitions led here.
+
+Versions       1-2.
+Authorises     CLUSTER_ACTION on the cluster.
+Behaviour      Each partition is answered when its marker can no longer be lost.
+Version notes  2+ names the client's transaction.version, with which the epoch has to be above the one seen (KIP-1228).
+Errors         On a partition UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+Differs from Kafka: a partition named twice gets the marker once and two answers; Kafka gives no answer at all.
+"""
+
+import asyncio
+from functools import partial
+
+from moldau.coordinator.outcome import ProducerIdAndEpoch
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from moldau.server.broker import Broker
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.registry import handles
+from moldau.server.txn_markers import settle
+from moldau.types import TopicPartition
+
+
+@handles(WriteTxnMarkersRequest)
+async def write_txn_markers(broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+    return WriteTxnMarkersResponse(markers=[await _write(broker, marker) for marker in request.markers])
+
+
+async def _write(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
+    named = dict.fromkeys(TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
+    outcomes = {each: _append(broker, marker, each) for each in named}
+    codes = {each: await outcome if isinstance(outcome, asyncio.Future) else outcome for each, outcome in outcomes.items()}
+    return WritableTxnMarkerResult(
+        producer_id=marker.producer_id,
+        topics=[
+            WritableTxnMarkerTopicResult(
+                name=topic.name,
+                partitions=[
+                    WritableTxnMarkerPartitionResult(partition_index=index, error_code=codes[TopicPartition(topic.name, index)])
+                    for index in topic.partition_indexes
+                ],
+            )
+            for topic in marker.topics
+        ],
+    )
+
+
+def _append(broker: Broker, marker: WritableTxnMarker, topic_partition: TopicPartition) -> "ErrorCode | asyncio.Future[ErrorCode]":
+    partition = broker.replicas.hosted.get(topic_partition)
+    if partition is None:
+        return broker.refusal_of_absent(*topic_partition)
+    acknowledged: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+    code = broker.coordinators.markers.append(
+        partition,
+        ProducerIdAndEpoch(marker.producer_id, marker.producer_epoch),
+        is_commit=marker.transaction_result,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.transaction_version,
+        on_acknowledged=partial(settle, acknowledged),
+    )
+    return acknowledged if code is None else code

@@ -1,0 +1,65 @@
+"""● Whether a partition is part of a producer's open transaction, asked of the transaction's coordinator (KIP-890).
+
+Before the first batch of a transaction is written to a partition, the partition has to be part of that transaction: otherwise a request
+that was delayed past the end of its transaction would leave records that nothing ever commits or aborts.  Clients of version 2 leave the
+adding to the broker; for others it is only checked.
+
+Source: AddPartitionsToTxnManager, ReplicaManager.maybeSendPartitionsToTransactionCoordinator.  Called by the handlers of Produce and
+TxnOffsetCommit.
+"""
+
+from typing import Final
+
+from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Token
+from moldau.coordinator.txn.coordinator import TransactionMachine
+from moldau.errors import ErrorCode
+from moldau.replication.partition import Partition
+from moldau.server.broker import Broker
+from moldau.server.coordinator_topic import answered
+from moldau.storage.producer_state import VerificationGuard
+
+NO_SEQUENCE: Final = -1
+
+
+class Membership:
+    """One producer's transaction, as this broker asks about it."""
+
+    def __init__(self, broker: Broker, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
+        self._broker: Final = broker
+        self._transactional_id: Final = transactional_id
+        self._producer: Final = producer
+
+    async def of(self, partition: Partition, *, adds: bool, sequence: int = NO_SEQUENCE) -> VerificationGuard | ErrorCode | None:
+        """What to append with: a guard that fails if the transaction ends meanwhile, or None where nothing is to be checked.
+
+        Errors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `add_partitions` and `verify_partitions`.
+        """
+        if not self._broker.coordinators.transaction_config.is_verification_enabled:
+            return None
+        guard = partition.log.producers.begin_verification(
+            self._producer.producer_id,
+            sequence,
+            self._producer.epoch,
+            self._broker.clock.now_ms(),
+            supports_epoch_bump=adds,
+        )
+        if guard is None:
+            return None  # its transaction is open here already
+        code = await self._ask(partition, adds=adds)
+        return guard if code is ErrorCode.NONE else code
+
+    async def _ask(self, partition: Partition, *, adds: bool) -> ErrorCode:
+        named = frozenset({partition.topic_partition})
+
+        def decide(machine: TransactionMachine, token: Token, now_ms: int) -> Outcome:
+            if adds:
+                return machine.add_partitions(token, self._transactional_id, self._producer, named, now_ms)
+            return machine.verify_partitions(token, self._transactional_id, self._producer, named)
+
+        answer = self._broker.coordinators.transactions.ask(
+            self._transactional_id,
+            decide,
+            refused=lambda code: code,
+            transform=lambda found: found if isinstance(found, ErrorCode) else found[partition.topic_partition],
+        )
+        return await answered(answer)

@@ -1,6 +1,7 @@
 """◇ What members of a classic consumer group tell each other through JoinGroup and SyncGroup; brokers mostly pass it on.
 
-On the wire: version:int16 in front (`stored.encode_versioned`), and a higher version is read as the highest known one.
+On the wire: version:int16 in front (`stored.encode_versioned`); a version above the highest known is read as that one
+(`stored.decode_newer_too`).
 """
 
 from moldau.protocol.wire import StoredRecord, array, bytes_, int32, record, string, struct

@@ -31,15 +31,14 @@ def encode_versioned(record: StoredRecord, version: int) -> bytes:
 
 
 def decode_versioned(declared: type[R], data: Data) -> R:
-    return decode_any_version(declared, data, newest=declared.VERSIONS[-1])
-
-
-def decode_any_version(declared: type[R], data: Data, *, newest: int) -> R:
-    """Reads a higher version than `newest` as that one, as members of classic groups do with each other's bytes."""
     version, body = _prefixed(declared.__name__, data)
-    if version > newest:
-        return decode(declared, newest, body)
     return decode(declared, _declared(declared, version), body)
+
+
+def decode_newer_too(declared: type[R], data: Data) -> R:
+    """Reads a version above the highest known as that one, as members of classic groups do with each other's bytes."""
+    version, body = _prefixed(declared.__name__, data)
+    return decode(declared, _declared(declared, min(version, declared.VERSIONS[-1])), body)
 
 
 def _prefixed(what: str, data: Data) -> tuple[int, memoryview]:

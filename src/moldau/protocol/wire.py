@@ -421,6 +421,13 @@ def read_only(instance: Struct) -> Struct:
     declared = type(instance)
     if declared.__setattr__ is _refuse_change:
         return instance
-    closed = type(declared.__name__, (declared,), {"__slots__": (), "__setattr__": _refuse_change, "__module__": declared.__module__})
+    namespace = {
+        "__slots__": (),
+        "__module__": declared.__module__,
+        "__setattr__": _refuse_change,
+        "__copy__": lambda self: self,
+        "__deepcopy__": lambda self, memo: self,
+    }
+    closed = type(declared.__name__, (declared,), namespace)
     object.__setattr__(instance, "__class__", closed)
     return instance

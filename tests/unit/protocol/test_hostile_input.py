@@ -1,0 +1,177 @@
+"""Lengths and counts that lie: every one of every message, in every version, ends in a DecodeError and makes nothing big.
+
+The bytes come from a second encoder, written here the slow and plain way, that also says where each length lies; it is an oracle for
+the compiled one, too.
+"""
+
+import contextlib
+import importlib
+import os
+import struct
+import tracemalloc
+from collections.abc import Iterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from moldau.protocol import consumer_protocol
+from moldau.protocol.compiler import SCALARS, decode, decoder, encode_bytes, write_varint
+from moldau.protocol.messages import REQUESTS
+from moldau.protocol.wire import DecodeError, Field, Message, Struct, blank
+
+ROOMS = ("metadata.records", "raft.records", "coordinator.group.records", "coordinator.group.share_records", "coordinator.txn.records")
+REQUESTS_AND_RESPONSES = [one for request in REQUESTS.values() for one in (request, request.RESPONSE)]
+STORED = [
+    one
+    for room in (*(importlib.import_module(f"moldau.{room}") for room in ROOMS), consumer_protocol)
+    for one in vars(room).values()
+    if hasattr(one, "RECORD_TYPE") and one.__module__ == room.__name__
+]
+ALL_VERSIONS = os.environ.get("HYPOTHESIS_PROFILE", "desk") != "desk"
+
+MOST_BYTES = 64 * 1024
+"""No lie may make a decoder take more than this; the frames here have a few hundred bytes."""
+
+Segment = tuple[str, bytes]
+"""What it is ("compact", "int16", "int32" for a length in that form, "" for anything else) and its bytes."""
+
+
+def reference(message: Struct, version: int, flexible: bool) -> Iterator[Segment]:
+    """A message in segments: fields one by one, lengths apart."""
+    for field in message.FIELDS:
+        if field.is_in(version) and field.tag is None:
+            yield from reference_field(field, getattr(message, field.name), version, flexible)
+    if flexible:
+        tagged = [field for field in message.FIELDS if field.is_in(version) and field.tag is not None]
+        given = [field for field in tagged if getattr(message, field.name) != field.default]
+        yield "tags", write_varint(len(given))
+        for field in sorted(given, key=lambda field: field.tag or 0):
+            value = getattr(message, field.name)
+            segments = list(reference_field(field, value, version, flexible))
+            if field.kind == "struct" and field.is_nullable(version):
+                segments = [("", b"\0")] if value is None else [("", b"\1"), *segments[1:]]
+            yield "", write_varint(field.tag or 0)
+            yield "size", write_varint(sum(len(raw) for _, raw in segments))
+            yield from segments
+
+
+def reference_field(field: Field, value: Any, version: int, flexible: bool) -> Iterator[Segment]:
+    kind = field.kind
+    if kind == "struct":
+        if field.is_nullable(version):
+            yield "", b"\xff" if value is None else b"\x01"
+        if value is not None:
+            yield from reference(value, version, flexible)
+    elif kind == "array":
+        yield length(None if value is None else len(value), "int32", flexible)
+        for item in value or ():
+            if field.struct is not None:
+                yield from reference(item, version, flexible)
+            else:
+                assert isinstance(field.element, str)
+                yield from reference_plain(field.element, item, flexible)
+    else:
+        yield from reference_plain(kind, value, flexible)
+
+
+def reference_plain(kind: str, value: Any, flexible: bool) -> Iterator[Segment]:
+    if kind in SCALARS:
+        yield "", struct.pack(">" + SCALARS[kind], value)
+    elif kind == "uuid":
+        yield "", value.bytes
+    else:
+        raw = value.encode() if isinstance(value, str) else value
+        yield length(None if raw is None else len(raw), "int16" if kind == "string" else "int32", flexible)
+        yield "", bytes(raw or b"")
+
+
+def length(count: int | None, form: str, flexible: bool) -> Segment:
+    number = -1 if count is None else count
+    if flexible:
+        return "compact", write_varint(number + 1)
+    return form, struct.pack(">h" if form == "int16" else ">i", number)
+
+
+def filled(declared: type[Any], version: int) -> Any:
+    """An instance with something everywhere: one item in each list, no nulls, no defaults."""
+    instance = blank(declared)
+    for field in declared.FIELDS:
+        if not field.is_in(version):
+            continue
+        value = getattr(instance, field.name)
+        if field.struct is not None:
+            inner = filled(field.struct, version)
+            value = [inner] if field.kind == "array" else inner
+        else:
+            one = {"string": "text", "uuid": UUID(int=7), "bytes": b"bytes", "records": b"batch", "boolean": True, "float64": 0.5}
+            kind = field.element if isinstance(field.element, str) else field.kind
+            value = [one.get(kind, 3)] if field.kind == "array" else one.get(kind, 3)
+        setattr(instance, field.name, value)
+    return instance
+
+
+def lies(form: str, left: int) -> Iterator[bytes]:
+    """What a peer may say a length is, when `left` bytes follow."""
+    for count in (-2, -1, 0, 1, left, left + 1, 2**15, 2**31 - 1):
+        if form == "int32":
+            yield struct.pack(">i", count)
+        elif form == "int16":
+            yield struct.pack(">h", min(count, 2**15 - 1))
+        elif form == "compact":
+            yield write_varint((count + 1) & 0xFFFFFFFF)
+        else:
+            yield write_varint(count & 0xFFFFFFFF)
+    if form in ("compact", "tags", "size"):
+        yield b"\xff\xff\xff\xff\x0f"
+        yield b"\xff\xff\xff\xff\x1f"
+        yield b"\x80" * 9 + b"\x01"
+        yield b"\xff" * 20
+
+
+def versions(declared: type[Message]) -> list[int]:
+    known = declared.VERSIONS
+    return list(known) if ALL_VERSIONS else sorted({known[0], known[-1]})
+
+
+@pytest.mark.parametrize("declared", [*REQUESTS_AND_RESPONSES, *STORED], ids=lambda declared: declared.__name__)
+def test_a_length_that_lies_is_refused_and_costs_nothing(declared: type[Message]) -> None:
+    for version in versions(declared):
+        message = filled(declared, version)
+        segments = list(reference(message, version, version in declared.FLEXIBLE))
+        honest = b"".join(raw for _, raw in segments)
+        assert encode_bytes(message, version) == honest
+        assert decode(declared, version, honest) == message
+        run = decoder(declared, version)
+        tracemalloc.start()
+        try:
+            for number, (form, raw) in enumerate(segments):
+                if not form:
+                    continue
+                before = b"".join(one for _, one in segments[:number])
+                after = b"".join(one for _, one in segments[number + 1 :])
+                for lie in lies(form, len(after)):
+                    if lie != raw:
+                        assert_refused(run, memoryview(before + lie + after), (number, form, lie))
+        finally:
+            tracemalloc.stop()
+
+
+def assert_refused(run: Any, frame: memoryview, which: Any) -> None:
+    """A shorter list or text may leave bytes that happen to fit the fields behind it; anything else must be refused."""
+    tracemalloc.reset_peak()
+    start, _ = tracemalloc.get_traced_memory()
+    with contextlib.suppress(DecodeError):
+        run(frame)
+    _, peak = tracemalloc.get_traced_memory()
+    assert peak - start < MOST_BYTES, which
+
+
+@pytest.mark.parametrize("declared", REQUESTS_AND_RESPONSES, ids=lambda declared: declared.__name__)
+def test_a_frame_cut_anywhere_is_refused(declared: type[Message]) -> None:
+    version = declared.VERSIONS[-1]
+    frame = memoryview(encode_bytes(filled(declared, version), version))
+    run = decoder(declared, version)
+    for size in range(len(frame)):
+        with pytest.raises(DecodeError):
+            run(frame[:size])

@@ -5,7 +5,6 @@ where the wire changes form (127 and 128 bytes).  Needs `hypothesis`, which only
 """
 
 from collections.abc import Callable
-from functools import cache
 from typing import Any, TypeAlias, TypeVar
 
 from hypothesis import strategies as st
@@ -38,12 +37,18 @@ def plain(kind: str, field: Field) -> st.SearchStrategy[Any]:
     return _PLAIN[kind]
 
 
-@cache
+_made: dict[tuple[type[Struct], int, bool, Plain, bool], st.SearchStrategy[Any]] = {}
+
+
 def _struct(declared: type[Struct], version: int, flexible: bool, plain: Plain, unknown_tags: bool) -> st.SearchStrategy[Any]:
+    key = (declared, version, flexible, plain, unknown_tags)
+    if key in _made:
+        return _made[key]
     fields = {field.name: _field(field, version, flexible, plain, unknown_tags) for field in declared.FIELDS if field.is_in(version)}
     if flexible and unknown_tags:
         fields["unknown_tagged_fields"] = UNKNOWN_TAGS
-    return st.builds(declared, **fields)
+    _made[key] = st.builds(declared, **fields)
+    return _made[key]
 
 
 def _field(field: Field, version: int, flexible: bool, plain: Plain, unknown_tags: bool) -> st.SearchStrategy[Any]:

@@ -144,7 +144,7 @@ def without_none(hint: Any) -> tuple[Any, bool]:
     return hint, False
 
 
-@pytest.mark.parametrize(("declared", "version", "entity"), kio_pairs(), ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(("declared", "version", "entity"), list(kio_pairs()), ids=lambda value: getattr(value, "__name__", value))
 def test_declared_as_kio_was_generated(declared: type[Message], version: int, entity: Any) -> None:
     found = list(kio_differences(declared, entity, version))
     assert not found, "\n".join(found)

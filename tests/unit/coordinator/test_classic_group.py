@@ -7,7 +7,7 @@ from uuid import UUID
 import pytest
 
 from moldau.coordinator.group.classic import GroupState
-from moldau.coordinator.group.environment import Client, Environment
+from moldau.coordinator.group.environment import Client, Environment, NoTopics
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.outcome import Token
@@ -21,19 +21,6 @@ from moldau.testing.coordination import Asked, Desk
 GROUP = "readers"
 SESSION_MS = 10_000
 REBALANCE_MS = 30_000
-
-
-class NoTopics:
-    version = 0
-
-    def by_name(self, name: str) -> None:
-        return None
-
-    def by_id(self, topic_id: UUID) -> None:
-        return None
-
-    def names(self) -> list[str]:
-        return []
 
 
 def ids() -> Callable[[], UUID]:

@@ -8,11 +8,15 @@ from uuid import UUID
 
 import pytest
 
+from moldau.coordinator.group.environment import NoTopics
+from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.txn.options import TransactionConfig
 from moldau.protocol.header import RequestHeader
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.broker import Broker, Features, Leader
+from moldau.server.coordinators import Coordinators
 from moldau.server.dispatch import Client, RequestContext
 from moldau.server.endpoints import Endpoint
 from moldau.server.fetch_session import FetchSessionCache
@@ -121,6 +125,21 @@ def make(**properties: str) -> Harness:
     replicas = ReplicaManager(
         local_id=LOCAL_ID, lag_time_max_ms=30_000, on_flush_wanted=wanted.append, on_earlier_timeout=lambda due_ms: None
     )
+    producer_ids = ProducerIds(allocate)
+
+    async def create_topic(topic: str, partition_count: int, replication_factor: int, configs: dict[str, str]) -> None:
+        cluster.known.update((topic, index) for index in range(partition_count))
+
+    coordinators = Coordinators(
+        group_config=GroupCoordinatorConfig(),
+        transaction_config=TransactionConfig(),
+        topics=NoTopics(),
+        clock=clock,
+        new_uuid=lambda: UUID(int=next(ids)),
+        replicas=replicas,
+        producer_ids=producer_ids,
+        create_topic=create_topic,
+    )
     broker = Broker(
         config=config,
         files=files,
@@ -128,7 +147,8 @@ def make(**properties: str) -> Harness:
         cluster=cluster,
         replicas=replicas,
         fetch_sessions=FetchSessionCache(config.server.max_incremental_fetch_session_cache_slots, lambda: next(ids)),
-        producer_ids=ProducerIds(allocate),
+        producer_ids=producer_ids,
+        coordinators=coordinators,
     )
     return Harness(broker, cluster, clock, files, wanted)
 

@@ -41,6 +41,21 @@ class Topics(Protocol):
     def names(self) -> Iterable[str]: ...
 
 
+class NoTopics:
+    """Before the first metadata."""
+
+    version = -1
+
+    def by_name(self, name: str) -> TopicView | None:
+        return None
+
+    def by_id(self, topic_id: UUID) -> TopicView | None:
+        return None
+
+    def names(self) -> Iterable[str]:
+        return ()
+
+
 @dataclass(slots=True)
 class Environment:
     """Shared by all groups of a node; the shell keeps `config` and `topics` up to date."""

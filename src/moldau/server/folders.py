@@ -1,0 +1,54 @@
+"""◇ Whether a node's folders are its own: formatted, of one cluster, of this node.
+
+Source: MetaPropertiesEnsemble.verify.  Called by `node.py` once the folders are locked.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+from uuid import UUID
+
+from moldau.storage.manager import LogDirectory
+
+
+class StartRefused(Exception):
+    """Why the node does not start, and what to do about it, in one line."""
+
+
+class Identity(NamedTuple):
+    """What the folders say the node is."""
+
+    cluster_id: str
+    directory_ids: dict[str, UUID]
+    """By folder."""
+
+
+def check_folders(directories: Sequence[LogDirectory], node_id: int) -> Identity:
+    """Errors: StartRefused."""
+    cluster_id: str | None = None
+    first = ""
+    ids: dict[str, UUID] = {}
+    for directory in directories:
+        if not directory.is_online:
+            continue
+        meta = directory.meta
+        if meta is None:
+            raise StartRefused(
+                f"{directory.path} is not formatted: run `moldau storage format -t $(moldau storage random-uuid) -c FILE --standalone`"
+            )
+        if meta.node_id != node_id:
+            raise StartRefused(
+                f"{directory.path} is of node {meta.node_id}, and node.id is {node_id}: set node.id={meta.node_id}, or use another folder"
+            )
+        if cluster_id is not None and meta.cluster_id != cluster_id:
+            raise StartRefused(
+                f"{directory.path} belongs to the cluster {meta.cluster_id}, and {first} to {cluster_id}: log.dirs must be of one cluster"
+            )
+        if meta.directory_id in ids.values():
+            raise StartRefused(
+                f"{directory.path}/meta.properties has the directory.id of another folder: one is a copy, take it out of log.dirs"
+            )
+        cluster_id, first = meta.cluster_id, first or directory.path
+        ids[directory.path] = meta.directory_id
+    if cluster_id is None:
+        raise StartRefused("none of log.dirs can be used: see the lines above")
+    return Identity(cluster_id, ids)

@@ -1,0 +1,262 @@
+"""◇ Which options there are for topics, brokers, groups and client metrics; which values hold, and where each comes from.
+
+A value comes from the first of these that has it: the resource itself, this broker's dynamic configs, those of all brokers, the
+properties file, the default.  `synonyms` lists all of them in that order, as DescribeConfigs tells it.
+
+Made once from the node's properties and its rooms' option classes.  Source: KafkaConfigSchema, ConfigHelper.scala, LogConfig.validate,
+DynamicBrokerConfig, ControllerConfigurationValidator; KIP-226.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from moldau.config import MAX_INT, ConfigError, Configs, Kind, Option
+from moldau.errors import ErrorCode
+from moldau.metadata.image import MetadataImage, Resource, ResourceType
+from moldau.storage.config import LogConfig
+
+
+class Source(IntEnum):
+    """Where a value comes from, by Kafka's numbers."""
+
+    UNKNOWN = 0
+    DYNAMIC_TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    DYNAMIC_BROKER_LOGGER = 6
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class Synonym(NamedTuple):
+    name: str
+    value: str | None
+    source: Source
+
+
+class Effective(NamedTuple):
+    """One option of one resource as it holds now.  A sensitive value is None."""
+
+    option: Option
+    name: str
+    value: str | None
+    source: Source
+    synonyms: tuple[Synonym, ...]
+    is_read_only: bool = False
+
+
+class Refusal(NamedTuple):
+    code: ErrorCode
+    message: str
+
+
+class ConfigSchema:
+    """See the module."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        rooms: Sequence[type[Configs]] = (LogConfig,),
+        *,
+        node_id: int = -1,
+        group: type[Configs] | None = None,
+    ) -> None:
+        self.properties: Final = properties
+        self.node_id: Final = node_id
+        self.topic_options: Final[Mapping[str, Option]] = LogConfig.by_topic_key()
+        self.group_options: Final[Mapping[str, Option]] = (
+            {} if group is None else {one.topic or one.key: one for one in group.OPTIONS.values()}
+        )
+        self.broker_options: Final[Mapping[str, Option]] = {
+            key: option for room in rooms for option in room.OPTIONS.values() for key in option.keys if key
+        }
+        self._static_log: Final = LogConfig.load(properties)
+
+    # ---------------------------------------------------------------- topics
+
+    def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
+        """What the log of a partition of `topic` works with on this node."""
+        properties = self._dynamic_properties(image)
+        static = LogConfig.load(properties) if properties else self._static_log
+        return static.override(image.topic_config(topic))
+
+    def min_insync_replicas(self, image: MetadataImage, topic: str) -> int:
+        """As the controller sees it: the topic's own, or that of all brokers."""
+        own = image.topic_config(topic).get("min.insync.replicas")
+        if own is None:
+            own = image.config_of(ResourceType.BROKER, "").get("min.insync.replicas")
+        return int(own) if own is not None else self._static_log.min_insync_replicas
+
+    def is_unclean_election_enabled(self, image: MetadataImage, topic: str) -> bool:
+        return self.log_config(image, topic).unclean_leader_election_enable
+
+    def topic_configs(self, image: MetadataImage, overrides: Mapping[str, str]) -> list[Effective]:
+        """Every option of a topic with these overrides, by name."""
+        return [self._topic_config(image, overrides, name) for name in sorted(self.topic_options)]
+
+    def _topic_config(self, image: MetadataImage, overrides: Mapping[str, str], name: str) -> Effective:
+        option = self.topic_options[name]
+        synonyms = self.broker_synonyms(image, option.key) if option.key else ()
+        if name in overrides:
+            synonyms = (Synonym(name, _shown(option, overrides[name]), Source.DYNAMIC_TOPIC), *synonyms)
+        if synonyms:
+            value, source = synonyms[0].value, synonyms[0].source
+        else:
+            value, source = option.text(getattr(self._static_log, option.field)), Source.DEFAULT
+        return Effective(option, name, value, source, synonyms)
+
+    def validate_topic(self, overrides: Mapping[str, str]) -> Refusal | None:
+        """Whether a topic may have these.  Errors: INVALID_CONFIG."""
+        for name in overrides:
+            if name not in self.topic_options:
+                return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
+        try:
+            self._static_log.override(overrides).validate()
+        except ConfigError as error:
+            return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+        if overrides.get("remote.storage.enable", "").lower() == "true":
+            return Refusal(
+                ErrorCode.INVALID_CONFIG,
+                "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.",
+            )
+        return None
+
+    # ---------------------------------------------------------------- brokers
+
+    def broker_synonyms(self, image: MetadataImage, key: str) -> tuple[Synonym, ...]:
+        """Every place that sets the broker's option `key`, in falling precedence, the default last."""
+        option = self.broker_options.get(key)
+        if option is None:
+            return ()
+        found: list[Synonym] = []
+        for configs, source in (
+            (image.config_of(ResourceType.BROKER, str(self.node_id)), Source.DYNAMIC_BROKER),
+            (image.config_of(ResourceType.BROKER, ""), Source.DYNAMIC_DEFAULT_BROKER),
+            (self.properties, Source.STATIC_BROKER),
+        ):
+            found += [Synonym(name, _shown(option, configs[name]), source) for name in option.keys if name in configs]
+        if option.default is not None and not _is_left_to_fallback(option):
+            found.append(Synonym(option.key, None if option.is_sensitive else option.text(option.default), Source.DEFAULT))
+        return tuple(found)
+
+    def validate_broker(self, configs: Mapping[str, str], *, is_default: bool) -> Refusal | None:
+        """Whether these can be set while the broker runs.  Errors: INVALID_REQUEST."""
+        fixed = [name for name in configs if (option := self.broker_options.get(name)) is not None and option.update == "read-only"]
+        if fixed:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_scala_set(fixed)}")
+        own = [name for name in configs if (option := self.broker_options.get(name)) is not None and option.update == "per-broker"]
+        if own and is_default:
+            return Refusal(
+                ErrorCode.INVALID_REQUEST,
+                f"Cannot update these configs at default cluster level, broker id must be specified: {_scala_set(own)}",
+            )
+        for name, text in configs.items():
+            known = self.broker_options.get(name)
+            if known is None:
+                continue
+            try:
+                known.parse(text, key=name)
+            except ConfigError as error:
+                return Refusal(ErrorCode.INVALID_REQUEST, str(error))
+        return None
+
+    # ---------------------------------------------------------------- all kinds
+
+    def option_of(self, resource: Resource, name: str) -> Option | None:
+        match resource.type:
+            case ResourceType.TOPIC:
+                return self.topic_options.get(name)
+            case ResourceType.BROKER:
+                return self.broker_options.get(name)
+            case ResourceType.GROUP:
+                return self.group_options.get(name)
+            case ResourceType.CLIENT_METRICS:
+                return CLIENT_METRICS.get(name)
+        return None
+
+    def is_list(self, resource: Resource, name: str) -> bool:
+        option = self.option_of(resource, name)
+        return option is not None and option.kind is Kind.LIST
+
+    def default_text(self, resource: Resource, name: str) -> str | None:
+        """What APPEND and SUBTRACT begin with when nothing is set."""
+        option = self.option_of(resource, name)
+        if option is None:
+            return None
+        if resource.type == ResourceType.TOPIC:
+            return option.text(getattr(self._static_log, option.field))
+        return option.text(option.default)
+
+    def _dynamic_properties(self, image: MetadataImage) -> Mapping[str, str] | None:
+        """The properties with what was set at run time over them; None when nothing was."""
+        of_all = image.config_of(ResourceType.BROKER, "")
+        own = image.config_of(ResourceType.BROKER, str(self.node_id))
+        return {**self.properties, **of_all, **own} if of_all or own else None
+
+
+def _shown(option: Option, text: str) -> str | None:
+    """As it is told to clients: parsed and spelled anew, so that `1E3` and ` a , b` look like what holds."""
+    if option.is_sensitive:
+        return None
+    try:
+        return option.text(option.parse(text))
+    except ConfigError:
+        return text
+
+
+def _is_left_to_fallback(option: Option) -> bool:
+    """An option with other units behind it has its default there (log.retention.hours), not itself."""
+    return any(factor != 1 for _, factor in option.fallbacks)
+
+
+def _scala_set(names: Iterable[str]) -> str:
+    return f"Set({', '.join(names)})"
+
+
+def _metrics(key: str, kind: Kind, default: object, doc: str) -> Option:
+    return Option(key, key, kind, default, key, (), None, "cluster-wide", "medium", doc, nullable=False)
+
+
+CLIENT_METRICS: Final[Mapping[str, Option]] = {
+    one.key: one
+    for one in (
+        _metrics("metrics", Kind.LIST, (), "Prefixes of the metrics that clients are to push; * for all of them."),
+        _metrics("interval.ms", Kind.INT, 300_000, "How often they push."),
+        _metrics("match", Kind.LIST, (), "Which clients: selector=pattern, each of them must match."),
+    )
+}
+MIN_INTERVAL_MS: Final = 100
+MAX_INTERVAL_MS: Final = 3_600_000
+SELECTORS: Final = frozenset(
+    {"client_id", "client_instance_id", "client_software_name", "client_software_version", "client_source_address", "client_source_port"}
+)
+
+
+def validate_client_metrics(name: str, configs: Mapping[str, str]) -> Refusal | None:
+    """Errors: INVALID_REQUEST, INVALID_CONFIG.  Source: ClientMetricsConfigs.validate; KIP-714."""
+    if not name:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
+    for key, text in configs.items():
+        if key not in CLIENT_METRICS:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {key}")
+        if key == "interval.ms":
+            try:
+                interval_ms = CLIENT_METRICS[key].parse(text)
+            except ConfigError as error:
+                return Refusal(ErrorCode.INVALID_REQUEST, str(error))
+            if not MIN_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
+                return Refusal(
+                    ErrorCode.INVALID_REQUEST,
+                    f"Invalid value {text} for interval.ms, interval must be between {MIN_INTERVAL_MS} and {MAX_INTERVAL_MS} (1 hour)",
+                )
+        elif key == "match":
+            wrong = next((part for part in text.split(",") if part and part.partition("=")[0].strip() not in SELECTORS), None)
+            if wrong is not None:
+                return Refusal(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {wrong}")
+    return None
+
+
+assert MAX_INTERVAL_MS < MAX_INT

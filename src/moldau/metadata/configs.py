@@ -1,0 +1,226 @@
+"""◇ AlterConfigs, IncrementalAlterConfigs, ListConfigResources: what may be set on topics, brokers, groups and client metrics.
+
+Each resource of a request stands for itself: one that is refused does not keep the others from being written.  A resource named
+twice is refused each time.
+
+Source: ConfigurationControlManager, ConfigAdminManager.scala, ControllerConfigurationValidator; KIP-133, 339, 1142.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Any, Final
+
+from moldau.errors import ErrorCode
+from moldau.metadata.config_schema import ConfigSchema, Refusal, validate_client_metrics
+from moldau.metadata.image import MetadataImage, Resource, ResourceType
+from moldau.metadata.outcome import Outcome
+from moldau.metadata.records import ConfigRecord
+from moldau.metadata.topic_names import invalid_topic_reason
+from moldau.protocol.messages import alter_configs as legacy
+from moldau.protocol.messages import incremental_alter_configs as incremental
+from moldau.protocol.messages.list_config_resources import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
+from moldau.protocol.wire import StoredRecord
+
+MAX_RECORDS: Final = 10_000
+"""Records that one request may write."""
+
+
+class Operation(IntEnum):
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+Changes = Mapping[str, str | None]
+"""What each key is to be; None takes it away."""
+
+
+def incremental_alter_configs(
+    image: MetadataImage, schema: ConfigSchema, request: incremental.IncrementalAlterConfigsRequest
+) -> Outcome[incremental.IncrementalAlterConfigsResponse]:
+    """Change single options.  Errors per resource: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, POLICY_VIOLATION."""
+
+    def changes(resource: Resource, asked: incremental.AlterConfigsResource) -> Changes | Refusal:
+        nulls = [one.name for one in asked.configs if one.value is None and one.config_operation != Operation.DELETE]
+        if nulls:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+        return _operations(image, schema, resource, asked.configs)
+
+    results, records = _alter(image, schema, request.resources, changes, validate_only=request.validate_only)
+    responses = [incremental.AlterConfigsResourceResponse(**result) for result in results]
+    return Outcome(incremental.IncrementalAlterConfigsResponse(responses=responses), records)
+
+
+def alter_configs(image: MetadataImage, schema: ConfigSchema, request: legacy.AlterConfigsRequest) -> Outcome[legacy.AlterConfigsResponse]:
+    """Replace all options of a resource.  Errors: as `incremental_alter_configs`."""
+
+    def changes(resource: Resource, asked: legacy.AlterConfigsResource) -> Changes | Refusal:
+        nulls = [one.name for one in asked.configs if one.value is None]
+        if nulls:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
+        current = image.configs.get(resource, {})
+        return dict.fromkeys(current) | {one.name: one.value for one in asked.configs}
+
+    results, records = _alter(image, schema, request.resources, changes, validate_only=request.validate_only)
+    responses = [legacy.AlterConfigsResourceResponse(**result) for result in results]
+    return Outcome(legacy.AlterConfigsResponse(responses=responses), records)
+
+
+def list_config_resources(
+    image: MetadataImage, request: ListConfigResourcesRequest, groups: Sequence[str] = (), *, version: int = 1
+) -> ListConfigResourcesResponse:
+    """Errors: UNSUPPORTED_VERSION for a type that nobody knows."""
+    supported = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
+    kinds = [ResourceType.CLIENT_METRICS] if version == 0 else list(dict.fromkeys(request.resource_types)) or list(supported)
+    if any(kind not in supported for kind in kinds):
+        return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[])
+    found: list[ConfigResource] = []
+    for kind in kinds:
+        names: list[str]
+        if kind == ResourceType.TOPIC:
+            names = list(image.topics)
+        elif kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+            names = [str(broker) for broker in image.brokers]
+        else:
+            names = list(
+                dict.fromkeys([*(one.name for one in image.configs if one.type == kind), *(groups if kind == ResourceType.GROUP else ())])
+            )
+        found += [ConfigResource(resource_name=name, resource_type=kind) for name in names]
+    return ListConfigResourcesResponse(error_code=0, config_resources=found)
+
+
+def set_records(resource: Resource, changes: Changes, current: Mapping[str, str]) -> list[StoredRecord]:
+    """Only what differs; of a broker everything, since writing it again makes it read files and secrets anew."""
+    return [
+        ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
+        for name, value in changes.items()
+        if resource.type == ResourceType.BROKER or current.get(name) != value
+    ]
+
+
+# How
+
+
+def _alter(
+    image: MetadataImage,
+    schema: ConfigSchema,
+    asked: Sequence[Any],
+    changes_of: Callable[[Resource, Any], Changes | Refusal],
+    *,
+    validate_only: bool,
+) -> tuple[list[dict[str, Any]], list[StoredRecord]]:
+    """A result for each resource in the request's order, and the records of those that may be."""
+    times = Counter((one.resource_type, one.resource_name) for one in asked)
+    results: list[dict[str, Any]] = []
+    records: list[StoredRecord] = []
+    for one in asked:
+        resource = Resource(one.resource_type, one.resource_name)
+        if times[resource] > 1:
+            refusal: Refusal | None = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        elif len({config.name for config in one.configs}) < len(one.configs):
+            refusal = Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        else:
+            changes = changes_of(resource, one)
+            refusal = changes if isinstance(changes, Refusal) else _validate(image, schema, resource, changes)
+            if refusal is None and not isinstance(changes, Refusal):
+                made = set_records(resource, changes, image.configs.get(resource, {}))
+                if len(records) + len(made) > MAX_RECORDS:
+                    refusal = Refusal(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+                else:
+                    records += made
+        results.append(
+            {
+                "error_code": ErrorCode.NONE if refusal is None else refusal.code,
+                "error_message": None if refusal is None else refusal.message,
+                "resource_type": one.resource_type,
+                "resource_name": one.resource_name,
+            }
+        )
+    return results, [] if validate_only else records
+
+
+def _operations(
+    image: MetadataImage, schema: ConfigSchema, resource: Resource, asked: Sequence[incremental.AlterableConfig]
+) -> Changes | Refusal:
+    current = image.configs.get(resource, {})
+    changes: dict[str, str | None] = {}
+    for one in asked:
+        value = one.value or ""
+        match one.config_operation:
+            case Operation.SET:
+                changes[one.name] = value
+            case Operation.DELETE:
+                changes[one.name] = None
+            case Operation.APPEND | Operation.SUBTRACT:
+                if not schema.is_list(resource, one.name):
+                    name = Operation(one.config_operation).name
+                    return Refusal(ErrorCode.INVALID_CONFIG, f"Can't {name} to key {one.name} because its type is not LIST.")
+                text = current.get(one.name, schema.default_text(resource, one.name)) or ""
+                parts = [part for part in text.split(",") if part]
+                given = value.split(",")
+                if one.config_operation == Operation.APPEND:
+                    parts += [part for part in dict.fromkeys(given) if part not in parts]
+                else:
+                    parts = [part for part in parts if part not in given]
+                changes[one.name] = ",".join(parts)
+            case _:
+                return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown operations type {one.config_operation}")
+    return changes
+
+
+def _validate(image: MetadataImage, schema: ConfigSchema, resource: Resource, changes: Changes) -> Refusal | None:
+    after = {name: value for name, value in {**image.configs.get(resource, {}), **changes}.items() if value is not None}
+    match resource.type:
+        case ResourceType.TOPIC:
+            return _validate_topic(image, schema, resource.name, after)
+        case ResourceType.BROKER:
+            return _validate_broker(image, schema, resource.name, after, changes)
+        case ResourceType.CLIENT_METRICS:
+            return validate_client_metrics(resource.name, after)
+        case ResourceType.GROUP:
+            return _validate_group(schema, resource.name, after)
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource.type}")
+
+
+def _validate_topic(image: MetadataImage, schema: ConfigSchema, name: str, after: Mapping[str, str]) -> Refusal | None:
+    if not name:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+    reason = invalid_topic_reason(name)
+    if reason is not None:
+        return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    refusal = schema.validate_topic(after)
+    if refusal is None and name not in image.topics:
+        return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    return refusal
+
+
+def _validate_broker(image: MetadataImage, schema: ConfigSchema, name: str, after: Mapping[str, str], changes: Changes) -> Refusal | None:
+    if name:
+        if not name.lstrip("-").isdigit():
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+        if int(name) != schema.node_id:
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {schema.node_id}, but received {name}")
+    if "min.insync.replicas" in changes and image.is_elr_enabled:
+        if name:
+            text = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+            return Refusal(ErrorCode.INVALID_CONFIG, text)
+        if changes["min.insync.replicas"] is None:
+            text = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+            return Refusal(ErrorCode.INVALID_CONFIG, text)
+    return schema.validate_broker(after, is_default=not name)
+
+
+def _validate_group(schema: ConfigSchema, name: str, after: Mapping[str, str]) -> Refusal | None:
+    if not name:
+        return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
+    for key, text in after.items():
+        option = schema.group_options.get(key)
+        if option is None:
+            return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {key}")
+        try:
+            option.parse(text, key=key)
+        except ValueError as error:
+            return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+    return None

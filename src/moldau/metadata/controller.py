@@ -1,0 +1,236 @@
+"""● The active controller: one decision at a time, commits awaited side by side.
+
+    request ─▶ decide on the newest image ─▶ append ─▶ replay onto that image ─▶ await the commit ─▶ response
+
+A decision and its append happen in one turn of the loop, so decisions never overlap and each sees all that was decided before it,
+committed or not.
+
+Its response waits for the commit of its records; one without records waits for what it may have seen.  When this node ceases to lead,
+the image with what was not committed is dropped and everyone who waits gets NOT_CONTROLLER: there is nothing to undo.
+
+A lone node writes no NoOpRecord while it is idle, unless metadata.max.idle.interval.ms is in its properties: the record is there for
+followers to see that their leader lives, and every one of them costs a sync.  Source: QuorumController; KIP-631, 835.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from moldau.clock import Clock
+from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata import brokers, configs, elections, features, producer_ids, topics
+from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.image import MetadataImage, encode_record
+from moldau.metadata.loader import Loader
+from moldau.metadata.outcome import Outcome
+from moldau.metadata.records import NoOpRecord
+from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from moldau.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from moldau.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from moldau.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from moldau.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
+from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from moldau.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from moldau.protocol.wire import StoredRecord
+from moldau.raft.driver import RaftDriver
+
+R = TypeVar("R")
+
+IDLE_OPTION: Final = "metadata.max.idle.interval.ms"
+TICK_MS: Final = 250
+"""How often sessions and snapshots are looked at."""
+
+
+@dataclass(slots=True, frozen=True)
+class ControllerConfig:
+    """What the controller was told beside the quorum's options."""
+
+    cluster_id: str
+    session_timeout_ms: int
+    delete_topic_enable: bool
+    rules: topics.TopicRules
+    idle_interval_ms: int
+    """0: no NoOpRecord."""
+
+    @property
+    def schema(self) -> ConfigSchema:
+        return self.rules.schema
+
+
+def idle_interval_ms(properties: Mapping[str, str], configured_ms: int, voter_count: int) -> int:
+    """See the module."""
+    return configured_ms if voter_count > 1 or IDLE_OPTION in properties else 0
+
+
+class Controller:
+    """See the module.  Active while `is_active`; otherwise every request is refused with NOT_CONTROLLER."""
+
+    def __init__(
+        self,
+        driver: RaftDriver,
+        loader: Loader,
+        clock: Clock,
+        config: ControllerConfig,
+        bootstrap: Sequence[StoredRecord] = (),
+    ) -> None:
+        """`bootstrap` is what an empty log begins with: features, credentials."""
+        self.config: Final = config
+        self.sessions: Final = brokers.Sessions(config.session_timeout_ms)
+        self._driver: Final = driver
+        self._loader: Final = loader
+        self._clock: Final = clock
+        self._bootstrap: Final = bootstrap
+        self._image: MetadataImage | None = None
+        self._active = asyncio.Event()
+        self._ticker: asyncio.Task[None] | None = None
+        loader.leadership = self
+
+    # ---------------------------------------------------------------- leadership
+
+    @property
+    def is_active(self) -> bool:
+        return self._image is not None and self._driver.is_leader
+
+    @property
+    def newest_image(self) -> MetadataImage:
+        """With what is not committed yet.  Errors: KafkaError NOT_CONTROLLER."""
+        if self._image is None or not self._driver.is_leader:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller appears to be another node.")
+        return self._image
+
+    async def wait_until_active(self) -> None:
+        await self._active.wait()
+
+    def leader_changed(self, leader_id: int, epoch: int) -> None:
+        """The loader has everything that was committed before this epoch."""
+        if leader_id != self._driver.node_id:
+            self._image = None
+            self._active.clear()
+            return
+        self._image = self._loader.image
+        self.sessions.adopt(self._image.brokers, self._clock.monotonic_ms())
+        if self._image.metadata_version == 0:
+            self._append(self._bootstrap)
+        self._active.set()
+        if self._ticker is None:
+            self._ticker = asyncio.get_running_loop().create_task(self._tick(), name="controller")
+
+    async def stop(self) -> None:
+        if self._ticker is not None:
+            self._ticker.cancel()
+            await asyncio.gather(self._ticker, return_exceptions=True)
+        self._image = None
+
+    # ---------------------------------------------------------------- requests
+
+    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        return await self._decide(lambda image: topics.create_topics(image, self.config.rules, request))
+
+    async def delete_topics(self, request: DeleteTopicsRequest, *, version: int) -> DeleteTopicsResponse:
+        is_enabled = self.config.delete_topic_enable
+        return await self._decide(lambda image: topics.delete_topics(image, request, is_enabled=is_enabled, version=version))
+
+    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+        return await self._decide(lambda image: topics.create_partitions(image, self.config.rules, request))
+
+    async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
+        return await self._decide(lambda image: configs.alter_configs(image, self.config.schema, request))
+
+    async def incremental_alter_configs(self, request: IncrementalAlterConfigsRequest) -> IncrementalAlterConfigsResponse:
+        return await self._decide(lambda image: configs.incremental_alter_configs(image, self.config.schema, request))
+
+    async def update_features(self, request: UpdateFeaturesRequest, *, version: int) -> UpdateFeaturesResponse:
+        return await self._decide(lambda image: features.update_features(image, request, version=version))
+
+    async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
+        return await self._decide(lambda image: producer_ids.allocate_producer_ids(image, request))
+
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        return await self._decide(lambda image: elections.elect_leaders(image, self.config.schema, request))
+
+    async def alter_partition(self, request: AlterPartitionRequest, *, version: int) -> AlterPartitionResponse:
+        return await self._decide(lambda image: elections.alter_partition(image, self.config.schema, request, version=version))
+
+    async def alter_partition_reassignments(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
+        return await self._decide(lambda image: elections.alter_partition_reassignments(image, self.config.schema, request))
+
+    async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
+        now_ms = self._clock.monotonic_ms()
+
+        def decide(image: MetadataImage) -> Outcome[BrokerRegistrationResponse]:
+            outcome = brokers.register_broker(
+                image,
+                self.config.schema,
+                request,
+                cluster_id=self.config.cluster_id,
+                next_offset=self._driver.node.end_offset,
+                is_session_valid=self.sessions.is_valid(request.broker_id, now_ms),
+            )
+            self.sessions.forget(request.broker_id)
+            self.sessions.touch(request.broker_id, now_ms)
+            return outcome
+
+        return await self._decide(decide)
+
+    async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        now_ms, next_offset = self._clock.monotonic_ms(), self._driver.node.end_offset
+        return await self._decide(
+            lambda image: brokers.broker_heartbeat(
+                image, self.config.schema, self.sessions, request, now_ms=now_ms, next_offset=next_offset
+            )
+        )
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+        return await self._decide(lambda image: brokers.unregister_broker(image, self.config.schema, request))
+
+    async def register_controller(self, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:
+        return await self._decide(lambda _: brokers.register_controller(request))
+
+    # ---------------------------------------------------------------- how
+
+    async def _decide(self, decision: Callable[[MetadataImage], Outcome[R]]) -> R:
+        """Decide and append now, answer when it cannot be lost.  Errors: KafkaError NOT_CONTROLLER, and what the decision raises."""
+        outcome = decision(self.newest_image)
+        end_offset = self._append(outcome.records)
+        await self._driver.wait_for_commit(end_offset)
+        return outcome.response
+
+    def _append(self, records: Sequence[StoredRecord]) -> int:
+        """One atomic batch, replayed at once; the offset after it, or without records the end of what is there."""
+        assert self._image is not None
+        if not records:
+            return self._driver.node.end_offset
+        level = self._image.metadata_version or _level_in(records)
+        base_offset = self._driver.node.end_offset
+        image = self._image.apply(records, offset=base_offset + len(records) - 1, epoch=self._driver.node.epoch)
+        end_offset = self._driver.propose([encode_record(record, level) for record in records])
+        self._image = image
+        return end_offset
+
+    async def _tick(self) -> None:
+        """Sessions that ended, snapshots that are due, a sign of life."""
+        while True:
+            await asyncio.sleep(TICK_MS / 1000)
+            self._loader.maybe_snapshot(self._driver)
+            if not self.is_active:
+                continue
+            for broker_id in self.sessions.overdue(self.newest_image, self._clock.monotonic_ms()):
+                self._append(brokers.fence(self.newest_image, self.config.schema, broker_id))
+            idle_ms = self._clock.now_ms() - self._driver.last_append_ms
+            if 0 < self.config.idle_interval_ms <= idle_ms:
+                self._append([NoOpRecord()])
+
+
+def _level_in(records: Sequence[StoredRecord]) -> int:
+    """The metadata.version that the first records of a log bring."""
+    image = MetadataImage().apply(records)
+    assert image.metadata_version > 0, "a log begins with its metadata.version"
+    return image.metadata_version

@@ -1,0 +1,299 @@
+"""◇ Who leads and who is in sync, on request: ElectLeaders, AlterPartition, AlterPartitionReassignments, ListPartitionReassignments.
+
+Source: ReplicationControlManager; KIP-455, 460, 497, 704, 841, 903.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.delta import UNCHANGED, merge
+from moldau.metadata.image import MetadataImage, PartitionRegistration, TopicImage
+from moldau.metadata.outcome import Outcome
+from moldau.metadata.partition_change import RECOVERED, RECOVERING, Election, PartitionChange
+from moldau.metadata.producer_ids import check_broker_epoch
+from moldau.metadata.records import PartitionChangeRecord
+from moldau.metadata.topics import check_replicas
+from moldau.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+    BrokerState,
+)
+from moldau.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, PartitionResult, ReplicaElectionResult
+from moldau.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from moldau.protocol.wire import StoredRecord
+from moldau.types import NO_LEADER
+
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+
+MESSAGES: Final = {
+    ErrorCode.ELECTION_NOT_NEEDED: "Leader election not needed for topic partition.",
+    ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE: "The preferred leader was not available.",
+    ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE: "Eligible topic partition leaders are not available.",
+}
+
+
+def _may_lead(image: MetadataImage, partition: PartitionRegistration) -> Callable[[int], bool]:
+    """Active, and the replica's directory is online."""
+
+    def may_lead(broker_id: int) -> bool:
+        broker = image.brokers.get(broker_id)
+        directory = partition.directory_of(broker_id)
+        return broker is not None and broker.is_active and (directory is None or broker.has_online_dir(directory))
+
+    return may_lead
+
+
+def _change(image: MetadataImage, schema: ConfigSchema, topic: TopicImage, number: int) -> PartitionChange:
+    partition = topic.partitions[number]
+    return PartitionChange(
+        topic.id,
+        number,
+        partition,
+        _may_lead(image, partition),
+        min(schema.min_insync_replicas(image, topic.name), len(partition.replicas)),
+        image.is_elr_enabled,
+        election=Election.UNCLEAN if schema.is_unclean_election_enabled(image, topic.name) else Election.ONLINE,
+    )
+
+
+# ---------------------------------------------------------------------- elections
+
+
+def elect_leaders(image: MetadataImage, schema: ConfigSchema, request: ElectLeadersRequest) -> Outcome[ElectLeadersResponse]:
+    """Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE; INVALID_REQUEST for an election type that there is not.
+    """
+    if request.election_type not in (PREFERRED, UNCLEAN):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
+    records: list[StoredRecord] = []
+    if request.topic_partitions is None:
+        asked = [(topic.name, list(range(len(topic.partitions)))) for topic in image.topics.values()]
+    else:
+        asked = [(one.topic, one.partitions) for one in request.topic_partitions]
+    results = []
+    for name, numbers in asked:
+        partition_results = []
+        for number in numbers:
+            code, text = _elect(image, schema, (name, number), request.election_type, records)
+            if request.topic_partitions is None and code is ErrorCode.ELECTION_NOT_NEEDED:
+                continue
+            partition_results.append(PartitionResult(partition_id=number, error_code=code, error_message=text))
+        results.append(ReplicaElectionResult(topic=name, partition_result=partition_results))
+    return Outcome(ElectLeadersResponse(replica_election_results=results), records)
+
+
+def _elect(
+    image: MetadataImage, schema: ConfigSchema, where: tuple[str, int], kind: int, records: list[StoredRecord]
+) -> tuple[ErrorCode, str | None]:
+    name, number = where
+    topic = image.topics.get(name)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}"
+    partition = image.partition(name, number)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}"
+    is_needless = partition.leader == partition.preferred_leader if kind == PREFERRED else partition.leader != NO_LEADER
+    if is_needless:
+        return ErrorCode.ELECTION_NOT_NEEDED, MESSAGES[ErrorCode.ELECTION_NOT_NEEDED]
+    change = _change(image, schema, topic, number)
+    change.election = Election.PREFERRED if kind == PREFERRED else Election.UNCLEAN
+    record = change.record()
+    if record is None:
+        code = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE if kind == PREFERRED else ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        return code, MESSAGES[code]
+    records.append(record)
+    return ErrorCode.NONE, None
+
+
+# ---------------------------------------------------------------------- in-sync sets
+
+
+def alter_partition(
+    image: MetadataImage, schema: ConfigSchema, request: AlterPartitionRequest, *, version: int
+) -> Outcome[AlterPartitionResponse]:
+    """A leader proposes another in-sync set.  Errors: STALE_BROKER_EPOCH; per partition UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+    NOT_CONTROLLER, FENCED_LEADER_EPOCH, INVALID_REQUEST, INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, NEW_LEADER_ELECTED.
+    """
+    check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    records: list[StoredRecord] = []
+    answered = []
+    for asked_topic in request.topics:
+        topic = image.topic(asked_topic.topic_id)
+        partitions = []
+        for asked in asked_topic.partitions:
+            if topic is None:
+                partitions.append(_isr_refused(asked.partition_index, ErrorCode.UNKNOWN_TOPIC_ID))
+            else:
+                partitions.append(_alter_isr(image, schema, request.broker_id, topic, asked, version, records))
+        answered.append(AlterPartitionResponseTopicData(topic_id=asked_topic.topic_id, partitions=partitions))
+    return Outcome(AlterPartitionResponse(topics=answered), records)
+
+
+def _isr_refused(number: int, code: ErrorCode) -> AlterPartitionResponsePartitionData:
+    return AlterPartitionResponsePartitionData(
+        partition_index=number, error_code=code, leader_id=0, leader_epoch=0, isr=[], partition_epoch=0
+    )
+
+
+def _alter_isr(
+    image: MetadataImage,
+    schema: ConfigSchema,
+    broker_id: int,
+    topic: TopicImage,
+    asked: AlterPartitionRequestPartitionData,
+    version: int,
+    records: list[StoredRecord],
+) -> AlterPartitionResponsePartitionData:
+    number = asked.partition_index
+    partition = image.partition(topic.name, number)
+    if partition is None:
+        return _isr_refused(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    proposed = asked.new_isr_with_epochs if version >= 3 else [BrokerState(broker_id=one) for one in asked.new_isr]
+    code = _isr_refusal(image, broker_id, partition, asked, proposed)
+    if code is not ErrorCode.NONE:
+        return _isr_refused(number, code)
+    change = _change(image, schema, topic, number)
+    change.isr = [one.broker_id for one in proposed]
+    change.recovery_state = asked.leader_recovery_state
+    record = change.record()
+    if record is not None:
+        records.append(record)
+        partition = merge(partition, record)
+        if record.leader not in (broker_id, UNCHANGED):
+            return _isr_refused(number, ErrorCode.NEW_LEADER_ELECTED)
+    return AlterPartitionResponsePartitionData(
+        partition_index=number,
+        leader_id=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=list(partition.isr),
+        leader_recovery_state=partition.leader_recovery_state,
+        partition_epoch=partition.partition_epoch,
+    )
+
+
+def _isr_refusal(
+    image: MetadataImage,
+    broker_id: int,
+    partition: PartitionRegistration,
+    asked: AlterPartitionRequestPartitionData,
+    proposed: Sequence[BrokerState],
+) -> ErrorCode:
+    """In this order: an answer tells a leader what it does not know yet."""
+    isr = [one.broker_id for one in proposed]
+    if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
+        return ErrorCode.NOT_CONTROLLER
+    if asked.leader_epoch < partition.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    if broker_id != partition.leader:
+        return ErrorCode.INVALID_REQUEST
+    if asked.partition_epoch < partition.partition_epoch:
+        return ErrorCode.INVALID_UPDATE_VERSION
+    if len(set(isr)) < len(isr) or not set(isr) <= set(partition.replicas) or partition.leader not in isr:
+        return ErrorCode.INVALID_REQUEST
+    if asked.leader_recovery_state == RECOVERING and (len(isr) > 1 or partition.leader_recovery_state == RECOVERED):
+        return ErrorCode.INVALID_REQUEST
+    for one in proposed:
+        broker = image.brokers.get(one.broker_id)
+        if broker is None or not broker.is_active or one.broker_epoch not in (-1, broker.epoch):
+            return ErrorCode.INELIGIBLE_REPLICA
+    return ErrorCode.NONE
+
+
+# ---------------------------------------------------------------------- reassignments
+
+
+def alter_partition_reassignments(
+    image: MetadataImage, schema: ConfigSchema, request: AlterPartitionReassignmentsRequest
+) -> Outcome[AlterPartitionReassignmentsResponse]:
+    """Move partitions to other brokers.  Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, INVALID_REPLICA_ASSIGNMENT,
+    INVALID_REPLICATION_FACTOR, NO_REASSIGNMENT_IN_PROGRESS.
+    """
+    records: list[StoredRecord] = []
+    responses = []
+    for topic in request.topics:
+        partitions = []
+        for asked in topic.partitions:
+            code, text = ErrorCode.NONE, None
+            try:
+                record = _reassign(image, schema, topic.name, asked, keep_factor=not request.allow_replication_factor_change)
+                if record is not None:
+                    records.append(record)
+            except KafkaError as error:
+                code, text = error.code, error.detail
+            partitions.append(ReassignablePartitionResponse(partition_index=asked.partition_index, error_code=code, error_message=text))
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
+    response = AlterPartitionReassignmentsResponse(
+        allow_replication_factor_change=request.allow_replication_factor_change, responses=responses
+    )
+    return Outcome(response, records)
+
+
+def _reassign(
+    image: MetadataImage, schema: ConfigSchema, name: str, asked: ReassignablePartition, *, keep_factor: bool
+) -> PartitionChangeRecord | None:
+    topic = image.topics.get(name)
+    if topic is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    partition = image.partition(name, asked.partition_index)
+    if partition is None:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{asked.partition_index}.")
+    change = _change(image, schema, topic, asked.partition_index)
+    if asked.replicas is None:
+        if not partition.is_reassigning:
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+        change.replicas = [one for one in partition.replicas if one not in partition.adding_replicas]
+        change.isr = [one for one in partition.isr if one not in partition.adding_replicas] or change.replicas[:1]
+        change.removing, change.adding = (), ()
+        return change.record()
+    check_replicas(image, asked.replicas, None, asked.partition_index)
+    current = [one for one in partition.replicas if one not in partition.adding_replicas]
+    if keep_factor and len(asked.replicas) != len(current):
+        text = f"The replication factor is changed from {len(current)} to {len(asked.replicas)}, which the request does not allow."
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
+    change.removing = [one for one in current if one not in asked.replicas]
+    change.adding = [one for one in asked.replicas if one not in current]
+    change.replicas = [*asked.replicas, *change.removing]
+    return change.record()
+
+
+def list_partition_reassignments(image: MetadataImage, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
+    """Those under way, of all partitions or of those asked for; what is unknown is left out."""
+    if request.topics is None:
+        asked = [(topic.name, list(range(len(topic.partitions)))) for topic in image.topics.values()]
+    else:
+        asked = [(one.name, one.partition_indexes) for one in request.topics]
+    found = []
+    for name, numbers in asked:
+        moving = []
+        for number in numbers:
+            partition = image.partition(name, number)
+            if partition is not None and partition.is_reassigning:
+                moving.append(
+                    OngoingPartitionReassignment(
+                        partition_index=number,
+                        replicas=list(partition.replicas),
+                        adding_replicas=list(partition.adding_replicas),
+                        removing_replicas=list(partition.removing_replicas),
+                    )
+                )
+        if moving:
+            found.append(OngoingTopicReassignment(name=name, partitions=moving))
+    return ListPartitionReassignmentsResponse(topics=found)

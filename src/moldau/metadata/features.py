@@ -1,0 +1,177 @@
+"""◇ Features of a cluster: names, levels, what each release finalizes, what depends on what, and the record versions a level allows.
+
+`metadata.version` says which records may be in the log; the others switch protocols on.  `kraft.version` stands in control records of the
+log and is never finalized as the others are.  `update_features` is the decision.  Source: MetadataVersion.java, Feature.java,
+FeatureControlManager of 4.3.1; KIP-584, 778, 1022.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moldau.errors import ErrorCode
+from moldau.metadata.outcome import Outcome
+from moldau.metadata.records import FeatureLevelRecord
+from moldau.protocol.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
+
+if TYPE_CHECKING:
+    from moldau.metadata.image import MetadataImage
+
+METADATA_VERSION: Final = "metadata.version"
+KRAFT_VERSION: Final = "kraft.version"
+ELR_VERSION: Final = "eligible.leader.replicas.version"
+
+RELEASES: Final[Mapping[int, str]] = {
+    7: "3.3-IV3",
+    8: "3.4-IV0",
+    9: "3.5-IV0",
+    10: "3.5-IV1",
+    11: "3.5-IV2",
+    12: "3.6-IV0",
+    13: "3.6-IV1",
+    14: "3.6-IV2",
+    15: "3.7-IV0",
+    16: "3.7-IV1",
+    17: "3.7-IV2",
+    18: "3.7-IV3",
+    19: "3.7-IV4",
+    20: "3.8-IV0",
+    21: "3.9-IV0",
+    22: "4.0-IV0",
+    23: "4.0-IV1",
+    24: "4.0-IV2",
+    25: "4.0-IV3",
+    26: "4.1-IV0",
+    27: "4.1-IV1",
+    28: "4.2-IV0",
+    29: "4.2-IV1",
+    30: "4.3-IV0",
+    31: "4.4-IV0",
+}
+"""metadata.version levels by the release that brought them."""
+MINIMUM_LEVEL: Final = 7
+LATEST_LEVEL: Final = 30
+"""The newest that is stable."""
+
+_DIRECTORIES: Final = 17
+_ELR: Final = 23
+_CORDONED: Final = 30
+_MIGRATION: Final = 8
+
+
+class FeatureSpec(NamedTuple):
+    """`since` gives the metadata.version from which on a release finalizes each level; `needs` the metadata.version that a level needs."""
+
+    highest: int
+    since: tuple[tuple[int, int], ...]
+    needs: Mapping[int, int] = {}
+
+
+FEATURES: Final[Mapping[str, FeatureSpec]] = {
+    KRAFT_VERSION: FeatureSpec(1, ((21, 1),)),
+    "transaction.version": FeatureSpec(2, ((24, 2),)),
+    "group.version": FeatureSpec(1, ((22, 1),)),
+    ELR_VERSION: FeatureSpec(1, ((26, 1),), {1: _ELR}),
+    "share.version": FeatureSpec(1, ((28, 1),)),
+    "streams.version": FeatureSpec(1, ((29, 1),)),
+}
+"""All but metadata.version, in the order in which version-mapping lists them."""
+
+
+def supported_ranges() -> dict[str, tuple[int, int]]:
+    """What this software supports: lowest and highest level."""
+    ranges = {METADATA_VERSION: (MINIMUM_LEVEL, LATEST_LEVEL)}
+    return ranges | {name: (0, spec.highest) for name, spec in FEATURES.items()}
+
+
+def default_level(feature: str, metadata_version: int) -> int:
+    """What a release with that metadata.version finalizes."""
+    return max((level for since, level in FEATURES[feature].since if since <= metadata_version), default=0)
+
+
+def level_of_release(text: str, *, with_unstable: bool = False) -> int | None:
+    """`4.3-IV0`, or `4.3` and `4.3.1` for the newest of that release; None when there is no such release."""
+    newest = max(RELEASES) if with_unstable else LATEST_LEVEL
+    known = {level: name for level, name in RELEASES.items() if level <= newest}
+    if "-IV" in text:
+        return next((level for level, name in known.items() if name == text), None)
+    minor = ".".join(text.split(".")[:2])
+    return max((level for level, name in known.items() if name.partition("-")[0] == minor), default=None)
+
+
+def record_version(name: str, metadata_version: int) -> int:
+    """The version in which the record class `name` is written at that level."""
+    match name:
+        case "RegisterBrokerRecord":
+            if metadata_version >= _CORDONED:
+                return 4
+            return 3 if metadata_version >= _DIRECTORIES else 2 if metadata_version >= _MIGRATION else 1
+        case "PartitionRecord" | "PartitionChangeRecord":
+            return 2 if metadata_version >= _ELR else 1 if metadata_version >= _DIRECTORIES else 0
+        case "BrokerRegistrationChangeRecord":
+            return 3 if metadata_version >= _CORDONED else 2 if metadata_version >= _DIRECTORIES else 1
+        case _:
+            return 0
+
+
+# The decision
+
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+UNSAFE_DOWNGRADE: Final = 3
+
+
+def update_features(image: "MetadataImage", request: UpdateFeaturesRequest, *, version: int) -> Outcome[UpdateFeaturesResponse]:
+    """Finalize levels, all or nothing.  Errors: FEATURE_UPDATE_FAILED, INVALID_UPDATE_VERSION, INVALID_REQUEST."""
+    records: list[FeatureLevelRecord] = []
+    results = []
+    refused = None
+    for update in request.feature_updates:
+        kind = update.upgrade_type if version >= 1 else SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+        code, reason = _refusal(image, update.feature, update.max_version_level, kind)
+        results.append(UpdatableFeatureResult(feature=update.feature, error_code=code, error_message=reason))
+        if code is not ErrorCode.NONE:
+            refused = refused or (code, reason)
+            continue
+        if image.features.get(update.feature, 0) != update.max_version_level:
+            records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
+    if refused is not None:
+        code, reason = refused
+        text = f"The update failed for all features since the following feature had an error: {reason}"
+        return Outcome(UpdateFeaturesResponse(error_code=code, error_message=text, results=[] if version >= 2 else results))
+    response = UpdateFeaturesResponse(error_code=0, error_message=None, results=[] if version >= 2 else results)
+    return Outcome(response, [] if request.validate_only else list(records))
+
+
+def _refusal(image: "MetadataImage", feature: str, level: int, kind: int) -> tuple[ErrorCode, str | None]:
+    invalid = ErrorCode.INVALID_UPDATE_VERSION
+    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return invalid, f"Invalid update version {level} for feature {feature}. The controller does not support the given upgrade type."
+    local = supported_ranges().get(feature)
+    if local is None or feature == KRAFT_VERSION:
+        return invalid, f"Invalid update version {level} for feature {feature}. Local controller 1 does not support this feature."
+    low, high = local
+    if not (level == 0 and feature != METADATA_VERSION) and not low <= level <= high:
+        return invalid, (f"Invalid update version {level} for feature {feature}. Local controller 1 only supports versions {low}-{high}")
+    for broker in image.brokers.values():
+        supported = broker.features.get(feature)
+        if level > 0 and (supported is None or not supported.low <= level <= supported.high):
+            return invalid, f"Invalid update version {level} for feature {feature}. Broker {broker.id} does not support this feature."
+    current = image.features.get(feature, 0)
+    if level < current and kind == UPGRADE:
+        return invalid, (
+            f"Invalid update version {level} for feature {feature}. Can't downgrade the version of this feature without setting the "
+            "upgrade type to either safe or unsafe downgrade."
+        )
+    if level > current and kind != UPGRADE:
+        return invalid, f"Invalid update version {level} for feature {feature}. Can't downgrade to a newer version."
+    if feature == METADATA_VERSION:
+        if level < current and kind == SAFE_DOWNGRADE:
+            return invalid, (
+                f"Invalid metadata.version {level}. Refusing to perform the requested downgrade because it might delete metadata "
+                "information."
+            )
+        return ErrorCode.NONE, None
+    needed = FEATURES[feature].needs.get(level, 0)
+    if image.metadata_version < needed:
+        return invalid, f"{feature}={level} needs metadata.version {needed}: raise that first."
+    return ErrorCode.NONE, None

@@ -1,0 +1,121 @@
+"""● From committed records to images, and to everyone who goes by them.
+
+    raft/driver.py ─ committed batches ─▶ Loader ─ delta, image ─▶ publishers, in the order in which they were added
+
+It is the raft driver's listener.  Records between BeginTransaction and EndTransaction count together, when the transaction ends; an aborted
+one never was.  A snapshot comes to publishers as a delta too.  Nothing is published before what lay in the log at the start is loaded: the
+first delta holds all of it.
+
+It also says when a snapshot is due (metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms), and has it
+written.  Source: MetadataLoader, SnapshotGenerator; KIP-630, 868.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from moldau.clock import Clock
+from moldau.metadata.delta import Delta
+from moldau.metadata.image import EMPTY, MetadataImage
+from moldau.metadata.records import METADATA_RECORDS, AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
+from moldau.protocol.wire import StoredRecord
+from moldau.raft.driver import CommittedBatch, RaftDriver
+from moldau.types import OffsetAndEpoch
+
+Publisher = Callable[[Delta, MetadataImage], None]
+
+
+class LeadershipListener(Protocol):
+    """The controller."""
+
+    def leader_changed(self, leader_id: int, epoch: int) -> None: ...
+
+
+class Loader:
+    """See the module.  `image` is what the cluster is, as far as this node knows for sure."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.image: MetadataImage = EMPTY
+        self.leadership: LeadershipListener | None = None
+        self._clock: Final = clock
+        self._published: MetadataImage = EMPTY
+        self._publishers: list[Publisher] = []
+        self._transaction: list[StoredRecord] | None = None
+        self._is_loading = True
+        self._snapshot_ms = clock.monotonic_ms()
+        self._snapshot_task: asyncio.Task[None] | None = None
+
+    def add_publisher(self, publisher: Publisher) -> None:
+        """It is told everything that is there, then every change."""
+        self._publishers.append(publisher)
+        if self._published is not EMPTY:
+            publisher(Delta.between(EMPTY, self._published), self._published)
+
+    # What the driver tells
+
+    def load_snapshot(self, snapshot_id: OffsetAndEpoch, timestamp_ms: int, records: Sequence[bytes]) -> None:
+        decoded = [METADATA_RECORDS.decode(record) for record in records]
+        self.image = EMPTY.apply(decoded, offset=snapshot_id.offset - 1, epoch=snapshot_id.epoch, timestamp_ms=timestamp_ms)
+
+    def committed(self, batches: Sequence[CommittedBatch]) -> None:
+        delta = Delta(self.image)
+        for batch in batches:
+            for value in batch.records:
+                self._take(delta, METADATA_RECORDS.decode(value))
+        last = batches[-1]
+        self.image = delta.apply(offset=last.next_offset - 1, epoch=last.epoch, timestamp_ms=last.timestamp_ms)
+        if not self._is_loading:
+            self._publish(delta)
+
+    def leader_changed(self, leader_id: int, epoch: int) -> None:
+        """Everything before the leader's epoch is loaded."""
+        if self._is_loading:
+            self._is_loading = False
+            self._publish(Delta.between(self._published, self.image))
+        if self.leadership is not None:
+            self.leadership.leader_changed(leader_id, epoch)
+
+    def _take(self, delta: Delta, record: StoredRecord) -> None:
+        match record:
+            case BeginTransactionRecord():
+                self._transaction = []
+            case AbortTransactionRecord():
+                self._transaction = None
+            case EndTransactionRecord():
+                waiting, self._transaction = self._transaction or [], None
+                for one in waiting:
+                    delta.replay(one)
+            case _ if self._transaction is not None:
+                self._transaction.append(record)
+            case _:
+                delta.replay(record)
+
+    def _publish(self, delta: Delta) -> None:
+        self._published = self.image
+        for publisher in self._publishers:
+            publisher(delta, self.image)
+
+    # Snapshots
+
+    def maybe_snapshot(self, driver: RaftDriver) -> None:
+        """Called now and then.  One at a time; a transaction that is open must end first."""
+        if self._snapshot_task is not None and not self._snapshot_task.done():
+            return
+        if self._transaction is not None or self.image.offset < 0 or driver.bytes_since_snapshot == 0:
+            return
+        interval_ms = driver.config.max_snapshot_interval_ms
+        elapsed_ms = self._clock.monotonic_ms() - self._snapshot_ms
+        is_due = driver.bytes_since_snapshot >= driver.config.max_bytes_between_snapshots or 0 < interval_ms <= elapsed_ms
+        if is_due:
+            self._snapshot_task = asyncio.get_running_loop().create_task(self.write_snapshot(driver), name="metadata snapshot")
+
+    async def write_snapshot(self, driver: RaftDriver) -> None:
+        """Of the image as it is now."""
+        self._snapshot_ms = self._clock.monotonic_ms()
+        image = self.image
+        await driver.write_snapshot(OffsetAndEpoch(image.offset + 1, image.epoch), image.timestamp_ms, image.encoded)
+
+    async def stop(self) -> None:
+        """A snapshot that is being written is finished."""
+        if self._snapshot_task is not None:
+            await asyncio.gather(self._snapshot_task, return_exceptions=True)

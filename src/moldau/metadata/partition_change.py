@@ -1,0 +1,159 @@
+"""◇ What becomes of a partition when its brokers or replicas change: in-sync set, eligible leader replicas, leader, as one record.
+
+Leaders are elected in this order: the present one; the first replica that is in sync (with an empty in-sync set: eligible) and may lead;
+the last known leader, when neither set has anybody left; with `unclean`, the first replica that may lead at all.  The last two may lose
+records, so the partition is then marked as recovering.
+
+With eligible leader replicas (KIP-966) an in-sync set may become empty, and who left it below min.insync.replicas without losing its log
+stays eligible.  Source: PartitionChangeBuilder.java, ReplicationControlManager.generateLeaderAndIsrUpdates.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+from uuid import UUID
+
+from moldau.metadata.delta import UNCHANGED
+from moldau.metadata.image import PartitionRegistration
+from moldau.metadata.records import PartitionChangeRecord
+from moldau.types import DIRECTORY_UNASSIGNED, NO_LEADER
+
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+
+
+class Election(Enum):
+    PREFERRED = "preferred"
+    ONLINE = "online"
+    UNCLEAN = "unclean"
+
+
+@dataclass(slots=True)
+class PartitionChange:
+    """A change in the making; what is None stays.  `may_lead` says of a broker whether it is there to lead."""
+
+    topic_id: UUID
+    number: int
+    partition: PartitionRegistration
+    may_lead: Callable[[int], bool]
+    min_insync_replicas: int
+    is_elr_enabled: bool
+    isr: Sequence[int] | None = None
+    replicas: Sequence[int] | None = None
+    removing: Sequence[int] | None = None
+    adding: Sequence[int] | None = None
+    lost_their_log: Collection[int] = ()
+    """Brokers that stopped uncleanly: not eligible any more."""
+    election: Election = Election.ONLINE
+    recovery_state: int | None = None
+    new_directories: dict[int, UUID] = field(default_factory=dict)
+
+    def record(self) -> PartitionChangeRecord | None:
+        """None when nothing changes."""
+        return _Build(self).run()
+
+
+class _Build:
+    """The targets while they are worked out."""
+
+    def __init__(self, change: PartitionChange) -> None:
+        self.change = change
+        self.before = change.partition
+        self.isr = tuple(self.before.isr if change.isr is None else change.isr)
+        self.replicas = tuple(self.before.replicas if change.replicas is None else change.replicas)
+        self.removing = tuple(self.before.removing_replicas if change.removing is None else change.removing)
+        self.adding = tuple(self.before.adding_replicas if change.adding is None else change.adding)
+        self.elr = self.before.elr
+        self.made = PartitionChangeRecord(partition_id=change.number, topic_id=change.topic_id)
+
+    def run(self) -> PartitionChangeRecord | None:
+        self._maybe_complete_reassignment()
+        if self.change.is_elr_enabled:
+            self._find_eligible()
+        self._elect()
+        made, before = self.made, self.before
+        if made.leader == UNCHANGED and not set(before.replicas) <= set(self.replicas):
+            made.leader = before.leader  # the same one in a new epoch: a replica that left must not go on as a follower
+        if made.isr is not None or not self.change.is_elr_enabled:
+            self.elr = ()
+        if self.elr != before.elr:
+            made.eligible_leader_replicas = list(self.elr)
+        if made.isr is None and (self.isr or self.change.is_elr_enabled) and self.isr != before.isr:
+            made.isr = list(self.isr)
+        if self.change.is_elr_enabled:
+            self._note_last_known_leader()
+        self._note_assignment()
+        if self.change.recovery_state is not None and self.change.recovery_state != before.leader_recovery_state:
+            made.leader_recovery_state = self.change.recovery_state
+        nothing = PartitionChangeRecord(partition_id=self.change.number, topic_id=self.change.topic_id)
+        return None if made == nothing else made
+
+    def _maybe_complete_reassignment(self) -> None:
+        if not self.removing and not self.adding:
+            return
+        replicas = tuple(replica for replica in self.replicas if replica not in self.removing) or self.replicas
+        isr = tuple(replica for replica in self.isr if replica not in self.removing) or replicas
+        if set(isr) <= set(self.isr) and set(self.adding) <= set(isr):
+            self.replicas, self.isr, self.removing, self.adding = replicas, isr, (), ()
+
+    def _find_eligible(self) -> None:
+        if len(self.isr) >= self.change.min_insync_replicas:
+            self.elr = ()
+            return
+        candidates = dict.fromkeys((*self.before.elr, *self.before.isr))
+        self.elr = tuple(one for one in candidates if one not in self.isr and one not in self.change.lost_their_log)
+
+    def _is_valid_leader(self, replica: int) -> bool:
+        is_safe = replica in self.isr or (not self.isr and replica in self.elr)
+        return is_safe and self.change.may_lead(replica)
+
+    def _elected(self) -> tuple[int, bool]:
+        """Who, and whether records may be lost with it."""
+        order = (self.before.leader, *self.replicas)
+        if self.change.election is Election.PREFERRED and self.replicas:
+            order = (self.replicas[0], *order)
+        for replica in order:
+            if self._is_valid_leader(replica):
+                return replica, False
+        last_known = self.before.last_known_elr
+        if self.change.is_elr_enabled and not self.elr and not self.isr and len(last_known) == 1 and self.change.may_lead(last_known[0]):
+            return last_known[0], True
+        if self.change.election is Election.UNCLEAN:
+            for replica in self.replicas:
+                if self.change.may_lead(replica):
+                    return replica, True
+        return NO_LEADER, False
+
+    def _elect(self) -> None:
+        leader, is_unclean = self._elected()
+        if leader == self.before.leader:
+            return
+        self.made.leader = leader
+        if leader in self.elr:
+            self.isr = (leader,)
+            self.elr = tuple(replica for replica in self.elr if replica != leader)
+        elif is_unclean:
+            self.made.isr = [leader]
+            if self.before.leader_recovery_state != RECOVERING:
+                self.made.leader_recovery_state = RECOVERING
+
+    def _note_last_known_leader(self) -> None:
+        made, before = self.made, self.before
+        if made.isr == [] and before.last_known_elr != (before.leader,):
+            made.last_known_elr = [before.leader]
+        elif before.last_known_elr and (made.leader >= 0 or NO_LEADER not in (before.leader, made.leader)):
+            made.last_known_elr = []
+
+    def _note_assignment(self) -> None:
+        made, before = self.made, self.before
+        known = dict(zip(before.replicas, before.directories, strict=True)) | self.change.new_directories
+        directories = [known.get(replica, DIRECTORY_UNASSIGNED) for replica in self.replicas]
+        if tuple(directories) != before.directories:
+            made.directories = directories
+        if self.replicas != before.replicas:
+            made.replicas = list(self.replicas)
+        if self.removing != before.removing_replicas:
+            made.removing_replicas = list(self.removing)
+        if self.adding != before.adding_replicas:
+            made.adding_replicas = list(self.adding)

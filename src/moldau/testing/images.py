@@ -1,0 +1,43 @@
+"""◇ A small cluster to decide about: images made of records, as in life."""
+
+from random import Random
+from uuid import UUID
+
+from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.features import FEATURES, KRAFT_VERSION, METADATA_VERSION, default_level, supported_ranges
+from moldau.metadata.image import EMPTY, MetadataImage
+from moldau.metadata.records import BrokerEndpoint, BrokerFeature, FeatureLevelRecord, RegisterBrokerRecord
+from moldau.metadata.topics import TopicRules
+
+
+def an_image(*brokers: int, level: int = 30, fenced: tuple[int, ...] = ()) -> MetadataImage:
+    """Finalized as 4.3.1 formats it, with these brokers alive but for the fenced ones."""
+    records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
+    for name in FEATURES:
+        if name != KRAFT_VERSION and default_level(name, level):
+            records.append(FeatureLevelRecord(name=name, feature_level=default_level(name, level)))
+    registered = [a_broker(number, fenced=number in fenced) for number in brokers]
+    return EMPTY.apply([*records, *registered], offset=len(records) + len(registered) - 1)
+
+
+def a_broker(number: int, *, fenced: bool = False, epoch: int = 7, rack: str | None = None) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=number,
+        incarnation_id=UUID(int=1000 + number),
+        broker_epoch=epoch,
+        end_points=[BrokerEndpoint(name="PLAINTEXT", host="localhost", port=9000 + number, security_protocol=0)],
+        features=[
+            BrokerFeature(name=name, min_supported_version=low, max_supported_version=high)
+            for name, (low, high) in supported_ranges().items()
+        ],
+        rack=rack,
+        fenced=fenced,
+        log_dirs=[UUID(int=5000 + number)],
+    )
+
+
+def rules(properties: dict[str, str] | None = None, *, seed: int = 1) -> TopicRules:
+    """With topic ids 1001, 1002, … in the order in which they are asked for."""
+    ids = iter(range(1001, 100_000))
+    schema = ConfigSchema(properties or {}, node_id=1)
+    return TopicRules(schema, num_partitions=1, replication_factor=1, new_id=lambda: UUID(int=next(ids)), chance=Random(seed))

@@ -1,4 +1,4 @@
-"""◇ A small cluster to decide about: images made of records, as in life."""
+"""● A small cluster to decide about: images made of records, as in life."""
 
 from random import Random
 from uuid import UUID

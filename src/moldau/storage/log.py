@@ -706,49 +706,58 @@ class Log:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        self.epochs.truncate_from_start(offset)
         if self.high_watermark < offset:
             self.update_high_watermark(offset)
         return True
 
-    def delete_old_segments(self, now_ms: int, *, trusted_now_ms: int | None = None) -> int:
-        """What retention and the log start offset let go.  `trusted_now_ms` is what retention by age goes by.  How many segments went."""
-        gone = self._delete_while(now_ms, lambda _, next_base: next_base is not None and next_base <= self.log_start_offset)
+    def apply_retention(self, now_ms: int, *, trusted_now_ms: int | None = None) -> bool:
+        """Raise the log's start by what retention by size and by age lets go; `trusted_now_ms` is what age goes by.  Whether it moved."""
         config = self.config
         if not config.is_deleted:
-            return gone
+            return False
+        start = self.log_start_offset
         if config.retention_bytes >= 0:
             excess = self.size - config.retention_bytes
 
-            def is_excess(segment: Segment, _: int | None) -> bool:
+            def is_excess(segment: Segment) -> bool:
                 nonlocal excess
-                if excess - segment.size < 0:
-                    return False
                 excess -= segment.size
-                return True
+                return excess >= 0
 
-            gone += self._delete_while(now_ms, is_excess)
+            self._pass_over(now_ms, is_excess)
         if config.retention_ms >= 0:
             oldest = (now_ms if trusted_now_ms is None else trusted_now_ms) - config.retention_ms
-            gone += self._delete_while(now_ms, lambda segment, _: segment.age_timestamp < oldest)
-        return gone
+            self._pass_over(now_ms, lambda segment: segment.age_timestamp < oldest)
+        return self.log_start_offset > start
 
-    def _delete_while(self, now_ms: int, is_old: Callable[[Segment, int | None], bool]) -> int:
-        """From the oldest on, as long as `is_old` and everything in it lies below the high watermark."""
-        going: list[Segment] = []
+    def _pass_over(self, now_ms: int, is_old: Callable[[Segment], bool]) -> None:
+        """From the oldest segment on, as long as `is_old` and everything in it lies below the high watermark."""
+        start = self.log_start_offset
         for number, segment in enumerate(self.segments):
-            next_base = self._bases[number + 1] if number + 1 < len(self._bases) else None
-            end = next_base if next_base is not None else self.log_end_offset
-            if end > self.high_watermark or (next_base is None and segment.size == 0) or not is_old(segment, next_base):
+            is_active = segment is self._active
+            end = self.log_end_offset if is_active else self._bases[number + 1]
+            if end > self.high_watermark or (is_active and segment.size == 0) or not is_old(segment):
                 break
-            going.append(segment)
-        if not going:
-            return 0
-        if going[-1] is self._active:
+            start = end
+        if start > self._active.base_offset:
             self.roll(now_ms)
-        self.raise_log_start_offset(self.segments[len(going)].base_offset)
-        self._drop(going, now_ms)
-        return len(going)
+        self.raise_log_start_offset(start)
+
+    def drop_below_start(self, now_ms: int) -> int:
+        """Segments that lie wholly below the log's start go.  Note that start on the disk first: a crash may bring some of them back.
+
+        How many went.  Errors: OSError.
+        """
+        self.epochs.truncate_from_start(self.log_start_offset)
+        count = bisect_right(self._bases, self.log_start_offset) - 1
+        if count > 0:
+            self._drop(self.segments[:count], now_ms)
+        return max(count, 0)
+
+    def delete_old_segments(self, now_ms: int, *, trusted_now_ms: int | None = None) -> int:
+        """Both steps, for a log that no manager keeps.  How many segments went."""
+        self.apply_retention(now_ms, trusted_now_ms=trusted_now_ms)
+        return self.drop_below_start(now_ms)
 
     def _drop(self, segments: list[Segment], now_ms: int) -> None:
         """Out of the log at once, off the disk after file.delete.delay.ms: readers may still be at it."""

@@ -14,10 +14,11 @@ Source: LogManager, LogDirFailureChannel; KIP-112, KIP-858.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.storage.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
@@ -309,16 +310,27 @@ class LogManager:
         for segment in log.segments:
             segment.close()
 
+    def delete_records_before(self, log: Log, offset: int) -> int | ErrorCode:
+        """As `Log.delete_records_before`, on the disk before it is answered.  Errors beside its own: KAFKA_STORAGE_ERROR."""
+        result = log.delete_records_before(offset)
+        if not isinstance(result, ErrorCode):
+            self.write_checkpoints()
+            if log.failure is not None:
+                return ErrorCode.KAFKA_STORAGE_ERROR
+        return result
+
     def truncate_to(self, log: Log, offset: int, now_ms: int) -> bool:
         """As `Log.truncate_to`, with the recovery point on the disk lowered first.  Errors: OSError."""
-        if offset < log.log_end_offset:
-            self._lower_recovery_point(log, offset)
-        return log.truncate_to(offset, now_ms)
+        with self._failing(log, and_raise=True):
+            if offset < log.log_end_offset:
+                self._lower_recovery_point(log, offset)
+            return log.truncate_to(offset, now_ms)
 
     def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
         """As `Log.truncate_fully_and_start_at`, with the recovery point on the disk lowered first.  Errors: OSError."""
-        self._lower_recovery_point(log, 0)
-        log.truncate_fully_and_start_at(offset, now_ms, log_start_offset)
+        with self._failing(log, and_raise=True):
+            self._lower_recovery_point(log, 0)
+            log.truncate_fully_and_start_at(offset, now_ms, log_start_offset)
 
     def _lower_recovery_point(self, log: Log, offset: int) -> None:
         directory = self._directory_of[log.topic_partition]
@@ -340,24 +352,24 @@ class LogManager:
     # ---------------------------------------------------------------- from time to time
 
     def delete_old_segments(self, now_ms: int, monotonic_ms: int) -> int:
-        """Retention of every log.  How many segments went."""
+        """Retention of every log: first the new starts are noted on the disk, then segments go.  How many went."""
         trusted = self._clock.trusted(now_ms, monotonic_ms)
+        for log in self._working_logs():
+            with self._failing(log):
+                log.apply_retention(now_ms, trusted_now_ms=trusted)
+        self.write_checkpoints()
         gone = 0
         for log in self._working_logs():
-            try:
-                gone += log.delete_old_segments(now_ms, trusted_now_ms=trusted)
-            except OSError as error:
-                log.fail(error)
+            with self._failing(log):
+                gone += log.drop_below_start(now_ms)
         return gone
 
     def delete_due_files(self, now_ms: int) -> int:
         """Unlink what was set aside long enough ago: segments and whole logs.  May block: run it elsewhere.  How many went."""
         gone = 0
         for log in self._working_logs():
-            try:
+            with self._failing(log):
                 gone += log.delete_due_files(now_ms)
-            except OSError as error:
-                log.fail(error)
         due = [(directory, name) for at, directory, name in self._waiting_deletion if at <= now_ms]
         self._waiting_deletion = [waiting for waiting in self._waiting_deletion if waiting[0] > now_ms]
         for directory, name in due:
@@ -392,9 +404,8 @@ class LogManager:
     def _offsets_of(self, directory: LogDirectory) -> Iterator[tuple[str, Offsets]]:
         here = {where: log for where, log in self.logs.items() if self._directory_of[where] is directory}
         directory.recovery_points = {where: log.recovery_point for where, log in here.items()}
-        directory.log_start_offsets = {
-            where: log.log_start_offset for where, log in here.items() if log.log_start_offset > log.segments[0].base_offset
-        }
+        # All that are not zero, where Kafka leaves out those that equal their first segment's base: dropped segments may come back.
+        directory.log_start_offsets = {where: log.log_start_offset for where, log in here.items() if log.log_start_offset > 0}
         directory.high_watermarks = {where: log.high_watermark for where, log in here.items()}
         directory.cleaner_offsets = {where: offset for where, offset in directory.cleaner_offsets.items() if where in here}
         yield RECOVERY_POINTS, directory.recovery_points
@@ -442,6 +453,16 @@ class LogManager:
 
     def _online(self) -> Iterator[LogDirectory]:
         return (directory for directory in self.directories if directory.is_online)
+
+    @contextmanager
+    def _failing(self, log: Log, *, and_raise: bool = False) -> Iterator[None]:
+        """A disk that fails takes the log's directory offline; the others serve on."""
+        try:
+            yield
+        except OSError as error:
+            log.fail(error)
+            if and_raise:
+                raise
 
     def _working_logs(self) -> list[Log]:
         return [log for log in self.logs.values() if log.failure is None]

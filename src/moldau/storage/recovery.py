@@ -65,6 +65,8 @@ def load_log(
         Segment.open(files, directory, base_offset, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
         for base_offset in _base_offsets(files, directory)
     ]
+    while len(segments) > 1 and segments[1].base_offset <= log_start_offset:
+        segments.pop(0).delete_files()  # dropped before; the crash brought it back
     if not segments:
         return _new_log(files, directory, config, (epochs, producers), start_offset=log_start_offset, now_ms=now_ms)
     recovery = _Recovery(files, segments, epochs, recovery_point, gaps_allowed=config.is_compacted)
@@ -124,7 +126,8 @@ class _Recovery:
     def run(self, *, clean: bool) -> int:
         """The log end offset.  Errors: LogDamaged."""
         last = len(self.segments) - 1
-        first = last + 1 if clean else self._holding(self._recovery_point)
+        # When the recovery point is a segment's base, the one before it may have been cut there without a sync: it is read too.
+        first = last + 1 if clean else self._holding(self._recovery_point - 1)
         if clean:  # all of it was on stable storage, whatever the checkpoint says
             self._recovery_point = max(self._recovery_point, self.segments[last].base_offset)
         end: int | None = None  # of the segment before, when it was read
@@ -140,7 +143,8 @@ class _Recovery:
         if end < self._recovery_point:
             raise LogDamaged(way_out(f"it ends at offset {end}, but everything below {self._recovery_point} was on stable storage"))
         for epoch, start_offset in self._found_epochs:
-            self._epochs.assign(epoch, start_offset)
+            if epoch > self._epochs.latest_epoch:
+                self._epochs.assign(epoch, start_offset)
         return end
 
     def _holding(self, offset: int) -> int:

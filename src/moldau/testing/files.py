@@ -52,15 +52,19 @@ class _Truncate:
 
 
 class _Inode:
-    """A file's content: what is seen now, what is durable, and the changes between them, oldest first."""
+    """A file's content: what is seen now, what is durable, and the changes between them, oldest first.
 
-    __slots__ = ("durable", "in_doubt", "now", "pending")
+    After a failed sync, `in_doubt` lies between `durable` and `certain`: those changes may be missing below what was synced later.
+    """
+
+    __slots__ = ("certain", "durable", "in_doubt", "now", "pending")
 
     def __init__(self, content: bytes = b"") -> None:
         self.now = bytearray(content)
         self.durable = bytes(content)
         self.pending: list[_Write | _Truncate] = []
         self.in_doubt: list[_Write | _Truncate] = []
+        self.certain: list[_Write | _Truncate] = []
 
     def change(self, change: _Write | _Truncate) -> None:
         _apply(self.now, change)
@@ -68,22 +72,23 @@ class _Inode:
 
     def sync(self) -> None:
         if self.in_doubt:
-            # What a failed sync left behind may never reach the disk; only what came after it is made durable.
-            durable = bytearray(self.durable)
-            for change in self.pending:
-                _apply(durable, change)
-            self.durable = bytes(durable)
+            self.certain += self.pending
         else:
             self.durable = bytes(self.now)
         self.pending.clear()
 
     def sync_failed(self) -> None:
-        self.in_doubt += self.pending
-        self.pending.clear()
+        # What was certain counts as in doubt too from here on: harsher than need be, and simpler.
+        self.in_doubt += self.certain + self.pending
+        self.certain, self.pending = [], []
+
+    def sync_everything(self) -> None:
+        self.durable = bytes(self.now)
+        self.in_doubt, self.certain, self.pending = [], [], []
 
     def crashed(self, choice: random.Random) -> "_Inode":
         content = bytearray(self.durable)
-        for change in _survivors(self.in_doubt + self.pending, choice):
+        for change in (*_survivors(self.in_doubt, choice), *self.certain, *_survivors(self.pending, choice)):
             _apply(content, change)
         return _Inode(bytes(content))
 
@@ -201,6 +206,8 @@ class MemoryFiles:
             raise OSError(fault.error, os.strerror(fault.error), path)
 
     def take_space(self, growth: int, path: str) -> None:
+        if self.capacity >= DEFAULT_CAPACITY:
+            return
         if growth > self.free_bytes(path):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
 
@@ -231,8 +238,7 @@ class MemoryFiles:
             directory.durable = dict(directory.now)
             for node in directory.now.values():
                 if isinstance(node, _Inode):
-                    node.in_doubt.clear()
-                    node.sync()
+                    node.sync_everything()
         self._pending.clear()
 
     # Files

@@ -19,6 +19,10 @@ PARTITION: Final = TopicPartition("t", 0)
 WHOLE: Final = 1 << 30
 
 
+class Unreadable(Exception):
+    """The log answered with an error."""
+
+
 class SomeBatch(NamedTuple):
     """A batch as it comes to a leader."""
 
@@ -114,7 +118,8 @@ def stored_bytes(log: Log, *, max_bytes: int = WHOLE) -> bytes:
     offset = log.log_start_offset
     while True:
         data = log.read(offset, max_bytes)
-        assert isinstance(data, FetchData), data
+        if not isinstance(data, FetchData):
+            raise Unreadable(f"{log} at offset {offset}: {data.name}")
         if data.records is None:
             return bytes(found)
         raw = data.records.read()

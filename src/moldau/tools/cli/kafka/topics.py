@@ -104,6 +104,7 @@ class Tool:
             raise Failure("The partitions must be greater than 0")
         if options.replication_factor is not None and not 1 <= options.replication_factor <= MAX_REPLICATION_FACTOR:
             raise Failure(f"The replication factor must be between 1 and {MAX_REPLICATION_FACTOR} inclusive")
+        assignment = parse_assignment(options.replica_assignment) if options.replica_assignment else ()
         if "." in options.topic or "_" in options.topic:
             print(COLLISION_WARNING)
         topic = NewTopic(
@@ -111,7 +112,7 @@ class Tool:
             -1 if options.partitions is None else options.partitions,
             -1 if options.replication_factor is None else options.replication_factor,
             parse_configs(options.config),
-            parse_assignment(options.replica_assignment) if options.replica_assignment else (),
+            assignment,
         )
         for answer in (await self.admin.create_topics([topic])).values():
             if isinstance(answer, KafkaError):
@@ -304,7 +305,7 @@ def parse_assignment(text: str) -> list[list[int]]:
         if len(set(replicas)) < len(replicas):
             raise Failure(f"Partition replica lists may not contain duplicate entries: {_ids(sorted(_repeated(replicas)))}")
         if len(replicas) != len(assignment[0]):
-            raise Failure(f"Partition {index} has different replication factor: {_ids(replicas)}")
+            raise Failure(f"Partition {index} has different replication factor: {replicas}")
     return assignment
 
 

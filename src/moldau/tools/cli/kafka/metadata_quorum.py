@@ -1,0 +1,133 @@
+"""● `moldau kafka-metadata-quorum`: the KRaft quorum's state, as kafka-metadata-quorum.sh prints it."""
+
+import json
+import time
+from collections.abc import Iterable, Sequence
+
+from moldau.clients.admin import Admin, EndpointType, QuorumDescription
+from moldau.clients.cluster import Cluster
+from moldau.protocol.messages.describe_quorum import Node, ReplicaState
+from moldau.tools.cli.connecting import on_cluster
+from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.kafka.options import KafkaParser
+from moldau.tools.cli.parser import Parser
+from moldau.types import ZERO_UUID, uuid_to_text
+
+REPLICATION_COLUMNS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
+LABEL_WIDTH = 24
+
+
+def main(arguments: list[str]) -> int:
+    options = _parser().parse_args(arguments)
+    if (options.bootstrap_server is None) == (options.bootstrap_controller is None):
+        raise Failure("one of --bootstrap-server and --bootstrap-controller is required", "`moldau kafka-metadata-quorum --help` says more")
+    options.bootstrap_server = options.bootstrap_server or options.bootstrap_controller
+    if options.status == options.replication:
+        raise Failure("One of --status or --replication must be specified with describe sub-command")
+    if options.human_readable and options.status:
+        raise Failure("The option --human-readable is only supported along with --replication")
+
+    async def work(cluster: Cluster) -> int:
+        admin = Admin(cluster)
+        quorum = await admin.describe_quorum()
+        if options.status:
+            kind = EndpointType.BROKER if options.bootstrap_controller is None else EndpointType.CONTROLLER
+            cluster_id = (await admin.describe_cluster(endpoint_type=kind)).cluster_id
+            for label, value in status_lines(cluster_id, quorum):
+                print(f"{label + ':':<{LABEL_WIDTH}}{value}")
+        else:
+            now_ms = time.time_ns() // 1_000_000
+            for line in replication_lines(quorum, now_ms if options.human_readable else None):
+                print(line)
+        return 0
+
+    return on_cluster(options, work)
+
+
+def _parser() -> KafkaParser:
+    parser = KafkaParser(
+        "kafka-metadata-quorum",
+        "Describe the quorum of controllers, as kafka-metadata-quorum.sh does.",
+        examples=["--bootstrap-server localhost:9092 describe --status", "--bootstrap-server localhost:9092 describe --replication"],
+    )
+    parser.add_common(required=False)
+    parser.add_argument("--bootstrap-controller", metavar="HOST:PORT", help="one or more controllers, instead of brokers")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
+    describe = actions.add_parser("describe", help="status, or how far each node is")
+    describe.add_argument("--status", action="store_true", help="a summary")
+    describe.add_argument("--replication", action="store_true", help="each node's offset and lag")
+    describe.add_argument("--human-readable", action="store_true", help="times as `5 ms ago`")
+    return parser
+
+
+def status_lines(cluster_id: str, quorum: QuorumDescription) -> list[tuple[str, object]]:
+    state = quorum.state
+    leader = next((one for one in state.current_voters if one.replica_id == state.leader_id), None)
+    followers = [one for one in (*state.current_voters, *state.observers) if one.replica_id != state.leader_id]
+    leader_end = leader.log_end_offset if leader else state.high_watermark
+    lags = [leader_end - one.log_end_offset for one in followers]
+    return [
+        ("ClusterId", cluster_id),
+        ("LeaderId", state.leader_id),
+        ("LeaderEpoch", state.leader_epoch),
+        ("HighWatermark", state.high_watermark),
+        ("MaxFollowerLag", max(lags, default=0)),
+        ("MaxFollowerLagTimeMs", _max_lag_ms(leader, followers)),
+        ("CurrentVoters", _members(state.current_voters, quorum.nodes)),
+        ("CurrentObservers", _members(state.observers, ())),
+    ]
+
+
+def _max_lag_ms(leader: ReplicaState | None, followers: Sequence[ReplicaState]) -> int:
+    """-1 when some follower was never caught up."""
+    if leader is None or not followers:
+        return 0
+    caught_up = min(one.last_caught_up_timestamp for one in followers)
+    return leader.last_caught_up_timestamp - caught_up if caught_up >= 0 else -1
+
+
+def _members(replicas: Iterable[ReplicaState], nodes: Iterable[Node]) -> str:
+    listeners = {node.node_id: node.listeners for node in nodes}
+    shown = []
+    for one in replicas:
+        member: dict[str, object] = {"id": one.replica_id}
+        if one.replica_directory_id != ZERO_UUID:
+            member["directoryId"] = uuid_to_text(one.replica_directory_id)
+        if listeners.get(one.replica_id):
+            member["endpoints"] = [f"{at.name}://{_host(at.host)}:{at.port}" for at in listeners[one.replica_id]]
+        shown.append(json.dumps(member))
+    return f"[{', '.join(shown)}]"
+
+
+def _host(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+def replication_lines(quorum: QuorumDescription, now_ms: int | None) -> list[str]:
+    """A table; with `now_ms` times are told as their age."""
+    state = quorum.state
+    leader = next((one for one in state.current_voters if one.replica_id == state.leader_id), None)
+    if leader is None:
+        raise Failure("the quorum has no leader now", "Try again in a moment")
+    others = [(one, "Follower") for one in state.current_voters if one is not leader]
+    rows = [list(REPLICATION_COLUMNS)]
+    for one, status in [(leader, "Leader"), *others, *((one, "Observer") for one in state.observers)]:
+        rows.append(
+            [
+                str(one.replica_id),
+                uuid_to_text(one.replica_directory_id),
+                str(one.log_end_offset),
+                str(leader.log_end_offset - one.log_end_offset),
+                _moment(one.last_fetch_timestamp, now_ms),
+                _moment(one.last_caught_up_timestamp, now_ms),
+                status,
+            ]
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(REPLICATION_COLUMNS))]
+    return ["\t".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) + "\t" for row in rows]
+
+
+def _moment(timestamp_ms: int, now_ms: int | None) -> str:
+    if now_ms is None or timestamp_ms < 0:
+        return str(timestamp_ms)
+    return f"{now_ms - timestamp_ms} ms ago"

@@ -1,4 +1,4 @@
-"""◇ What a topic may be called, and which topics are the broker's own.
+"""◇ What a topic may be called, and which names collide.
 
 Names that differ only in `.` and `_` collide: metrics write both as `_`.  Source: org.apache.kafka.common.internals.Topic.
 """
@@ -7,10 +7,6 @@ import re
 from typing import Final
 
 MAX_LENGTH: Final = 249
-GROUP_TOPIC: Final = "__consumer_offsets"
-TRANSACTION_TOPIC: Final = "__transaction_state"
-SHARE_TOPIC: Final = "__share_group_state"
-INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 
 _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 

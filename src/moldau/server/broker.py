@@ -7,6 +7,8 @@ from uuid import UUID
 
 from moldau.clock import Clock
 from moldau.errors import ErrorCode
+from moldau.metadata.controller import Controller
+from moldau.metadata.loader import Loader
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.endpoints import Endpoint
@@ -55,6 +57,9 @@ class Broker:
     """See the module.  `node.py` puts it together."""
 
     config: NodeConfig
+    cluster_id: str
+    controller: Controller
+    loader: Loader
     files: Files
     clock: Clock
     cluster: ClusterView

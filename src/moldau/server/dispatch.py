@@ -21,7 +21,7 @@ from moldau.net.connection import Connection, InvalidFrame
 from moldau.protocol.compiler import decoder
 from moldau.protocol.header import RequestHeader, decode_request_header, encode_response
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
-from moldau.protocol.wire import DecodeError, Request, Response
+from moldau.protocol.wire import DecodeError, EncodeError, Request, Response
 from moldau.server.later import Later
 from moldau.types import Part
 
@@ -66,7 +66,7 @@ class RequestContext:
         return self.header.api_version
 
 
-Answer: TypeAlias = Response | Later[Any] | Awaitable[Response] | None
+Answer: TypeAlias = Response | Later[Any] | Awaitable[Response | None] | None
 Handler: TypeAlias = Callable[["Broker", RequestContext, Any], Answer]
 Reply: TypeAlias = "list[Part] | None"
 
@@ -110,7 +110,7 @@ class Dispatcher:
         except Exception as error:
             answer = refusal_of(error, context, request)
         if isinstance(answer, Response):
-            return encode_response(answer, version=header.api_version, correlation_id=header.correlation_id)
+            return reply_of(answer, context, request)
         if answer is None:
             return None
         return self._later(answer, context, request)
@@ -135,18 +135,16 @@ class Dispatcher:
         response = ApiVersionsRequest().refused(ErrorCode.UNSUPPORTED_VERSION)
         return encode_response(response, version=0, correlation_id=header.correlation_id)
 
-    def _later(self, answer: Later[Any] | Awaitable[Response], context: RequestContext, request: Request[Any]) -> "asyncio.Future[Reply]":
+    def _later(
+        self, answer: Later[Any] | Awaitable[Response | None], context: RequestContext, request: Request[Any]
+    ) -> "asyncio.Future[Reply]":
         if not isinstance(answer, Later):
             return asyncio.ensure_future(self._await(answer, context, request))
         reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
 
         def take(response: Response) -> None:
             if not reply.done():
-                header = context.header
-                try:
-                    reply.set_result(encode_response(response, version=header.api_version, correlation_id=header.correlation_id))
-                except Exception as error:
-                    reply.set_exception(error)
+                reply.set_result(reply_of(response, context, request))
 
         def abandoned(done: asyncio.Future[Reply]) -> None:
             if done.cancelled():
@@ -157,12 +155,22 @@ class Dispatcher:
         return reply
 
     @staticmethod
-    async def _await(answer: Awaitable[Response], context: RequestContext, request: Request[Any]) -> Reply:
+    async def _await(answer: Awaitable[Response | None], context: RequestContext, request: Request[Any]) -> Reply:
         try:
             response = await answer
         except Exception as error:
             response = refusal_of(error, context, request)
-        return encode_response(response, version=context.header.api_version, correlation_id=context.header.correlation_id)
+        return None if response is None else reply_of(response, context, request)
+
+
+def reply_of(response: Response, context: RequestContext, request: Request[Any]) -> list[Part]:
+    """The bytes of a response; of a refusal when the handler made one that its version cannot carry."""
+    header = context.header
+    try:
+        return encode_response(response, version=header.api_version, correlation_id=header.correlation_id)
+    except EncodeError as error:
+        refusal = refusal_of(error, context, request)
+        return encode_response(refusal, version=header.api_version, correlation_id=header.correlation_id)
 
 
 def served_versions(request: type[Request[Any]]) -> range:

@@ -44,6 +44,7 @@ NO_TIMESTAMP: Final = -1
 NOT_FOUND: Final = -1
 OFFSET_NOT_AVAILABLE_VERSION: Final = 5
 READ_COMMITTED: Final = 1
+LEADER_EPOCH_VERSION: Final = 4
 
 
 @handles(ListOffsetsRequest)
@@ -54,12 +55,15 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
             seen[topic.name, asked.partition_index] = seen.get((topic.name, asked.partition_index), 0) + 1
     topics = []
     for topic in request.topics:
-        answers = []
+        answers: list[ListOffsetsPartitionResponse] = []
         for asked in topic.partitions:
             if seen[topic.name, asked.partition_index] > 1:
                 answers.append(_refused(asked, ErrorCode.INVALID_REQUEST))
             else:
                 answers.append(_offset_of(broker, context.version, request, topic.name, asked))
+        if context.version < LEADER_EPOCH_VERSION:
+            for answer in answers:
+                answer.leader_epoch = -1
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(topics=topics)
 

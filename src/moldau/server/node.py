@@ -1,0 +1,409 @@
+"""● One process: broker, controller or both, put together and brought up and down in the right order.
+
+    start   take the folders → open the doors (requests wait) → metadata log and controller → recover the logs → register → catch up →
+            unfenced → answer what waits
+    stop    hand over → no new requests → answer what waits → sync and close the logs, checkpoints, .kafka_cleanshutdown → metadata log
+
+Everything comes from outside: options, files, network, clock, random numbers.  So the same node runs on a simulated loop.
+Whatever happens from time to time is a timer of the loop: retention, checkpoints, flushes by age, producers that expire, time-outs.
+
+Source: KafkaRaftServer, SharedServer, BrokerServer, ControllerServer.  Called by `process.py`, and by `moldau.testing`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Sequence
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from moldau.clock import Clock
+from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.txn.options import TransactionConfig
+from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.controller import Controller, ControllerConfig, idle_interval_ms
+from moldau.metadata.features import supported_ranges
+from moldau.metadata.image import EMPTY
+from moldau.metadata.loader import Loader
+from moldau.metadata.topics import TopicRules
+from moldau.net.connection import Connection, ConnectionLimits
+from moldau.net.framing import ReceiveBuffers
+from moldau.net.listener import ConnectionQuotas, Listener
+from moldau.net.transport import Network
+from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature
+from moldau.protocol.messages.broker_registration import Listener as RegisteredListener
+from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from moldau.raft.config import QuorumConfig
+from moldau.raft.driver import RaftDriver
+from moldau.replication.manager import ReplicaManager
+from moldau.server.broker import Broker
+from moldau.server.cluster_view import ImageView, TopicsView
+from moldau.server.coordinators import Coordinators
+from moldau.server.dispatch import Dispatcher, Reply
+from moldau.server.endpoints import PROTOCOLS, Endpoint
+from moldau.server.fetch_session import FetchSessionCache
+from moldau.server.folders import Identity, StartRefused, check_folders
+from moldau.server.handlers import MODULES
+from moldau.server.handlers.registry import apis_of
+from moldau.server.housekeeping import Housekeeping
+from moldau.server.lifecycle import BrokerLifecycle, Patience, RegistrationFailed
+from moldau.server.node_config import ROOMS, NodeConfig
+from moldau.server.producer_ids import ProducerIds
+from moldau.server.publisher import Publisher
+from moldau.storage.files import Files, LockHeld
+from moldau.storage.flusher import Flusher
+from moldau.storage.manager import LogManager
+
+LOG: Final = logging.getLogger(__name__)
+
+MAX_SESSION_ID: Final = (1 << 31) - 1
+LOADS_AT_ONCE: Final = 4
+SHUTDOWN_PATIENCE_MS: Final = 10_000
+GRACE_S: Final = 5.0
+"""How long replies of requests in work may take to leave when the node stops."""
+
+
+class Node:
+    """See the module.  `start` once, `stop` once."""
+
+    def __init__(self, config: NodeConfig, *, files: Files, network: Network, clock: Clock, random: Random) -> None:
+        self.config: Final = config
+        self.files: Final = files
+        self.network: Final = network
+        self.clock: Final = clock
+        self.random: Final = random
+        self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        """Set when the node cannot go on: a disk that it needs is gone."""
+        self.logs = LogManager(files, config.log_dirs, config.log, unique=self._new_uuid)
+        self.schema = ConfigSchema(config.properties, ROOMS, node_id=config.node_id)
+        self.flusher = Flusher(files, self._log_flushed)
+        self.replicas = ReplicaManager(
+            local_id=config.node_id,
+            lag_time_max_ms=config.server.replica_lag_time_max_ms,
+            on_flush_wanted=self.flusher.want,
+            on_earlier_timeout=self._arm_timeouts,
+        )
+        self.listeners: dict[str, Listener] = {}
+        """Open doors by listener name."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._serving = asyncio.Event()
+        self._identity: Identity
+        self._driver: RaftDriver
+        self._loader: Loader
+        self._controller: Controller
+        self._lifecycle: BrokerLifecycle
+        self._housekeeping: Housekeeping
+        self._coordinators: Coordinators
+        self._dispatchers: dict[str, Dispatcher] = {}
+        self._started: list[str] = []
+
+    # ---------------------------------------------------------------- up
+
+    async def start(self) -> None:
+        """Returns once clients are served.  Errors: StartRefused, and whatever a damaged folder raises: each names the way out."""
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        self._take_folders()
+        await self._open_doors()
+        await self._start_metadata()
+        self._put_together()
+        if self.config.is_broker:
+            await self._recover_logs()
+            self._loader.add_publisher(self._publisher.publish)
+            await self._join()
+            self._housekeeping.start()
+            self._started.append("housekeeping")
+        self._serving.set()
+
+    def _take_folders(self) -> None:
+        try:
+            self.logs.open(self.clock.now_ms())
+        except LockHeld as error:
+            folder = str(error.filename or "").rpartition("/")[0]
+            raise StartRefused(f"{folder} is in use by another process: stop that one, or give this node folders of its own") from error
+        self._started.append("folders")
+        self.logs.on_directory_failure = self._directory_failed
+        self._identity = check_folders(self.logs.directories, self.config.node_id)
+        for directory in self.logs.directories:
+            if directory.failure is not None:
+                LOG.error("%s is offline: %s", directory.path, directory.failure)
+
+    async def _open_doors(self) -> None:
+        """Requests that come before the node serves wait."""
+        server = self.config.server
+        quotas = ConnectionQuotas(
+            max_connections=server.max_connections,
+            max_per_ip=server.max_connections_per_ip,
+            max_per_ip_overrides=_overrides(server.max_connections_per_ip_overrides),
+            max_per_second=server.max_connection_creation_rate,
+        )
+        limits = ConnectionLimits(
+            max_request_bytes=server.socket_request_max_bytes,
+            max_in_flight=server.queued_max_requests,
+            idle_ms=server.connections_max_idle_ms,
+        )
+        buffers = ReceiveBuffers()
+        for endpoint in self.config.listeners:
+            listener = Listener(self.network, self._dispatch, name=endpoint.name, limits=limits, quotas=quotas, buffers=buffers)
+            try:
+                await listener.start(endpoint.host, endpoint.port, backlog=server.socket_listen_backlog_size)
+            except OSError as error:
+                raise StartRefused(f"listeners={endpoint}: {error}") from error
+            self.listeners[endpoint.name] = listener
+
+    def _dispatch(self, connection: Connection, frame: memoryview) -> "Reply | Awaitable[Reply]":
+        if self._serving.is_set():
+            return self._dispatchers[connection.listener_name].dispatch(connection, frame)
+        return self._dispatch_later(connection, frame)
+
+    async def _dispatch_later(self, connection: Connection, frame: memoryview) -> Reply:
+        await self._serving.wait()
+        reply = self._dispatchers[connection.listener_name].dispatch(connection, frame)
+        return await reply if isinstance(reply, asyncio.Future) else reply
+
+    async def _start_metadata(self) -> None:
+        quorum = self.config.of(QuorumConfig)
+        self._loader = Loader(self.clock)
+        self._driver = RaftDriver(
+            files=self.files,
+            clock=self.clock,
+            directory=self.config.metadata_log_dir,
+            node_id=self.config.node_id,
+            directory_id=self._identity.directory_ids[self.config.metadata_log_dir],
+            config=quorum,
+            on_failure=self._fail,
+        )
+        server = self.config.server
+        rules = TopicRules(
+            schema=self.schema,
+            num_partitions=server.num_partitions,
+            replication_factor=server.default_replication_factor,
+            new_id=self._new_uuid,
+            chance=self.random,
+        )
+        self._controller = Controller(
+            self._driver,
+            self._loader,
+            self.clock,
+            ControllerConfig(
+                cluster_id=self._identity.cluster_id,
+                session_timeout_ms=server.broker_session_timeout_ms,
+                delete_topic_enable=server.delete_topic_enable,
+                rules=rules,
+                idle_interval_ms=idle_interval_ms(self.config.properties, quorum.max_idle_interval_ms, 1),
+            ),
+        )
+        await self._driver.start(self._loader)
+        self._started.append("metadata")
+        await self._controller.wait_until_active()
+
+    def _put_together(self) -> None:
+        config = self.config
+        producer_ids = ProducerIds(self._allocate_producer_ids)
+        self._coordinators = Coordinators(
+            group_config=config.of(GroupCoordinatorConfig),
+            transaction_config=config.of(TransactionConfig),
+            topics=TopicsView(EMPTY),
+            clock=self.clock,
+            new_uuid=self._new_uuid,
+            replicas=self.replicas,
+            producer_ids=producer_ids,
+            create_topic=self._create_internal_topic,
+        )
+        self._publisher = Publisher(
+            local_id=config.node_id,
+            clock=self.clock,
+            logs=self.logs,
+            replicas=self.replicas,
+            schema=self.schema,
+            coordinators=self._coordinators,
+        )
+        self._housekeeping = Housekeeping(options=config.server, files=self.files, clock=self.clock, logs=self.logs, flusher=self.flusher)
+        self._lifecycle = BrokerLifecycle(
+            node_id=config.node_id,
+            controller=self._controller,
+            metadata_offset=lambda: self._loader.image.offset,
+            offline_dirs=self._offline_dirs,
+            patience=Patience(
+                config.server.broker_heartbeat_interval_ms,
+                config.server.initial_broker_registration_timeout_ms,
+                SHUTDOWN_PATIENCE_MS,
+            ),
+        )
+        apis = {
+            listener: apis_of(MODULES, "controller" if listener in config.controller_names else "broker") for listener in self.listeners
+        }
+        broker = Broker(
+            config=config,
+            cluster_id=self._identity.cluster_id,
+            controller=self._controller,
+            loader=self._loader,
+            files=self.files,
+            clock=self.clock,
+            cluster=ImageView(lambda: self._loader.image, supported_ranges()),
+            replicas=self.replicas,
+            fetch_sessions=FetchSessionCache(
+                config.server.max_incremental_fetch_session_cache_slots, lambda: self.random.randint(1, MAX_SESSION_ID)
+            ),
+            producer_ids=producer_ids,
+            coordinators=self._coordinators,
+            apis=apis,
+        )
+        self._dispatchers = {listener: Dispatcher(broker, served) for listener, served in apis.items()}
+
+    async def _recover_logs(self) -> None:
+        """Several at a time, off the loop."""
+        image = self._loader.image
+        waiting = list(self.logs.found(lambda topic: self.schema.log_config(image, topic), self.clock.now_ms()))
+        if waiting:
+            LOG.info("loading %d log(s)%s", len(waiting), "" if waiting[0].directory.was_clean else " after an unclean stop")
+        for start in range(0, len(waiting), LOADS_AT_ONCE):
+            share = waiting[start : start + LOADS_AT_ONCE]
+            await asyncio.gather(*(self.files.run(found.load) for found in share))
+            for found in share:
+                self.logs.install(found)
+
+    async def _join(self) -> None:
+        config = self.config
+        request = BrokerRegistrationRequest(
+            broker_id=config.node_id,
+            cluster_id=self._identity.cluster_id,
+            incarnation_id=self._new_uuid(),
+            listeners=[self._registered(endpoint) for endpoint in config.advertised_broker_listeners],
+            features=[
+                Feature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in sorted(supported_ranges().items())
+            ],
+            rack=config.server.broker_rack,
+            log_dirs=sorted(self._identity.directory_ids.values()),
+            previous_broker_epoch=self._previous_epoch(),
+        )
+        try:
+            await self._lifecycle.register(request)
+        except RegistrationFailed as error:
+            raise StartRefused(str(error)) from error
+        self._started.append("membership")
+        await self._lifecycle.unfence()
+
+    def _registered(self, endpoint: Endpoint) -> RegisteredListener:
+        """As told to clients: the host by a name, the port that was really opened."""
+        return RegisteredListener(
+            name=endpoint.name,
+            host=endpoint.host or "localhost",
+            port=endpoint.port or self.listeners[endpoint.name].port,
+            security_protocol=PROTOCOLS[endpoint.protocol],
+        )
+
+    def _previous_epoch(self) -> int:
+        """Of the last clean stop; -1 tells the controller that something may be lost."""
+        epochs = {directory.broker_epoch for directory in self.logs.directories if directory.is_online}
+        epoch = epochs.pop() if len(epochs) == 1 else None
+        return -1 if epoch is None else epoch
+
+    # ---------------------------------------------------------------- down
+
+    async def stop(self) -> None:
+        """Graceful; also after a start that got only part of the way."""
+        if "membership" in self._started:
+            await self._lifecycle.hand_over()
+            await self._lifecycle.stop()
+        if "housekeeping" in self._started:
+            await self._housekeeping.stop()
+        self.replicas.resign()
+        for listener in self.listeners.values():
+            await listener.stop(grace_s=GRACE_S)
+        if self._timer is not None:
+            self._timer.cancel()
+        if "membership" in self._started:
+            self._coordinators.close()
+        await self.flusher.drain()
+        if "folders" in self._started:
+            epoch = self._lifecycle.epoch if "membership" in self._started else -1
+            await self.files.run(self.logs.close, epoch)
+        if "metadata" in self._started:
+            await self._controller.stop()
+            await self._loader.stop()
+            await self._driver.stop()
+        self._started.clear()
+
+    # ---------------------------------------------------------------- what the parts ask for
+
+    def _log_flushed(self, log: object) -> None:
+        self.replicas.log_flushed(log)  # type: ignore[arg-type]
+
+    def _arm_timeouts(self, due_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        delay_s = max(0, due_ms - self.clock.monotonic_ms()) / 1000
+        self._timer = asyncio.get_running_loop().call_later(delay_s, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        self.replicas.timeouts.expire(self.clock.monotonic_ms())
+        due_ms = self.replicas.timeouts.next_due_ms()
+        if due_ms is not None and self._timer is None:
+            self._arm_timeouts(due_ms)
+
+    async def _allocate_producer_ids(self) -> range:
+        request = AllocateProducerIdsRequest(broker_id=self.config.node_id, broker_epoch=self._lifecycle.epoch)
+        response = await self._controller.allocate_producer_ids(request)
+        if response.error_code != ErrorCode.NONE:
+            raise KafkaError(ErrorCode(response.error_code))  # type: ignore[call-arg]
+        return range(response.producer_id_start, response.producer_id_start + response.producer_id_len)
+
+    async def _create_internal_topic(self, topic: str, partition_count: int, replication_factor: int, configs: dict[str, str]) -> None:
+        request = CreateTopicsRequest(
+            topics=[
+                CreatableTopic(
+                    name=topic,
+                    num_partitions=partition_count,
+                    replication_factor=replication_factor,
+                    assignments=[],
+                    configs=[CreatableTopicConfig(name=name, value=value) for name, value in configs.items()],
+                )
+            ],
+            timeout_ms=self.config.server.request_timeout_ms,
+        )
+        (result,) = (await self._controller.create_topics(request)).topics
+        if result.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            raise KafkaError(ErrorCode(result.error_code), result.error_message)  # type: ignore[call-arg]
+
+    def _offline_dirs(self) -> Sequence[UUID]:
+        ids = self._identity.directory_ids
+        return [ids[directory.path] for directory in self.logs.directories if not directory.is_online and directory.path in ids]
+
+    def _directory_failed(self, directory: object, error: OSError) -> None:
+        for partition in self.replicas:
+            if partition.log.failure is not None:
+                partition.failed()
+        LOG.error("%s is offline: %s", getattr(directory, "path", directory), error)
+        if not any(each.is_online for each in self.logs.directories):
+            self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        if not self.failed.done():
+            self.failed.set_result(error)
+
+    def _new_uuid(self) -> UUID:
+        """Random as version 4; never one that Kafka reserves, nor one whose text begins like an option."""
+        while True:
+            made = UUID(int=self.random.getrandbits(128), version=4)
+            if not _text_begins_with_dash(made):
+                return made
+
+
+def _text_begins_with_dash(made: UUID) -> bool:
+    return made.bytes[0] >> 2 == 62
+
+
+def _overrides(text: str) -> dict[str, int]:
+    """`host:number,…`"""
+    pairs = (entry.rpartition(":") for entry in text.split(",") if entry.strip())
+    return {host.strip(): int(number) for host, _, number in pairs}

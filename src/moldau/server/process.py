@@ -1,0 +1,44 @@
+"""● A node as a process of the operating system: real files, network, clock and random numbers; SIGTERM and SIGINT stop it cleanly.
+
+Called by `moldau serve` and `moldau up`.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+from collections.abc import Callable
+from typing import Final
+
+from moldau.clock import SystemClock
+from moldau.net.sockets import SystemNetwork
+from moldau.server.node import Node
+from moldau.server.node_config import NodeConfig
+from moldau.storage.files import SystemFiles
+
+LOG: Final = logging.getLogger(__name__)
+
+
+async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: None) -> int:
+    """Until a signal, or until the node cannot go on.  The exit code.  Errors: StartRefused, and those of damaged folders."""
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    node = Node(config, files=SystemFiles(), network=SystemNetwork(), clock=SystemClock(), random=random.SystemRandom())
+    starting = asyncio.ensure_future(node.start())
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return 0
+    await starting
+    on_ready(node)
+    await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
+    failed = node.failed.done()
+    if failed:
+        LOG.error("the node cannot go on: %s", node.failed.result())
+    stopping.cancel()
+    await node.stop()
+    return 1 if failed else 0

@@ -1,0 +1,150 @@
+"""● Makes this broker be what the metadata says, delta by delta, always in the same order.
+
+    1  topics that are gone: their partitions stop serving, their logs are set aside
+    2  partitions that moved away
+    3  options, of topics and of brokers, before the partitions they are for
+    4  partitions that are new here, lead here, follow here
+    5  brokers that came or went: who may join an in-sync set
+
+Source: BrokerMetadataPublisher, ReplicaManager.applyDelta.  Called by `metadata/loader.py` for every committed batch.
+"""
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from moldau.clock import Clock
+from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.delta import Delta
+from moldau.metadata.image import MetadataImage, PartitionRegistration, ResourceType, TopicImage
+from moldau.replication.manager import ReplicaManager
+from moldau.replication.partition import Partition
+from moldau.server.cluster_view import TopicsView
+from moldau.server.coordinators import Coordinators
+from moldau.storage.manager import LogManager
+from moldau.types import TopicPartition
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class Publisher:
+    """See the module."""
+
+    def __init__(
+        self,
+        *,
+        local_id: int,
+        clock: Clock,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        schema: ConfigSchema,
+        coordinators: Coordinators,
+    ) -> None:
+        self._local_id: Final = local_id
+        self._clock: Final = clock
+        self._logs: Final = logs
+        self._replicas: Final = replicas
+        self._schema: Final = schema
+        self._coordinators: Final = coordinators
+
+    def publish(self, delta: Delta, image: MetadataImage) -> None:
+        """The metadata is `image` now; `delta` is what changed.  The first delta is all of it."""
+        deleted = [TopicPartition(topic.name, number) for topic in delta.deleted_topics.values() for number in range(len(topic.partitions))]
+        for where in deleted:
+            self._remove(where)
+        if deleted or delta.changed_topics:
+            self._coordinators.topics_changed(TopicsView(image), deleted)
+        for topic_id, numbers in delta.changed_topics.items():
+            topic_now = image.topic(topic_id)
+            if topic_now is not None:
+                self._remove_moved(topic_now, numbers)
+        self._take_options(delta, image)
+        for topic_id, numbers in delta.changed_topics.items():
+            topic_now = image.topic(topic_id)
+            if topic_now is not None:
+                for number in sorted(numbers):
+                    self._apply(image, topic_now, number)
+        if delta.changed_brokers:
+            self._take_eligible(image)
+
+    # 1, 2
+
+    def _remove(self, where: TopicPartition) -> None:
+        if self._replicas.remove(where) is not None:
+            try:
+                self._logs.delete(where, self._clock.now_ms())
+            except OSError as error:
+                LOG.error("the log of %s cannot be set aside: %s", where, error)
+
+    def _remove_moved(self, topic: TopicImage, numbers: Iterable[int]) -> None:
+        for number in sorted(numbers):
+            where = TopicPartition(topic.name, number)
+            if self._local_id not in topic.partitions[number].replicas and where in self._replicas.hosted:
+                self._remove(where)
+
+    # 3
+
+    def _take_options(self, delta: Delta, image: MetadataImage) -> None:
+        topics = [resource.name for resource in delta.changed_configs if resource.type == ResourceType.TOPIC]
+        if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
+            topics = list(image.topics)
+        for topic in topics:
+            self._replicas.configure(topic, self._schema.log_config(image, topic))
+
+    # 4
+
+    def _apply(self, image: MetadataImage, topic: TopicImage, number: int) -> None:
+        said = topic.partitions[number]
+        if self._local_id not in said.replicas:
+            return
+        where = TopicPartition(topic.name, number)
+        partition = self._replicas.hosted.get(where) or self._host(image, where, topic.id, said)
+        if partition is None:
+            return
+        before = partition.leader_epoch, partition.is_leader
+        self._replicas.apply(
+            partition,
+            leader_id=said.leader,
+            leader_epoch=said.leader_epoch,
+            partition_epoch=said.partition_epoch,
+            replicas=said.replicas,
+            isr=said.isr,
+            eligible=_eligible(image),
+            now_ms=self._clock.now_ms(),
+        )
+        if before != (partition.leader_epoch, partition.is_leader):
+            self._coordinators.leadership_changed(partition)
+
+    def _host(self, image: MetadataImage, where: TopicPartition, topic_id: UUID, said: PartitionRegistration) -> Partition | None:
+        """None when no disk takes it: the partition is offline here."""
+        log = self._logs.get(where)
+        if log is not None and log.topic_id not in (None, topic_id):
+            path = self._logs.set_stray(where)
+            LOG.warning("%s belonged to another topic of that name: kept as %s", where, path)
+            log = None
+        if log is None:
+            try:
+                log = self._logs.get_or_create(
+                    where,
+                    self._schema.log_config(image, where.topic),
+                    now_ms=self._clock.now_ms(),
+                    topic_id=topic_id,
+                    directory_id=said.directory_of(self._local_id),
+                )
+            except OSError as error:
+                LOG.error("no log for %s: %s", where, error)
+                return None
+        return self._replicas.host(where, topic_id, log)
+
+    # 5
+
+    def _take_eligible(self, image: MetadataImage) -> None:
+        eligible = _eligible(image)
+        for partition in self._replicas:
+            partition.eligible = eligible
+
+
+def _eligible(image: MetadataImage) -> frozenset[int]:
+    """Brokers that may be in sync: neither fenced nor on their way out."""
+    return frozenset(broker.id for broker in image.brokers.values() if broker.is_active)

@@ -24,6 +24,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.controller import Controller, ControllerConfig, idle_interval_ms
 from moldau.metadata.features import supported_ranges
+from moldau.metadata.formatting import read_bootstrap
 from moldau.metadata.image import EMPTY
 from moldau.metadata.loader import Loader
 from moldau.metadata.topics import TopicRules
@@ -37,6 +38,7 @@ from moldau.protocol.messages.broker_registration import Listener as RegisteredL
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.raft.config import QuorumConfig
 from moldau.raft.driver import RaftDriver
+from moldau.raft.voters import VoterSet
 from moldau.replication.manager import ReplicaManager
 from moldau.server.broker import Broker
 from moldau.server.cluster_view import ImageView, TopicsView
@@ -178,6 +180,7 @@ class Node:
             node_id=self.config.node_id,
             directory_id=self._identity.directory_ids[self.config.metadata_log_dir],
             config=quorum,
+            static_voters=self._static_voters(quorum),
             on_failure=self._fail,
         )
         server = self.config.server
@@ -199,10 +202,14 @@ class Node:
                 rules=rules,
                 idle_interval_ms=idle_interval_ms(self.config.properties, quorum.max_idle_interval_ms, 1),
             ),
+            bootstrap=read_bootstrap(self.files, self.config.metadata_log_dir),
         )
         await self._driver.start(self._loader)
         self._started.append("metadata")
         await self._controller.wait_until_active()
+
+    def _static_voters(self, quorum: QuorumConfig) -> VoterSet | None:
+        return VoterSet.from_option(quorum.voters, self.config.controller_names[0]) if quorum.voters else None
 
     def _put_together(self) -> None:
         config = self.config

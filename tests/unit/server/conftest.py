@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
@@ -11,6 +11,8 @@ import pytest
 from moldau.coordinator.group.environment import NoTopics
 from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.txn.options import TransactionConfig
+from moldau.metadata.controller import Controller
+from moldau.metadata.loader import Loader
 from moldau.protocol.header import RequestHeader
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.replication.manager import ReplicaManager
@@ -142,6 +144,9 @@ def make(**properties: str) -> Harness:
     )
     broker = Broker(
         config=config,
+        cluster_id="5L6g3nShT-eMCtK--X86sw",
+        controller=cast(Controller, None),
+        loader=Loader(clock),
         files=files,
         clock=clock,
         cluster=cluster,

@@ -1,4 +1,4 @@
-"""● `python -m benchmarks.micro [WORD …]`: microseconds a call of every hot function, beside its budget.
+"""● `python -m benchmarks.micro [WORD …]`: microseconds a call of hot functions and messages, beside their budgets.
 
 CPU time of this thread, the best and the median of many short runs: what else the machine does hardly shows.
 """
@@ -17,6 +17,7 @@ from rich.table import Table
 
 from benchmarks.micro.cases import CASES, Call, bench
 from benchmarks.micro.marks import hot_functions
+from benchmarks.micro.messages import BUDGETS_US
 
 RUN_NS = 2_000_000
 RUNS = 40
@@ -56,6 +57,10 @@ async def measure(words: Sequence[str]) -> dict[str, tuple[str, float, float] | 
             continue
         with bench() as at:
             results[hot.name] = (hot.budget, *microseconds(make(at)))
+    for prepare, budget_us in BUDGETS_US.items():
+        name = f"messages.{prepare.__name__}"
+        if not words or any(word in name for word in words):
+            results[name] = (f"{budget_us:g} µs", *microseconds(prepare()))
     return results
 
 
@@ -65,10 +70,10 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="write the figures here, too")
     options = parser.parse_args()
     results = asyncio.run(measure(options.words))
-    table = Table("function", "best µs", "median µs", "budget", title="Hot functions, CPU time a call")
+    table = Table("function", "best µs", "median µs", "budget", title="CPU time a call")
     for name, result in results.items():
         table.add_row(name, *(("–", "–", "has no case") if result is None else (f"{result[1]:.2f}", f"{result[2]:.2f}", result[0])))
-    Console().print(table)
+    Console(width=None if sys.stdout.isatty() else 160).print(table)
     if options.json:
         options.json.write_text(json.dumps(results, indent=1, ensure_ascii=False), encoding="utf-8")
     return 1 if None in results.values() else 0

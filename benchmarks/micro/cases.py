@@ -18,7 +18,7 @@ from moldau.net.connection import Connection, ConnectionLimits
 from moldau.net.framing import Framing, ReceiveBuffers
 from moldau.net.sockets import SocketTransport
 from moldau.net.transport import Address
-from moldau.protocol.compiler import decoder
+from moldau.protocol.compiler import decoder, read_varint
 from moldau.protocol.header import decode_request_header, encode_response
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
@@ -58,9 +58,7 @@ class Bench:
         cluster = SimpleNamespace(has_partition=lambda *_: True)
         sessions = FetchSessionCache(1000, lambda: 1)
         config = SimpleNamespace(server=ServerConfig.load({}))
-        self.broker: Any = SimpleNamespace(
-            config=config, replicas=self.replicas, clock=clock, cluster=cluster, fetch_sessions=sessions
-        )
+        self.broker: Any = SimpleNamespace(config=config, replicas=self.replicas, clock=clock, cluster=cluster, fetch_sessions=sessions)
         self.client = Client(listener="PLAINTEXT", host="127.0.0.1", port=1)
 
     def partition(self, folder: Path, index: int) -> Partition:
@@ -142,6 +140,11 @@ def case_readable(_: Bench) -> Call:
     transport = SocketTransport(None, socket, Address("127.0.0.1", 1))  # type: ignore[arg-type]
     transport._receiver = a_connection()
     return transport._on_readable
+
+
+def case_read_varint(_: Bench) -> Call:
+    view = memoryview(b"\xac\x02")
+    return lambda: read_varint(view, 0)
 
 
 def case_read_header(_: Bench) -> Call:
@@ -227,6 +230,7 @@ CASES: dict[str, Callable[[Bench], Call]] = {
     "net.connection.Connection.received": case_connection,
     "net.framing.Framing.received": case_framing,
     "net.sockets.SocketTransport._on_readable": case_readable,
+    "protocol.compiler.read_varint": case_read_varint,
     "protocol.header.decode_request_header": case_header,
     "protocol.header.encode_response": case_response,
     "protocol.records.batch.read_header": case_read_header,

@@ -1,11 +1,9 @@
-"""What it costs to write and read the messages of the hot path.
+"""◇ What it costs to write and read the messages of the hot path.
 
-Each function prepares its input and returns the call to time, once, in microseconds; `BUDGETS_US` holds what it should cost on one core
-of an idle machine.  `python benchmarks/micro/protocol.py` prints them.
+Each function prepares its input and returns the call to time, once; `BUDGETS_US` holds what it should cost in
+microseconds on one core of an idle machine.  Timed by `__main__.py`.
 """
 
-import time
-import timeit
 from collections.abc import Callable
 from typing import Any, Final
 from uuid import UUID
@@ -131,16 +129,3 @@ BUDGETS_US: Final[dict[Callable[[], Call], float]] = {
     decode_fetch_request_100: 50.0,
     encode_metadata_response_100: 100.0,
 }
-
-
-def measure_us(call: Call, seconds: float = 0.2) -> float:
-    """The best of several rounds: what the code costs when nobody disturbs it."""
-    timer = timeit.Timer(call, timer=time.process_time)
-    count, _ = timer.autorange()
-    rounds = max(3, int(seconds / timer.timeit(count)))
-    return min(timer.repeat(rounds, count)) / count * 1e6
-
-
-if __name__ == "__main__":
-    for prepare, budget in BUDGETS_US.items():
-        print(f"{prepare.__name__:32} {measure_us(prepare()):8.2f} µs   budget {budget:6.1f}")

@@ -15,7 +15,8 @@ import struct
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from moldau.protocol.compiler import decoder, encoder, read_varint
+from moldau.protocol.compiler import decoder, encoder
+from moldau.protocol.decoding import read_varint
 from moldau.protocol.messages import REQUESTS
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.wire import AnyResponse, DecodeError, EncodeError, Request, Response

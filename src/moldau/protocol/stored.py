@@ -14,7 +14,9 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from moldau.protocol.compiler import FAILURES, decode, encode_bytes, read_varint, write_varint
+from moldau.protocol.compiler import decode, encode_bytes
+from moldau.protocol.decoding import FAILURES, read_varint
+from moldau.protocol.encoding import write_varint
 from moldau.protocol.wire import DecodeError, StoredRecord
 
 R = TypeVar("R", bound=StoredRecord)

@@ -6,7 +6,9 @@ from uuid import UUID
 
 import pytest
 
-from moldau.protocol.compiler import decode, decoder, encode, encode_bytes, read_varint, source_of, write_varint
+from moldau.protocol.compiler import decode, decoder, encode, encode_bytes, source_of
+from moldau.protocol.decoding import read_varint
+from moldau.protocol.encoding import write_varint
 from moldau.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.wire import (
@@ -36,6 +38,8 @@ from moldau.types import ZERO_UUID, FileSlice
 class Inner:
     a: int = int16(default=1)
     b: str = string(default="")
+    c: str | None = string("3+", nullable="3+", default=None, ignorable=True)
+    d: int = int8("3+", default=0, ignorable=True)
 
 
 @record(versions="0-3", flexible="2+")
@@ -77,11 +81,17 @@ def test_the_flexible_form() -> None:
 
 def test_tags_ascend_and_defaults_stay_out() -> None:
     message = Sample(first=5, zeroth=Inner(a=9), third=None)
-    tail = b"\x03" + b"\0\x04\0\x09\x01\0" + b"\x01\x04\0\0\0\x05" + b"\x03\x01\0"
+    tail = b"\x03" + b"\0\x06\0\x09\x01\0\0\0" + b"\x01\x04\0\0\0\x05" + b"\x03\x01\0"
     written = encode_bytes(message, 3)
     assert written.endswith(tail)
     assert decode(Sample, 3, written) == message
     assert encode_bytes(Sample(), 3).endswith(b"\0\0\0\x07\0")
+
+
+def test_a_struct_may_be_null_in_a_tag() -> None:
+    for third in (None, Inner(), Inner(a=4, c="c", d=5), Inner(a=4, c=None, d=5)):
+        message = Sample(third=third)
+        assert decode(Sample, 3, encode_bytes(message, 3)) == message
 
 
 def test_unknown_tags_are_kept_and_written_back_in_order() -> None:

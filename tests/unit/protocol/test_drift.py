@@ -15,8 +15,9 @@ from kio.schema.index import schema_name_map
 from kio.static.constants import EntityType
 
 from moldau.protocol import consumer_protocol
+from moldau.protocol.declared import REQUIRED, version_range
 from moldau.protocol.messages import REQUESTS
-from moldau.protocol.wire import REQUIRED, Field, Message, Struct, blank, version_range
+from moldau.protocol.wire import Field, Message, Struct, blank
 from moldau.raft import records as raft_records
 from moldau.types import ZERO_UUID
 

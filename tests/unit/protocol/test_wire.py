@@ -4,7 +4,8 @@ import copy
 
 import pytest
 
-from moldau.protocol.wire import Request, Response, array, blank, int32, message, nested, string, struct, version_range
+from moldau.protocol.declared import version_range
+from moldau.protocol.wire import Request, Response, array, blank, int32, message, nested, string, struct
 
 
 @struct

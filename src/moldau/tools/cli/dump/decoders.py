@@ -13,8 +13,8 @@ from moldau.coordinator.group.records import GROUP_RECORDS, GroupMetadataValue
 from moldau.coordinator.group.share_records import SHARE_STATE_RECORDS
 from moldau.coordinator.txn.records import TRANSACTION_RECORDS
 from moldau.metadata.records import METADATA_RECORDS
-from moldau.protocol.compiler import read_varint
 from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from moldau.protocol.decoding import read_varint
 from moldau.protocol.records.batch import Record
 from moldau.protocol.stored import KeyedRecords, decode_versioned
 from moldau.protocol.wire import DecodeError, StoredRecord

@@ -18,7 +18,8 @@ from moldau.net.connection import Connection, ConnectionLimits
 from moldau.net.framing import Framing, ReceiveBuffers
 from moldau.net.sockets import SocketTransport
 from moldau.net.transport import Address
-from moldau.protocol.compiler import decoder, read_varint
+from moldau.protocol.compiler import decoder
+from moldau.protocol.decoding import read_varint
 from moldau.protocol.header import decode_request_header, encode_response
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+import moldau
 from moldau.pipelines.provision import java_environment, spark_connector_jars
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
@@ -48,12 +49,20 @@ def open_session(
     is_local = master.startswith("local")
     if is_local:
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        os.environ["PYTHONPATH"] = this_tree_first()
     builder = SparkSession.builder.appName(name).master(master).config("spark.jars", ",".join(map(str, spark_connector_jars())))
     chosen = {**SETTINGS, **(LOCAL_CHECKPOINTS if is_local else {}), **(settings or {})}
     for key, value in chosen.items():
         builder = builder.config(key, value)
     with _stderr_to(log_file):
         return builder.getOrCreate()
+
+
+def this_tree_first() -> str:
+    """A PYTHONPATH with which a child process imports the very code that runs here, installed or not."""
+    here = str(Path(moldau.__file__).parents[1])
+    inherited = [entry for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != here]
+    return os.pathsep.join([here, *inherited])
 
 
 @contextmanager

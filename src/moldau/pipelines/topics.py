@@ -11,7 +11,7 @@ TIMEOUT_S = 30.0
 
 def create_topics(bootstrap_servers: str, topics: Mapping[str, Mapping[str, str]], *, partitions: int) -> None:
     """`topics` is name → configs.  A topic that exists already stays as it is."""
-    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 4})
     wanted = [NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(configs)) for name, configs in topics.items()]
     for future in admin.create_topics(wanted, operation_timeout=TIMEOUT_S).values():
         try:

@@ -4,12 +4,10 @@ Every function takes a DataFrame and returns one, batch or stream, and is chaine
 here but what the job itself wrote: a record that is no order stays a row whose `malformed` column says why.
 """
 
-from functools import reduce
-from operator import or_
-
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from moldau.pipelines.records import NO_KEY, PLACE, any_missing, body_fields, is_blank, is_no_json, with_body
 from moldau.pipelines.validation.model import PASS, Check, Reason, State
 
 MOST_UNITS_A_LINE = 24
@@ -22,21 +20,18 @@ STOCK_SCHEMA = "order_id STRING, ordered_ms BIGINT, state STRING, wanted MAP<STR
 ANSWER_SCHEMA = "order_id STRING, check STRING, verdict STRING, reason STRING, accepted_ms BIGINT"
 REQUIRED = ("order_id", "customer_id", "store_id", "ordered_ms", "total_cents", "lines")
 REQUIRED_FOR_STOCK = ("order_id", "ordered_ms", "wanted")
-NO_KEY = ""  # what is no order has no key: heartbeats and malformed records share this one
-# Where a record stands and what it held: the aggregator's clock, and what a dead letter needs.
-PLACE = ("topic", "partition", "offset", "accepted", "accepted_ms", "key", "value")
 
 
 def parse_orders(records: DataFrame) -> DataFrame:
     """The rows of `orders` that the checks look at, keyed by customer: new orders, heartbeats, and what is no order."""
     return (
-        _with_body(records, ORDER_SCHEMA)
+        with_body(records, ORDER_SCHEMA)
         .where(~_is_judged() & F.col("value").isNotNull())  # a record without value deletes an order: there is nothing to check
         .withColumn("malformed", _malformed_order())
         .select(
             _unless_malformed("body.customer_id").alias("customer_id"),
             "malformed",
-            *_fields("order_id", "ordered_ms", "total_cents", "lines"),
+            *body_fields("order_id", "ordered_ms", "total_cents", "lines"),
             *PLACE,
         )
     )
@@ -45,14 +40,14 @@ def parse_orders(records: DataFrame) -> DataFrame:
 def parse_stock_requests(records: DataFrame) -> DataFrame:
     """The rows of `stock-requests`, keyed by store, which is the record's own key."""
     malformed = (
-        F.when(_is_no_json(), Reason.NOT_JSON)
+        F.when(is_no_json(), Reason.NOT_JSON)
         .when(F.col("body.state") == State.HEARTBEAT, F.lit(None))
-        .when(_any_missing(*REQUIRED_FOR_STOCK) | F.col("key").isNull(), Reason.MISSING_FIELD)
+        .when(any_missing(*REQUIRED_FOR_STOCK) | F.col("key").isNull() | is_blank("body.order_id", "key"), Reason.MISSING_FIELD)
     )
     return (
-        _with_body(records, STOCK_SCHEMA)
+        with_body(records, STOCK_SCHEMA)
         .withColumn("malformed", malformed)
-        .select(_unless_malformed("key").alias("store_id"), "malformed", *_fields("order_id", "ordered_ms", "wanted"), *PLACE)
+        .select(_unless_malformed("key").alias("store_id"), "malformed", *body_fields("order_id", "ordered_ms", "wanted"), *PLACE)
     )
 
 
@@ -71,7 +66,7 @@ def check_details(orders: DataFrame) -> DataFrame:
 def created_events(records: DataFrame) -> DataFrame:
     """The aggregator's view of `orders`: what was created, and heartbeats.  What is malformed is the checks' to report."""
     return (
-        _with_body(records, ORDER_SCHEMA)
+        with_body(records, ORDER_SCHEMA)
         .where(_malformed_order().isNull() & F.col("body.state").isin(State.CREATED, State.HEARTBEAT))
         .select(
             F.when(~_is_heartbeat(), F.col("body.order_id")).otherwise(NO_KEY).alias("order_id"),
@@ -99,46 +94,18 @@ def answer_events(records: DataFrame, checks: list[Check]) -> DataFrame:
     )
 
 
-def with_headers(records: DataFrame) -> DataFrame:
-    """A dead letter says why it is one and where it came from, in headers: its value stays what was sent."""
-    headers = F.when(F.col("reason").isNotNull(), F.array(_header("reason"), _header("source")))
-    return records.select("topic", "key", "value", headers.alias("headers"))
-
-
-def _header(name: str) -> Column:
-    return F.struct(F.lit(name).alias("key"), F.col(name).cast("binary").alias("value"))
-
-
-def _with_body(records: DataFrame, schema: str) -> DataFrame:
-    return records.select(
-        *("topic", "partition", "offset", "value"),
-        F.col("key").cast("string").alias("key"),
-        F.col("timestamp").alias("accepted"),
-        F.unix_millis("timestamp").alias("accepted_ms"),
-        F.from_json(F.col("value").cast("string"), schema, {"columnNameOfCorruptRecord": "corrupt"}).alias("body"),
-    )
-
-
 def _is_judged() -> Column:
     return F.coalesce(F.col("body.state").isin(State.VALIDATED, State.FAILED, State.TIMED_OUT), F.lit(False))
-
-
-def _is_no_json() -> Column:
-    return F.col("body").isNull() | F.col("body.corrupt").isNotNull()  # an empty text parses to nothing at all
 
 
 def _malformed_order() -> Column:
     incomplete_line = F.exists("body.lines", lambda line: line.product_id.isNull() | line.quantity.isNull() | line.cents.isNull())
     return (
-        F.when(_is_no_json(), Reason.NOT_JSON)
+        F.when(is_no_json(), Reason.NOT_JSON)
         .when(F.col("body.state") == State.HEARTBEAT, F.lit(None))
-        .when(_any_missing("state", *REQUIRED) | incomplete_line, Reason.MISSING_FIELD)
+        .when(any_missing("state", *REQUIRED) | is_blank("body.order_id", "body.customer_id") | incomplete_line, Reason.MISSING_FIELD)
         .when(~F.col("body.state").isin(list(State)), Reason.UNKNOWN_STATE)
     )
-
-
-def _any_missing(*fields: str) -> Column:
-    return reduce(or_, (F.col(f"body.{field}").isNull() for field in fields))
 
 
 def _unless_malformed(name: str) -> Column:
@@ -147,7 +114,3 @@ def _unless_malformed(name: str) -> Column:
 
 def _is_heartbeat() -> Column:
     return F.col("body.state").eqNullSafe(State.HEARTBEAT)
-
-
-def _fields(*names: str) -> list[Column]:
-    return [F.col(f"body.{name}").alias(name) for name in names]

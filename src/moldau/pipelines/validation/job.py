@@ -23,6 +23,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from moldau.pipelines.kafka import KafkaEnds
+from moldau.pipelines.records import RECORDS, with_headers
 from moldau.pipelines.rolling import Limit
 from moldau.pipelines.validation.frames import (
     answer_events,
@@ -30,42 +32,35 @@ from moldau.pipelines.validation.frames import (
     created_events,
     parse_orders,
     parse_stock_requests,
-    with_headers,
 )
 from moldau.pipelines.validation.model import Check, Topics
 from moldau.pipelines.validation.processors import (
     PLACED_RECORDS,
-    RECORDS,
     Aggregator,
     CustomerChecks,
     StockCheck,
 )
 
 FRAUD_LIMIT = Limit(most=25_000)  # cents a customer within 24 hours
-# A consumer that has read its batch already asks for the next; the broker holds that long poll, and a later request on the
-# same connection queues behind it.  With the default of 500 ms each micro-batch took 0.7 s longer.
-FETCH_WAIT_MS = 20
 CHECKS, AGGREGATOR = "checks", "aggregator"
 
 
 @dataclass(frozen=True, slots=True)
 class JobConfig:
-    bootstrap_servers: str
-    checkpoint: str  # a folder or URL that outlives the driver: the queries go on where it says
+    kafka: KafkaEnds
     catalogue: Mapping[int, int]  # product id → units on a full shelf
     topics: Topics = field(default_factory=Topics)
     fraud_limit: Limit = FRAUD_LIMIT
     deadline_ms: int = 600_000
     disorder: str = "5 minutes"  # how far the records of one micro-batch may lie apart; older ones would be lost
     forget_disorder: str = "1 day"
-    max_records_per_batch: int = 6_000
 
 
 def build(spark: SparkSession, config: JobConfig) -> list[DataStreamWriter]:
     """The two queries, named and with their checkpoints, not started yet: the caller chooses the trigger."""
     return [
-        _to_kafka(config, CHECKS, customer_checks(spark, config).unionByName(stock_check(spark, config))),
-        _to_kafka(config, AGGREGATOR, aggregator(spark, config)),
+        config.kafka.write(CHECKS, customer_checks(spark, config).unionByName(stock_check(spark, config))),
+        config.kafka.write(AGGREGATOR, aggregator(spark, config)),
     ]
 
 
@@ -82,7 +77,7 @@ def run_available(spark: SparkSession, config: JobConfig) -> None:
 
 def customer_checks(spark: SparkSession, config: JobConfig) -> DataFrame:
     return (
-        _read(spark, config, config.topics.orders)
+        config.kafka.read(spark, config.topics.orders)
         .transform(parse_orders)
         .transform(check_details)
         .withWatermark("accepted", config.forget_disorder)
@@ -94,7 +89,7 @@ def customer_checks(spark: SparkSession, config: JobConfig) -> DataFrame:
 
 def stock_check(spark: SparkSession, config: JobConfig) -> DataFrame:
     return (
-        _read(spark, config, config.topics.stock_requests)
+        config.kafka.read(spark, config.topics.stock_requests)
         .transform(parse_stock_requests)
         .withWatermark("accepted", config.forget_disorder)
         .groupBy("store_id")
@@ -104,10 +99,10 @@ def stock_check(spark: SparkSession, config: JobConfig) -> DataFrame:
 
 
 def aggregator(spark: SparkSession, config: JobConfig) -> DataFrame:
-    answers = _read(spark, config, config.topics.validations)
+    answers = config.kafka.read(spark, config.topics.validations)
     # Fraud and details come from one pass and are equally far; inventory has its own pace, so it gets its own watermark.
     inputs = (
-        created_events(_read(spark, config, config.topics.orders)),
+        created_events(config.kafka.read(spark, config.topics.orders)),
         answer_events(answers, [Check.FRAUD, Check.DETAILS]),
         answer_events(answers, [Check.INVENTORY]),
     )
@@ -117,26 +112,4 @@ def aggregator(spark: SparkSession, config: JobConfig) -> DataFrame:
         .unionByName(by_store)
         .groupBy("order_id")
         .transformWithState(Aggregator(config.topics, config.deadline_ms), PLACED_RECORDS, "Append", "EventTime")
-    )
-
-
-def _read(spark: SparkSession, config: JobConfig, topic: str) -> DataFrame:
-    return (
-        spark.readStream.format("kafka")
-        .option("kafka.bootstrap.servers", config.bootstrap_servers)
-        .option("subscribe", topic)
-        .option("startingOffsets", "earliest")
-        .option("kafka.fetch.max.wait.ms", FETCH_WAIT_MS)
-        .option("maxOffsetsPerTrigger", config.max_records_per_batch)
-        .load()
-    )
-
-
-def _to_kafka(config: JobConfig, name: str, records: DataFrame) -> DataStreamWriter:
-    return (
-        records.writeStream.format("kafka")
-        .queryName(name)
-        .outputMode("append")
-        .option("kafka.bootstrap.servers", config.bootstrap_servers)
-        .option("checkpointLocation", f"{config.checkpoint.rstrip('/')}/{name}")
     )

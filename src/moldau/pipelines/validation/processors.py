@@ -1,74 +1,23 @@
-"""◇ The pure rules as Spark state processors: unpack the state, judge the key's rows in partition order, pack the state.
+"""◇ The checks and the aggregator as Spark state processors: what joins the pure rules to their rows."""
 
-Each state call is a round trip to the JVM, so a key has one packed value and a batch touches it at most twice, and a
-timer is set only when a key is new.  The state is JSON text: the state reader shows it as it is, and it can grow fields.
-"""
-
-from abc import ABC, abstractmethod
+import zlib
+from array import array
 from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from functools import lru_cache
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from moldau.pipelines import rolling
-from moldau.pipelines.rolling import DAY_MS, Limit, Outcome, Window
+from moldau.pipelines.keyed import InPartitionOrder, dead_letter, record
+from moldau.pipelines.records import NO_KEY
+from moldau.pipelines.rolling import Limit, Outcome, Window
 from moldau.pipelines.validation import inventory, verdict
-from moldau.pipelines.validation.frames import NO_KEY
 from moldau.pipelines.validation.inventory import Shelf
 from moldau.pipelines.validation.model import Check, Reason, Topics, final_json, validation_json
 
-S = TypeVar("S")
-
-# Long enough that no clock and no outage of a few days makes a rule forget what still counts.
-FORGET_AFTER_MS = 7 * DAY_MS
-
-RECORDS = "topic STRING, key STRING, value BINARY, reason STRING, source STRING"
+MOST_PACKED_BYTES = 900_000
 PLACED_RECORDS = "topic STRING, key STRING, value BINARY, partition INT"
-
-
-class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
-    """Judge what belongs to one key in the order of its partition, whatever the micro-batch cut."""
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self.handle = handle
-        self.packed = handle.getValueState("packed", "state STRING, seen_ms BIGINT")
-
-    def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
-        ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
-        if key[0] == NO_KEY:
-            for row in ordered:
-                yield from self.pass_on(row)
-            return
-        kept = self.packed.get()
-        memory, seen_ms = self.unpack(kept[0] if kept else None), kept[1] if kept else 0
-        for row in ordered:
-            seen_ms = max(seen_ms, row.accepted_ms)
-            memory, records = self.judge(memory, row)
-            yield from records
-        self.packed.update((self.pack(memory), seen_ms))
-        if kept is None:
-            self.handle.registerTimer(seen_ms + FORGET_AFTER_MS)
-
-    def handleExpiredTimer(self, key: tuple[str], timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Iterator[Row]:
-        kept = self.packed.get()
-        if kept is not None and kept[1] + FORGET_AFTER_MS > expiredTimerInfo.getExpiryTimeInMs():
-            self.handle.registerTimer(kept[1] + FORGET_AFTER_MS)
-        else:
-            self.packed.clear()
-        return iter(())
-
-    def close(self) -> None:
-        pass
-
-    @abstractmethod
-    def pass_on(self, row: Row) -> list[Row]: ...
-    @abstractmethod
-    def judge(self, memory: S, row: Row) -> tuple[S, list[Row]]: ...
-    @abstractmethod
-    def pack(self, memory: S) -> str: ...
-    @abstractmethod
-    def unpack(self, text: str | None) -> S: ...
 
 
 class CustomerChecks(InPartitionOrder[Window]):
@@ -83,12 +32,12 @@ class CustomerChecks(InPartitionOrder[Window]):
         fault = {Outcome.PASSED: None, Outcome.OVER_LIMIT: Reason.SPENT_LIMIT, Outcome.LATE: Reason.LATE}[outcome]
         answers = [_answer(self.topics, row, Check.FRAUD, fault), _answer(self.topics, row, Check.DETAILS, row.fault)]
         if outcome is Outcome.LATE:
-            answers.append(_dead_letter(self.topics, row, Reason.LATE))
+            answers.append(dead_letter(self.topics.dead_letters, row, Reason.LATE))
         return memory, answers
 
     def pass_on(self, row: Row) -> list[Row]:
         if row.malformed is not None:
-            return [_dead_letter(self.topics, row, row.malformed)]
+            return [dead_letter(self.topics.dead_letters, row, row.malformed)]
         return [_answer(self.topics, row, check, None) for check in (Check.FRAUD, Check.DETAILS)]
 
     def pack(self, memory: Window) -> str:
@@ -103,17 +52,17 @@ class StockCheck(InPartitionOrder[Shelf]):
 
     def __init__(self, topics: Topics, catalogue: Mapping[int, int]) -> None:
         self.topics = topics
-        self.catalogue = catalogue
+        self.packed_catalogue = pack_catalogue(catalogue)
 
     def judge(self, memory: Shelf, row: Row) -> tuple[Shelf, list[Row]]:
         # Spark hands a map to a state processor as a list of pairs.
         wanted = {int(product_id): units for product_id, units in dict(row.wanted).items()}
-        memory, fault = inventory.reserve(self.catalogue, memory, row.ordered_ms, wanted)
+        memory, fault = inventory.reserve(unpack_catalogue(self.packed_catalogue), memory, row.ordered_ms, wanted)
         return memory, [_answer(self.topics, row, Check.INVENTORY, fault)]
 
     def pass_on(self, row: Row) -> list[Row]:
         if row.malformed is not None:
-            return [_dead_letter(self.topics, row, row.malformed)]
+            return [dead_letter(self.topics.dead_letters, row, row.malformed)]
         return [_answer(self.topics, row, Check.INVENTORY, None)]
 
     def pack(self, memory: Shelf) -> str:
@@ -168,6 +117,27 @@ class Aggregator(StatefulProcessor):
         pass
 
 
+def pack_catalogue(catalogue: Mapping[int, int]) -> bytes:
+    """A processor is unpickled for every task, so the catalogue travels packed and a worker unpacks it once.
+
+    It must stay small: Spark turns a processor above 1 MiB into a broadcast, and a state processor cannot load one.
+    """
+    numbers = array("q", [number for entry in sorted(catalogue.items()) for number in entry])
+    packed = zlib.compress(numbers.tobytes())
+    if len(packed) > MOST_PACKED_BYTES:
+        raise ValueError(
+            f"a catalogue of {len(catalogue):,} products takes {len(packed):,} bytes; at most {MOST_PACKED_BYTES:,} reach a processor"
+        )
+    return packed
+
+
+@lru_cache(maxsize=1)
+def unpack_catalogue(packed: bytes) -> dict[int, int]:
+    numbers = array("q")
+    numbers.frombytes(zlib.decompress(packed))
+    return dict(zip(numbers[::2], numbers[1::2], strict=True))
+
+
 def _event(row: Row) -> verdict.Created | verdict.Answer:
     if row.check is None:
         return verdict.Created(row.text, row.partition)
@@ -180,10 +150,4 @@ def _final(topics: Topics, order_id: str, judged: verdict.Verdict) -> Row:
 
 
 def _answer(topics: Topics, row: Row, check: Check, fault: str | None) -> Row:
-    value = validation_json(row.order_id, check, fault, row.accepted_ms)
-    return Row(topic=topics.validations, key=row.order_id, value=value, reason=None, source=None)
-
-
-def _dead_letter(topics: Topics, row: Row, reason: str) -> Row:
-    source = f"{row.topic}-{row.partition}@{row.offset}"
-    return Row(topic=topics.dead_letters, key=row.key, value=bytes(row.value), reason=str(reason), source=source)
+    return record(topics.validations, row.order_id, validation_json(row.order_id, check, fault, row.accepted_ms))

@@ -6,9 +6,10 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
+from moldau.pipelines.keyed import FORGET_AFTER_MS
 from moldau.pipelines.rolling import DAY_MS, Limit
 from moldau.pipelines.validation.model import Topics
-from moldau.pipelines.validation.processors import FORGET_AFTER_MS, Aggregator, CustomerChecks, StockCheck
+from moldau.pipelines.validation.processors import Aggregator, CustomerChecks, StockCheck
 
 TOPICS = Topics()
 

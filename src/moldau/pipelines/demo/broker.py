@@ -1,0 +1,74 @@
+"""● Our own broker as a child process, for as long as a run needs it."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from moldau.pipelines.session import this_tree_first
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 15.0
+
+
+class BrokerError(RuntimeError):
+    """The broker did not start; the message holds its last words."""
+
+
+@contextmanager
+def own_broker(directory: Path) -> Iterator[str]:
+    """The address of a broker on `directory`, stopped when the block is left."""
+    port = _free_port()
+    log_path = directory / "broker.log"
+    command = [sys.executable, "-m", "moldau.tools.cli.main", "up", "--dir", str(directory / "broker"), "--port", str(port)]
+    environment = {**os.environ, "PYTHONPATH": this_tree_first()}
+    with log_path.open("wb") as log:
+        # In a session of its own, so that Ctrl-C stops the run first and the broker after it.
+        process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=environment, start_new_session=True
+        )
+        try:
+            address = f"127.0.0.1:{port}"
+            _wait_until_it_answers(process, address, log_path)
+            yield address
+        finally:
+            _stop(process)
+
+
+def _wait_until_it_answers(process: subprocess.Popen[bytes], address: str, log_path: Path) -> None:
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 4})
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            break
+        try:
+            if admin.list_topics(timeout=0.5).brokers:
+                return
+        except KafkaException:
+            time.sleep(0.1)
+    last_words = "\n".join(log_path.read_text(errors="replace").splitlines()[-10:])
+    raise BrokerError(f"the broker did not answer on {address} within {START_TIMEOUT_S:.0f} s (exit code {process.poll()}):\n{last_words}")
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

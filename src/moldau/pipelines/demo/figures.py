@@ -1,0 +1,71 @@
+"""◇ What a run is judged by: counts, rates and latencies, out of the ledger and the queries' progress."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from moldau.pipelines.validation.oracle import Expected
+
+
+class Judgement(NamedTuple):
+    """One order from creation to verdict, on the records' own timestamps."""
+
+    phase: str
+    is_answered: bool  # by all checks; the others waited for their deadline
+    created_ms: int
+    judged_ms: int
+    outcome: Expected
+
+    @property
+    def latency_s(self) -> float:
+        return (self.judged_ms - self.created_ms) / 1000
+
+
+class MicroBatch(NamedTuple):
+    query: str
+    ended_ms: int
+    rows: int
+    duration_ms: int
+
+
+class Figures(NamedTuple):
+    orders: int
+    judgements: Sequence[Judgement]
+    dead_letters: Counter[str]
+    repeats: int
+    micro_batches: Sequence[MicroBatch]
+    differences: Sequence[str]
+    promo_lines: int
+    promo_rejected: int
+    settings: Mapping[str, str]
+    elapsed_s: float
+
+    @property
+    def states(self) -> Counter[str]:
+        return Counter(str(judgement.outcome.state) for judgement in self.judgements)
+
+    @property
+    def reasons(self) -> Counter[str]:
+        return Counter(reason for judgement in self.judgements for reason in judgement.outcome.reasons)
+
+    def answered(self, phase: str) -> list[Judgement]:
+        return [judgement for judgement in self.judgements if judgement.phase == phase and judgement.is_answered]
+
+    def orders_per_s(self, phase: str) -> float | None:
+        """From the phase's first order to its last verdict."""
+        answered = self.answered(phase)
+        if len(answered) < 2:
+            return None
+        span_ms = max(judgement.judged_ms for judgement in answered) - min(judgement.created_ms for judgement in answered)
+        return len(answered) * 1000 / max(span_ms, 1)
+
+    def latency_s(self, phase: str, share: float) -> float | None:
+        """The latency that `share` of the phase's orders did not exceed."""
+        return quantile([judgement.latency_s for judgement in self.answered(phase)], share)
+
+
+def quantile(values: Sequence[float], share: float) -> float | None:
+    if not values:
+        return None
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]

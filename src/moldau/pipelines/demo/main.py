@@ -1,0 +1,242 @@
+"""● The run from start to end: broker, orders, Spark, phases, promotion, oracle, table, report."""
+
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from moldau.pipelines import retail
+from moldau.pipelines.demo.broker import BrokerError, own_broker
+from moldau.pipelines.demo.figures import Figures, Judgement, MicroBatch
+from moldau.pipelines.demo.options import Options, Phase, parse, phases
+from moldau.pipelines.demo.report import write_report
+from moldau.pipelines.demo.stage import RunError, Stage
+from moldau.pipelines.kafka import KafkaEnds
+from moldau.pipelines.promo import job as promo_job
+from moldau.pipelines.promo import oracle as promo_oracle
+from moldau.pipelines.promo import shop
+from moldau.pipelines.promo.model import PromoTopics, promo_lines
+from moldau.pipelines.provision import ProvisionError
+from moldau.pipelines.session import SHORT_LIVED, open_session
+from moldau.pipelines.validation import job, oracle
+from moldau.pipelines.validation.faults import FaultPlan, Sent, with_faults
+from moldau.pipelines.validation.ledger import Ledger
+from moldau.pipelines.validation.model import Topics
+from moldau.pipelines.validation.oracle import Expectation
+from moldau.pipelines.validation.service import OrderService
+
+SHOWN_DIFFERENCES = 10
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code: 0 when every verdict is the oracle's, 1 when one is not or the run broke, 130 after Ctrl-C."""
+    options = parse(arguments)
+    console = Console()
+    try:
+        figures = run(options, console)
+    except KeyboardInterrupt:
+        console.print("\nStopped. Broker, queries and temporary files are gone.")
+        return INTERRUPTED
+    except (RunError, BrokerError, ProvisionError) as error:
+        console.print(f"[bold red]The run broke:[/] {error}", highlight=False)
+        return 1
+    console.print(summary(figures))
+    report = Path(options.report)
+    write_report(report, figures)
+    console.print(f"Report: {report.resolve()}", soft_wrap=True)
+    return verdict(console, figures)
+
+
+def run(options: Options, console: Console) -> Figures:
+    started = time.monotonic()
+    with ExitStack() as stack:
+        progress = stack.enter_context(_progress(console))
+        directory = stack.enter_context(_directory(options.directory))
+        bootstrap = options.bootstrap_servers
+        if bootstrap is None:
+            with _step(progress, "starting the broker"):
+                bootstrap = stack.enter_context(own_broker(directory))
+        with _step(progress, f"reading {options.orders:,} real orders, asking the oracle"):
+            catalogue = retail.catalogue()
+            sent = list(with_faults(retail.orders(options.orders), FaultPlan()))
+            expectation = oracle.expect(sent, catalogue)
+        with _step(progress, "starting Spark"):
+            settings = {**SHORT_LIVED, "spark.sql.streaming.numRecentProgressUpdates": "100000"}
+            spark = open_session("moldau demo", master=options.master, log_file=directory / "spark.log", settings=settings)
+        stack.callback(spark.stop)
+        # A Kafka that runs already may hold an earlier run's topics.
+        prefix = f"demo-{time.time_ns() // 1_000_000}-" if options.bootstrap_servers else ""
+        ends = KafkaEnds(bootstrap, str(directory / "checkpoints" / prefix))
+        topics = Topics.prefixed(prefix)
+        service = OrderService(bootstrap, topics, partitions=options.partitions)
+        ledger = stack.enter_context(closing(Ledger(bootstrap, topics)))
+        queries = job.start(spark, job.JobConfig(ends, catalogue, topics))
+        stage = Stage(service, ledger, queries, progress)
+        stack.callback(stage.stop)
+        judgements = _play(stage, phases(options), sent)
+        with _step(progress, "stopping the queries"):
+            batches = [batch for query in queries for batch in _micro_batches(query)]
+            for query in queries:
+                query.stop()
+            ledger.read(1.0)  # a verdict too many would come now
+        differences = _differences(expectation, ledger)
+        lines, rejected = 0, 0
+        if options.with_promo:
+            with _step(progress, "the burger promotion: every burger line of the year"):
+                lines, rejected, wrong = _promote(spark, ends, PromoTopics.prefixed(prefix), options.partitions)
+            differences += wrong
+    return Figures(
+        orders=len(expectation.orders),
+        judgements=judgements,
+        dead_letters=ledger.dead_letter_counts(),
+        repeats=ledger.repeats,
+        micro_batches=batches,
+        differences=differences,
+        promo_lines=lines,
+        promo_rejected=rejected,
+        settings={
+            "orders": f"{options.orders:,}",
+            "broker": options.bootstrap_servers or "our own, started for the run",
+            "Spark": f"{spark.version}, {options.master}",
+            "partitions a topic": str(options.partitions),
+            "phases": "; ".join(
+                f"{phase.name} {phase.orders:,}" + (f" at {phase.rate:g}/s" if phase.rate else "") for phase in phases(options)
+            ),
+        },
+        elapsed_s=time.monotonic() - started,
+    )
+
+
+def _play(stage: Stage, planned: Sequence[Phase], sent: Sequence[Sent]) -> list[Judgement]:
+    """All phases, then the deadlines; what became of every order that was sent."""
+    origin: dict[str, tuple[str, bool]] = {}
+    for phase, steps in _split(planned, sent):
+        origin |= {step.order.order_id: (phase.name, step.has_request) for step in steps if step.order}
+        stage.run(phase, steps)
+    stage.pass_deadlines()
+    return [
+        Judgement(*origin[order_id], judged.created_ms, judged.judged_ms, judged.outcome)
+        for order_id, judged in stage.ledger.verdicts.items()
+        if order_id in origin
+    ]
+
+
+def _split(planned: Sequence[Phase], sent: Sequence[Sent]) -> Iterator[tuple[Phase, list[Sent]]]:
+    """Cut after the phase's number of orders; the last phase takes what is left."""
+    rest = iter(sent)
+    for phase in planned[:-1]:
+        steps: list[Sent] = []
+        missing = phase.orders
+        while missing and (step := next(rest, None)) is not None:
+            steps.append(step)
+            missing -= step.order is not None
+        yield phase, steps
+    yield planned[-1], list(islice(rest, None))
+
+
+def _micro_batches(query: StreamingQuery) -> Iterator[MicroBatch]:
+    for update in query.recentProgress:
+        if update.numInputRows:
+            started_ms = int(datetime.fromisoformat(update.timestamp).timestamp() * 1000)
+            yield MicroBatch(query.name or "", started_ms + update.batchDuration, update.numInputRows, update.batchDuration)
+        dropped = sum(operator.numRowsDroppedByWatermark for operator in update.stateOperators)
+        if dropped:
+            raise RunError(f"query {query.name} dropped {dropped} rows as too old for its watermark: their orders have no verdict")
+
+
+def _promote(spark: SparkSession, ends: KafkaEnds, topics: PromoTopics, partitions: int) -> tuple[int, int, list[str]]:
+    lines = list(promo_lines(retail.orders(), retail.burger_product_ids()))
+    expected = promo_oracle.expect(lines)
+    shop.send_lines(ends.bootstrap_servers, topics, lines, partitions=partitions)
+    promo_job.build(spark, promo_job.PromoConfig(ends, topics)).trigger(availableNow=True).start().awaitTermination()
+    found = shop.read_verdicts(ends.bootstrap_servers, topics)
+    wrong = [
+        f"burger line {line_id}: expected {expected.get(line_id, 'nothing')}, found {found.get(line_id, 'nothing')}"
+        for line_id in expected.keys() | found.keys()
+        if line_id not in expected or line_id not in found or expected[line_id] != found[line_id]
+    ]
+    return len(found), sum(reason is not None for reason in found.values()), wrong
+
+
+def _differences(expectation: Expectation, ledger: Ledger) -> list[str]:
+    differences = oracle.differences(expectation.orders, ledger.outcomes()) + ledger.contradictions
+    if expectation.dead_letters != ledger.dead_letter_counts():
+        differences.append(f"dead letters: expected {dict(expectation.dead_letters)}, found {dict(ledger.dead_letter_counts())}")
+    return differences
+
+
+def summary(figures: Figures) -> Table:
+    table = Table(title="Order validation", show_header=False, min_width=64)
+    table.add_column()
+    table.add_column(justify="right")
+    table.add_row("orders in", f"{figures.orders:,}")
+    for state, count in sorted(figures.states.items(), key=lambda entry: -entry[1]):
+        table.add_row(f"  {state}", f"{count:,}")
+    for reason, count in figures.reasons.most_common():
+        table.add_row(f"    FAILED because {reason}", f"{count:,}")
+    table.add_row("dead letters", f"{figures.dead_letters.total():,}")
+    for reason, count in figures.dead_letters.most_common():
+        table.add_row(f"    {reason}", f"{count:,}")
+    table.add_section()
+    for phase in ("flood", "steady"):
+        if rate := figures.orders_per_s(phase):
+            table.add_row(f"{phase}: orders judged a second", f"{rate:,.0f}")
+    for phase in ("steady",):
+        for share in (0.5, 0.99):
+            latency = figures.latency_s(phase, share)
+            if latency is not None:
+                table.add_row(f"{phase}: p{share * 100:.0f} seconds from CREATED to verdict", f"{latency:.2f}")
+    table.add_section()
+    if figures.promo_lines:
+        table.add_row("burger lines judged", f"{figures.promo_lines:,}")
+        table.add_row("    over five in 24 hours", f"{figures.promo_rejected:,}")
+    table.add_row("records repeated by the sink", f"{figures.repeats:,}")
+    table.add_row("whole run, seconds", f"{figures.elapsed_s:.0f}")
+    return table
+
+
+def verdict(console: Console, figures: Figures) -> int:
+    checked = figures.orders + figures.promo_lines
+    if not figures.differences:
+        console.print(f"[bold green]All {checked:,} verdicts are the oracle's.[/]")
+        return 0
+    console.print(f"[bold red]{len(figures.differences):,} of {checked:,} verdicts are not the oracle's:[/]")
+    for line in figures.differences[:SHOWN_DIFFERENCES]:
+        console.print(f"  {line}", highlight=False)
+    return 1
+
+
+def _progress(console: Console) -> Progress:
+    columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    return Progress(*columns, console=console)
+
+
+@contextmanager
+def _step(progress: Progress, what: str) -> Iterator[None]:
+    task = progress.add_task(what, total=1)
+    yield
+    progress.update(task, completed=1)
+
+
+@contextmanager
+def _directory(chosen: str | None) -> Iterator[Path]:
+    if chosen is not None:
+        Path(chosen).mkdir(parents=True, exist_ok=True)
+        yield Path(chosen)
+        return
+    directory = Path(tempfile.mkdtemp(prefix="moldau-demo-"))
+    try:
+        yield directory
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

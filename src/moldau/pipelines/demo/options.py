@@ -1,0 +1,86 @@
+"""◇ What can be chosen about a run, and how its orders are split into phases."""
+
+import argparse
+from collections.abc import Sequence
+from typing import NamedTuple
+
+ALL_ORDERS = 155_848
+DEFAULT_ORDERS = 12_000
+STEADY_RATE = 100.0
+MOST_WARM_UP, MOST_STEADY = 500, 3_000
+
+
+class Options(NamedTuple):
+    orders: int
+    rate: float  # orders a second; 0: a flood, then a steady stream
+    bootstrap_servers: str | None
+    master: str
+    directory: str | None
+    report: str
+    partitions: int
+    with_promo: bool
+
+
+class Phase(NamedTuple):
+    """`orders` orders at `rate` a second, 0 as fast as possible.  The next phase begins when they are judged."""
+
+    name: str
+    orders: int
+    rate: float
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.orders:,}" + (f" at {self.rate:g} a second" if self.rate else "")
+
+
+def parse(arguments: Sequence[str] | None) -> Options:
+    parser = argparse.ArgumentParser(prog="moldau demo", description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    how_many = parser.add_mutually_exclusive_group()
+    how_many.add_argument("--orders", type=_at_least_one, default=DEFAULT_ORDERS, metavar="N", help="how many of the year's orders")
+    how_many.add_argument("--all", action="store_true", help=f"all {ALL_ORDERS:,} orders of the year")
+    parser.add_argument("--rate", type=_not_negative, default=0.0, metavar="R", help="orders a second; 0: a flood, then a steady stream")
+    parser.add_argument("--bootstrap-server", metavar="HOST:PORT", help="any Kafka that runs already; without it our own broker is started")
+    parser.add_argument("--master", default="local[*]", help="any Spark master")
+    parser.add_argument("--dir", metavar="DIR", help="where the broker and the checkpoints live; a temporary folder by default")
+    parser.add_argument("--report", default="report/demo.html", metavar="FILE", help="where the report goes")
+    parser.add_argument("--partitions", type=_at_least_one, default=2, help="partitions of each topic")
+    parser.add_argument("--no-promo", action="store_true", help="leave the burger promotion out")
+    given = parser.parse_args(arguments)
+    return Options(
+        orders=ALL_ORDERS if given.all else min(given.orders, ALL_ORDERS),
+        rate=given.rate,
+        bootstrap_servers=given.bootstrap_server,
+        master=given.master,
+        directory=given.dir,
+        report=given.report,
+        partitions=given.partitions,
+        with_promo=not given.no_promo,
+    )
+
+
+def phases(options: Options) -> list[Phase]:
+    """A warm-up first, since a JVM's first micro-batches say nothing; throughput and latency each get their own phase.
+
+    In a flood every order waits behind all before it, so its latency only says how long the flood was.
+    """
+    warm_up = min(MOST_WARM_UP, options.orders // 4)
+    rest = options.orders - warm_up
+    if options.rate:
+        split = [Phase("steady", rest, options.rate)]
+    else:
+        steady = min(MOST_STEADY, rest // 3)
+        split = [Phase("flood", rest - steady, 0), Phase("steady", steady, STEADY_RATE)]
+    return [phase for phase in (Phase("warm-up", warm_up, 0), *split) if phase.orders]
+
+
+def _at_least_one(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+    return number
+
+
+def _not_negative(text: str) -> float:
+    number = float(text)
+    if not 0 <= number < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text} is not a rate")
+    return number

@@ -1,0 +1,44 @@
+"""One Spark session and one broker for all tests of the jobs: each costs seconds to start."""
+
+import itertools
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from moldau.pipelines.session import SHORT_LIVED, open_session
+from moldau.testing.kafka import ApacheKafka
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    """A broker; `MOLDAU_TEST_BOOTSTRAP` names one that runs already."""
+    if address := os.environ.get("MOLDAU_TEST_BOOTSTRAP"):
+        yield address
+        return
+    with ApacheKafka() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    session = open_session("tests", master="local[2]", log_file=tmp_path_factory.mktemp("spark") / "spark.log", settings=SHORT_LIVED)
+    yield session
+    for query in session.streams.active:
+        query.stop()
+    session.stop()
+
+
+@pytest.fixture
+def prefix() -> str:
+    """Topics of one test alone."""
+    return f"t{os.getpid()}-{next(_numbers)}-"
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> str:
+    return str(tmp_path / "checkpoint")

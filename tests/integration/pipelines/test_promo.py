@@ -1,0 +1,22 @@
+"""The burger promotion on every burger line of the year."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from moldau.pipelines import retail
+from moldau.pipelines.kafka import KafkaEnds
+from moldau.pipelines.promo import job, oracle, shop
+from moldau.pipelines.promo.model import PromoTopics, promo_lines
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+
+def test_every_verdict_is_the_oracles(spark: SparkSession, bootstrap: str, prefix: str, checkpoint: str) -> None:
+    topics = PromoTopics.prefixed(prefix)
+    lines = list(promo_lines(retail.orders(), retail.burger_product_ids()))
+    assert shop.send_lines(bootstrap, topics, lines, partitions=2) == 6_583
+    config = job.PromoConfig(KafkaEnds(bootstrap, checkpoint, max_records_per_batch=3_000), topics)
+    job.build(spark, config).trigger(availableNow=True).start().awaitTermination()
+    found = shop.read_verdicts(bootstrap, topics)
+    assert found == oracle.expect(lines)
+    assert sum(reason is not None for reason in found.values()) == 29

@@ -138,9 +138,24 @@ class ConfigSchema:
             (self.properties, Source.STATIC_BROKER),
         ):
             found += [Synonym(name, _shown(option, configs[name]), source) for name in option.keys if name in configs]
-        if option.default is not None and not _is_left_to_fallback(option):
-            found.append(Synonym(option.key, None if option.is_sensitive else option.text(option.default), Source.DEFAULT))
+        found += _default_synonym(option)
         return tuple(found)
+
+    def broker_config(self, image: MetadataImage, key: str) -> Effective:
+        """One option of this broker as it holds now."""
+        option = self.broker_options[key]
+        synonyms = self.broker_synonyms(image, key)
+        own = [one for one in synonyms if one.name == key]
+        listed = synonyms[synonyms.index(own[0]) :] if own else ()
+        value, source = (listed[0].value, listed[0].source) if listed else (None, Source.DEFAULT)
+        return Effective(option, key, value, source, listed, is_read_only=option.update == "read-only")
+
+    def group_default(self, option: Option) -> object:
+        """What a group without an option of its own goes by: this broker's, or the default."""
+        for key, factor in option.fallbacks:
+            if key in self.properties:
+                return option.parse(self.properties[key], key=key, factor=factor)
+        return option.default
 
     def validate_broker(self, configs: Mapping[str, str], *, is_default: bool) -> Refusal | None:
         """Whether these can be set while the broker runs.  Errors: INVALID_REQUEST."""
@@ -207,9 +222,14 @@ def _shown(option: Option, text: str) -> str | None:
         return text
 
 
-def _is_left_to_fallback(option: Option) -> bool:
-    """An option with other units behind it has its default there (log.retention.hours), not itself."""
-    return any(factor != 1 for _, factor in option.fallbacks)
+def _default_synonym(option: Option) -> list[Synonym]:
+    """An option with other units behind it has its default at the coarsest of them: log.retention.hours=168."""
+    if option.default is None:
+        return []
+    coarsest = max(option.fallbacks, key=lambda fallback: fallback[1], default=(option.key, 1))
+    key, factor = coarsest if coarsest[1] > 1 else (option.key, 1)
+    value = option.default if factor == 1 else option.default // factor
+    return [Synonym(key, None if option.is_sensitive else option.text(value), Source.DEFAULT)]
 
 
 def _scala_set(names: Iterable[str]) -> str:

@@ -40,7 +40,7 @@ from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterC
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from moldau.protocol.wire import StoredRecord
-from moldau.raft.driver import RaftDriver
+from moldau.raft.driver import QuorumStatus, RaftDriver
 
 R = TypeVar("R")
 
@@ -105,6 +105,15 @@ class Controller:
         if self._image is None or not self._driver.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller appears to be another node.")
         return self._image
+
+    @property
+    def leader_id(self) -> int:
+        """The active controller as far as this node knows; -1 for none."""
+        return self._driver.node_id if self.is_active else -1
+
+    def quorum(self) -> QuorumStatus | None:
+        """None where no leader is known."""
+        return self._driver.status()
 
     async def wait_until_active(self) -> None:
         await self._active.wait()

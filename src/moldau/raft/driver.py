@@ -13,7 +13,7 @@ KafkaRaftClient, KafkaMetadataLog, FileQuorumStateStore; KIP-595, 630.  Called b
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
@@ -54,6 +54,18 @@ class CommittedBatch(NamedTuple):
     next_offset: int
     """Exclusive."""
     size: int
+
+
+class QuorumStatus(NamedTuple):
+    """What DescribeQuorum tells; offsets are exclusive."""
+
+    leader_id: int
+    epoch: int
+    high_watermark: int
+    voters: VoterSet
+    end_offsets: Mapping[int, int]
+    observers: Mapping[int, int]
+    now_ms: int
 
 
 class Listener(Protocol):
@@ -121,6 +133,13 @@ class RaftDriver:
     @property
     def is_leader(self) -> bool:
         return self.node.is_leader and self._is_leader_told and self.failure is None
+
+    def status(self) -> QuorumStatus | None:
+        """None where no leader is known."""
+        if not self.is_leader:
+            return None
+        ends = {self.node_id: self.log.log_end_offset}
+        return QuorumStatus(self.node_id, self.node.epoch, self.high_watermark, self.node.voters, ends, {}, self.clock.now_ms())
 
     # ---------------------------------------------------------------- life
 

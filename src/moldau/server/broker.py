@@ -7,6 +7,7 @@ from uuid import UUID
 
 from moldau.clock import Clock
 from moldau.errors import ErrorCode
+from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.controller import Controller
 from moldau.metadata.loader import Loader
 from moldau.replication.manager import ReplicaManager
@@ -69,6 +70,15 @@ class Broker:
     coordinators: "Coordinators"
     apis: Mapping[str, "Mapping[int, Api]"] = field(default_factory=dict)
     """What each listener serves, by listener name and api key."""
+
+    @property
+    def schema(self) -> ConfigSchema:
+        """Which options there are, and which values hold."""
+        return self.controller.config.schema
+
+    def any_broker_id(self) -> int:
+        """Whom clients may take for the controller: any broker forwards to it.  -1 while there is none."""
+        return next((broker.id for broker in self.loader.image.alive_brokers()), -1)
 
     def is_internal(self, topic: str) -> bool:
         return topic in INTERNAL_TOPICS

@@ -1,18 +1,24 @@
-"""● Metadata: brokers, topics, partitions and who leads them.
+"""● Metadata: brokers, topics, partitions and who leads them; topics come to be when a client that allows it asks for them.
 
 Versions       0-13.
-Authorises     DESCRIBE on each topic; what may not be described is left out, or answered with TOPIC_AUTHORIZATION_FAILED when asked for.
-Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, LEADER_NOT_AVAILABLE (of a partition).
-Differs from Kafka: topics are not created on demand yet.
+Authorises     DESCRIBE on each topic, CREATE on those that are to come to be.
+Behaviour      Null topics: all of them, and so an empty list in version 0.  With ids names are not looked at.  In the order
+               of the request, topics that exist first, then the others; a topic that is named twice is answered once.
+Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST (null name or an id before version 12);
+               of a partition LEADER_NOT_AVAILABLE, from version 6 on LISTENER_NOT_FOUND; in version 0 REPLICA_NOT_AVAILABLE.
+Version notes  Topic ids 10, asked for by id 12, authorized operations 8 (those of the cluster until 10), offline replicas 5.
+Differs from Kafka: a topic that comes to be is created before the answer, which then has it; Kafka says UNKNOWN_TOPIC_OR_PARTITION once.
+               A null name without an id in version 12 is INVALID_REQUEST, not UNKNOWN_SERVER_ERROR.
 """
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable, Sequence
 
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.image import MetadataImage, PartitionRegistration, TopicImage
+from moldau.metadata.topic_names import invalid_topic_reason
+from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.metadata import (
     MetadataRequest,
-    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -20,15 +26,69 @@ from moldau.protocol.messages.metadata import (
 )
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
 from moldau.server.handlers.registry import handles
+from moldau.types import INTERNAL_TOPICS, ZERO_UUID
+
+IDS_SINCE = 12
+CREATION_TIMEOUT_MS = 30_000
 
 
 @handles(MetadataRequest)
-def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse:
-    image = broker.loader.image
-    listener = context.client.listener
-    wants_all = request.topics is None or (context.version == 0 and not request.topics)
-    found = [_topic(image, topic) for topic in image.topics.values()] if wants_all else _asked(image, request.topics or ())
+def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) -> MetadataResponse | Awaitable[MetadataResponse]:
+    _check(request, context.version)
+    if request.topics is not None and request.allow_auto_topic_creation and broker.config.server.auto_create_topics_enable:
+        missing = [name for name in _names(request) if name not in broker.loader.image.topics and invalid_topic_reason(name) is None]
+        if missing and not _ids(request):
+            return _after_creation(broker, context, request, missing)
+    return _answer(broker, context, request)
+
+
+def _check(request: MetadataRequest, version: int) -> None:
+    for topic in request.topics or ():
+        if topic.name is None and version < IDS_SINCE:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic name can not be null for version {version}")
+        if topic.topic_id != ZERO_UUID and version < IDS_SINCE:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, f"Topic IDs are not supported in requests for version {version}")
+        if topic.name is None and topic.topic_id == ZERO_UUID:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
+
+
+def _names(request: MetadataRequest) -> list[str]:
+    return list(dict.fromkeys(topic.name for topic in request.topics or () if topic.name is not None))
+
+
+def _ids(request: MetadataRequest) -> list[object]:
+    return list(dict.fromkeys(topic.topic_id for topic in request.topics or () if topic.topic_id != ZERO_UUID))
+
+
+async def _after_creation(broker: Broker, context: RequestContext, request: MetadataRequest, missing: Sequence[str]) -> MetadataResponse:
+    internal = [name for name in missing if name in INTERNAL_TOPICS]
+    plain = [
+        CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=[], configs=[])
+        for name in missing
+        if name not in INTERNAL_TOPICS
+    ]
+    refused: dict[str, int] = {}
+    for name in internal:
+        broker.coordinators.create_topic(name)
+    if plain:
+        created = await broker.controller.create_topics(CreateTopicsRequest(topics=plain, timeout_ms=CREATION_TIMEOUT_MS))
+        refused = {topic.name: topic.error_code for topic in created.topics if topic.error_code not in _AS_UNKNOWN}
+    return _answer(broker, context, request, refused)
+
+
+_AS_UNKNOWN = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+
+
+def _answer(broker: Broker, context: RequestContext, request: MetadataRequest, refused: dict[str, int] | None = None) -> MetadataResponse:
+    image, listener, version = broker.loader.image, context.client.listener, context.version
+    view = _View(image, listener, version)
+    topics = _topics(view, request, refused or {})
+    if request.include_topic_authorized_operations:
+        for topic in topics:
+            if topic.error_code != ErrorCode.UNKNOWN_TOPIC_ID:
+                topic.topic_authorized_operations = TOPIC_OPERATIONS
     return MetadataResponse(
         brokers=[
             MetadataResponseBroker(node_id=one.id, host=endpoint.host, port=endpoint.port, rack=one.rack)
@@ -36,37 +96,78 @@ def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) 
             if (endpoint := one.endpoint(listener)) is not None
         ],
         cluster_id=broker.cluster_id,
-        controller_id=broker.config.node_id,
-        topics=list(found),
+        controller_id=broker.any_broker_id(),
+        topics=topics,
+        cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
     )
 
 
-def _asked(image: MetadataImage, topics: Iterable[MetadataRequestTopic]) -> Iterable[MetadataResponseTopic]:
-    for asked in topics:
-        topic = image.topics.get(asked.name) if asked.name is not None else image.topic(asked.topic_id)
-        if topic is not None:
-            yield _topic(image, topic)
-        elif asked.name is not None:
-            yield MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=asked.name, partitions=[])
-        else:
-            yield MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=asked.topic_id, partitions=[])
+def _topics(view: "_View", request: MetadataRequest, refused: dict[str, int]) -> list[MetadataResponseTopic]:
+    image = view.image
+    if request.topics is None or (view.version == 0 and not request.topics):
+        return [view.topic(topic) for topic in image.topics.values()]
+    ids = list(dict.fromkeys(topic.topic_id for topic in request.topics if topic.topic_id != ZERO_UUID))
+    if ids:
+        unknown = [
+            MetadataResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id, partitions=[])
+            for topic_id in ids
+            if topic_id not in image.topic_names
+        ]
+        return unknown + [view.topic(topic) for topic in map(image.topic, ids) if topic is not None]
+    names = _names(request)
+    found = [view.topic(image.topics[name]) for name in names if name in image.topics]
+    return found + [_absent(name, refused.get(name)) for name in names if name not in image.topics]
 
 
-def _topic(image: MetadataImage, topic: TopicImage) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.name.startswith("__"),
-        partitions=[_partition(number, one) for number, one in enumerate(topic.partitions)],
-    )
+def _absent(name: str, refusal: int | None) -> MetadataResponseTopic:
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if invalid_topic_reason(name) is None else ErrorCode.INVALID_TOPIC_EXCEPTION
+    return MetadataResponseTopic(error_code=refusal or code, name=name, is_internal=name in INTERNAL_TOPICS, partitions=[])
 
 
-def _partition(number: int, one: PartitionRegistration) -> MetadataResponsePartition:
-    return MetadataResponsePartition(
-        error_code=ErrorCode.NONE if one.leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
-        partition_index=number,
-        leader_id=one.leader,
-        leader_epoch=one.leader_epoch,
-        replica_nodes=list(one.replicas),
-        isr_nodes=list(one.isr),
-    )
+class _View:
+    """An image as clients of one listener see it, in one version."""
+
+    def __init__(self, image: MetadataImage, listener: str, version: int) -> None:
+        self.image = image
+        self.version = version
+        self._reachable = {one.id for one in image.alive_brokers() if one.endpoint(listener) is not None}
+
+    def topic(self, topic: TopicImage) -> MetadataResponseTopic:
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=topic.name in INTERNAL_TOPICS,
+            partitions=[self._partition(number, one) for number, one in enumerate(topic.partitions)],
+        )
+
+    def _partition(self, number: int, one: PartitionRegistration) -> MetadataResponsePartition:
+        offline = [replica for replica in one.replicas if not self._is_online(replica, one)]
+        replicas, isr = list(one.replicas), list(one.isr)
+        code, leader = ErrorCode.NONE, one.leader
+        if one.leader not in self._reachable:
+            broker = self.image.brokers.get(one.leader)
+            is_elsewhere = broker is not None and not broker.fenced
+            code = ErrorCode.LISTENER_NOT_FOUND if is_elsewhere and self.version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
+            leader = -1
+        elif self.version == 0 and (len(_kept(replicas, self._reachable)) < len(replicas) or len(_kept(isr, self._reachable)) < len(isr)):
+            code = ErrorCode.REPLICA_NOT_AVAILABLE
+        if self.version == 0:
+            replicas, isr = _kept(replicas, self._reachable), _kept(isr, self._reachable)
+        return MetadataResponsePartition(
+            error_code=code,
+            partition_index=number,
+            leader_id=leader,
+            leader_epoch=one.leader_epoch,
+            replica_nodes=replicas,
+            isr_nodes=isr,
+            offline_replicas=offline,
+        )
+
+    def _is_online(self, replica: int, one: PartitionRegistration) -> bool:
+        broker = self.image.brokers.get(replica)
+        directory = one.directory_of(replica)
+        return replica in self._reachable and broker is not None and (directory is None or broker.has_online_dir(directory))
+
+
+def _kept(replicas: Iterable[int], among: set[int]) -> list[int]:
+    return [replica for replica in replicas if replica in among]

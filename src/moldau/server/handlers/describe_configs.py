@@ -1,0 +1,165 @@
+"""● DescribeConfigs: every option of topics, brokers, groups and client metrics, with its value and where that comes from.
+
+Versions       1-4.
+Authorises     DESCRIBE_CONFIGS on the cluster or on each topic or group.
+Behaviour      An empty broker name: what is set for all brokers at run time.  A broker's own: everything it goes by.  Without keys: all.
+Errors         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
+Version notes  Types and documentation since 3.
+Differs from Kafka: documentation is in our own words; the logger of this broker is one, `root`.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from moldau.config import Kind, Option
+from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata.config_schema import CLIENT_METRICS, ConfigSchema, Effective, Source, Synonym
+from moldau.metadata.image import MetadataImage, ResourceType
+from moldau.metadata.topic_names import invalid_topic_reason
+from moldau.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+from moldau.server.accepted import accepted_options
+from moldau.server.broker import Broker
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.registry import handles
+
+UNKNOWN_TYPE: Final = 0
+
+
+@handles(DescribeConfigsRequest)
+def describe_configs(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+    known = set(map(int, ResourceType)) - {ResourceType.UNKNOWN}
+    for resource in request.resources:
+        if resource.resource_type not in known:
+            text = f"Unexpected resource type UNKNOWN for resource {resource.resource_name}"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+    return DescribeConfigsResponse(results=[_describe(broker, request, resource) for resource in request.resources])
+
+
+def _describe(broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+    try:
+        configs = _configs_of(broker, resource)
+    except KafkaError as error:
+        text = None if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.detail
+        return DescribeConfigsResult(
+            error_code=error.code,
+            error_message=text,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+            configs=[],
+        )
+    keys = set(resource.configuration_keys or ())
+    return DescribeConfigsResult(
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[
+            _result(config, synonyms=request.include_synonyms, docs=request.include_documentation)
+            for config in configs
+            if not keys or config.name in keys
+        ],
+    )
+
+
+def _configs_of(broker: Broker, resource: DescribeConfigsResource) -> Iterable[Effective]:
+    """Errors: KafkaError."""
+    image, schema, name = broker.loader.image, broker.schema, resource.resource_name
+    match resource.resource_type:
+        case ResourceType.TOPIC:
+            return _topic(image, schema, name)
+        case ResourceType.BROKER:
+            return _broker(image, schema, name)
+        case ResourceType.BROKER_LOGGER:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
+            if _broker_id(name) != schema.node_id:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {schema.node_id} but received {name}")
+            return [_plain("root", "INFO", Source.DYNAMIC_BROKER_LOGGER)]
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
+            return [
+                _plain(key, value, Source.CLIENT_METRICS)
+                for key, value in image.config_of(ResourceType.CLIENT_METRICS, name).items()
+                if key in CLIENT_METRICS
+            ]
+        case _:
+            if not name:
+                raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
+            return _group(image, schema, name)
+
+
+def _topic(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[Effective]:
+    reason = invalid_topic_reason(name)
+    if reason is not None:
+        raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
+    if name not in image.topics:
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    return schema.topic_configs(image, image.topic_config(name))
+
+
+def _broker_id(name: str) -> int:
+    if not name.lstrip("-").isdigit():
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"Broker id must be an integer, but it is: {name}")
+    return int(name)
+
+
+def _broker(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[Effective]:
+    if not name:
+        return [
+            schema.broker_config(image, key)._replace(synonyms=(Synonym(key, value, Source.DYNAMIC_DEFAULT_BROKER),))
+            for key, value in image.config_of(ResourceType.BROKER, "").items()
+            if key in schema.broker_options
+        ]
+    if _broker_id(name) != schema.node_id:
+        text = f"Unexpected broker id, expected {schema.node_id} or empty string, but received {name}"
+        raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+    declared = [schema.broker_config(image, key) for key in schema.broker_options]
+    return declared + [_accepted(schema, key) for key in accepted_options() if key not in schema.broker_options]
+
+
+def _accepted(schema: ConfigSchema, key: str) -> Effective:
+    """An option of Kafka's that has no effect here."""
+    known = accepted_options()[key]
+    option = Option(key, key, known.kind, known.default, None, (), None, "read-only", "low", "Accepted, without effect.", nullable=True)
+    synonyms = []
+    if key in schema.properties:
+        synonyms.append(Synonym(key, None if option.is_sensitive else schema.properties[key], Source.STATIC_BROKER))
+    if known.default is not None:
+        synonyms.append(Synonym(key, None if option.is_sensitive else known.default, Source.DEFAULT))
+    value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, Source.DEFAULT)
+    return Effective(option, key, value, source, tuple(synonyms), is_read_only=True)
+
+
+def _group(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[Effective]:
+    own = image.config_of(ResourceType.GROUP, name)
+    found = []
+    for key, option in sorted(schema.group_options.items()):
+        default = option.text(schema.group_default(option))
+        value, source = (own[key], Source.GROUP) if key in own else (default, Source.DEFAULT)
+        found.append(Effective(option, key, value, source, (Synonym(key, value, source),)))
+    return found
+
+
+def _plain(name: str, value: str, source: Source) -> Effective:
+    option = Option(name, name, Kind.STRING, None, None, (), None, "cluster-wide", "low", "", nullable=True)
+    return Effective(option, name, value, source, ())
+
+
+def _result(config: Effective, *, synonyms: bool, docs: bool) -> DescribeConfigsResourceResult:
+    is_plain = config.source in (Source.CLIENT_METRICS, Source.DYNAMIC_BROKER_LOGGER)
+    return DescribeConfigsResourceResult(
+        name=config.name,
+        value=config.value,
+        read_only=config.is_read_only,
+        config_source=config.source,
+        is_sensitive=config.option.is_sensitive,
+        synonyms=[DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source) for one in config.synonyms] if synonyms else [],
+        config_type=UNKNOWN_TYPE if is_plain else config.option.kind,
+        documentation="" if is_plain else config.option.doc if docs else None,
+    )

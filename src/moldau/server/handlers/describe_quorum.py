@@ -1,0 +1,105 @@
+"""● DescribeQuorum: who leads the metadata log, who votes, and how far each has it.
+
+Versions       0-2.
+Authorises     DESCRIBE on the cluster.
+Behaviour      For the one partition `__cluster_metadata-0`.
+Errors         UNKNOWN_TOPIC_OR_PARTITION for any other; NOT_LEADER_OR_FOLLOWER where no leader is known.
+Version notes  Times when a replica was last heard of since 1, directory ids and addresses since 2.
+Differs from Kafka: nothing known.
+"""
+
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumResponse,
+    DescribeQuorumResponsePartitionData,
+    DescribeQuorumResponseTopicData,
+    Listener,
+    Node,
+    ReplicaState,
+)
+from moldau.raft.driver import METADATA_PARTITION, QuorumStatus
+from moldau.server.broker import Broker
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.registry import handles
+
+
+@handles(DescribeQuorumRequest)
+def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+    asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
+    if asked != [(METADATA_PARTITION.topic, [METADATA_PARTITION.partition])]:
+        return DescribeQuorumResponse(
+            topics=[
+                DescribeQuorumResponseTopicData(
+                    topic_name=name, partitions=[_refused(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for number in numbers]
+                )
+                for name, numbers in asked
+            ]
+        )
+    status = broker.controller.quorum()
+    if status is None:
+        return DescribeQuorumResponse(
+            topics=[
+                DescribeQuorumResponseTopicData(
+                    topic_name=METADATA_PARTITION.topic, partitions=[_refused(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
+                )
+            ]
+        )
+    return DescribeQuorumResponse(
+        topics=[DescribeQuorumResponseTopicData(topic_name=METADATA_PARTITION.topic, partitions=[_described(status, context.version)])],
+        nodes=[
+            Node(
+                node_id=voter.id,
+                listeners=[Listener(name=address.name, host=address.host, port=address.port) for address in voter.addresses],
+            )
+            for voter in status.voters.by_id.values()
+        ],
+    )
+
+
+def _refused(number: int, code: ErrorCode) -> DescribeQuorumResponsePartitionData:
+    return DescribeQuorumResponsePartitionData(
+        partition_index=number,
+        error_code=code,
+        error_message=_MESSAGES[code],
+        leader_id=0,
+        leader_epoch=0,
+        high_watermark=0,
+        current_voters=[],
+        observers=[],
+    )
+
+
+_MESSAGES = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: "For requests intended only for the leader, this error indicates that the broker is not the current "
+    "leader. For requests intended for any replica, this error indicates that the broker is not a replica of the topic partition.",
+}
+
+
+def _described(status: QuorumStatus, version: int) -> DescribeQuorumResponsePartitionData:
+    return DescribeQuorumResponsePartitionData(
+        partition_index=0,
+        leader_id=status.leader_id,
+        leader_epoch=status.epoch,
+        high_watermark=status.high_watermark,
+        current_voters=[
+            ReplicaState(
+                replica_id=voter.id,
+                replica_directory_id=voter.directory_id,
+                log_end_offset=status.end_offsets.get(voter.id, -1),
+                last_fetch_timestamp=status.now_ms if voter.id == status.leader_id else -1,
+                last_caught_up_timestamp=status.now_ms if voter.id == status.leader_id else -1,
+            )
+            for voter in status.voters.by_id.values()
+        ],
+        observers=[
+            ReplicaState(
+                replica_id=observer,
+                log_end_offset=offset,
+                last_fetch_timestamp=status.now_ms,
+                last_caught_up_timestamp=status.now_ms,
+            )
+            for observer, offset in status.observers.items()
+        ],
+    )

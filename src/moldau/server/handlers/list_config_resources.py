@@ -1,0 +1,20 @@
+"""● ListConfigResources: what there is that has configs.
+
+Versions       0-1.
+Authorises     DESCRIBE_CONFIGS on the cluster.
+Behaviour      Without types: all of them.  Topics and brokers are listed whether or not something is set on them.
+Errors         UNSUPPORTED_VERSION for a type that there is not.
+Version notes  Version 0 lists client metrics only.
+Differs from Kafka: nothing known.
+"""
+
+from moldau.metadata.configs import list_config_resources as listed
+from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
+from moldau.server.broker import Broker
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.registry import handles
+
+
+@handles(ListConfigResourcesRequest)
+def list_config_resources(broker: Broker, context: RequestContext, request: ListConfigResourcesRequest) -> ListConfigResourcesResponse:
+    return listed(broker.loader.image, request, version=context.version)

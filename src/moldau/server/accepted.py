@@ -145,13 +145,8 @@ group.streams.session.timeout.ms INT 45000
 kafka.metrics.polling.interval.secs INT 10
 kafka.metrics.reporters LIST
 leader.imbalance.check.interval.seconds LONG 300
-log.cleaner.backoff.ms LONG 15000
-log.cleaner.dedupe.buffer.size LONG 134217728
-log.cleaner.enable BOOLEAN true
 log.cleaner.io.buffer.load.factor DOUBLE 0.9
 log.cleaner.io.buffer.size INT 524288
-log.cleaner.io.max.bytes.per.second DOUBLE 1.7976931348623157E308
-log.cleaner.threads INT 1
 log.dir.failure.timeout.ms LONG 30000
 metric.reporters LIST org.apache.kafka.common.metrics.JmxReporter
 metrics.num.samples INT 2

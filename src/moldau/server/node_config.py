@@ -15,9 +15,9 @@ from moldau.raft.config import QuorumConfig
 from moldau.server.accepted import PREFIXES, REFUSED, REMOVED, accepted_options
 from moldau.server.endpoints import WILDCARD_HOSTS, Endpoint, parse_endpoints, parse_protocol_map
 from moldau.server.options import ROLES, ServerConfig
-from moldau.storage.config import LogConfig
+from moldau.storage.config import CleanerConfig, LogConfig
 
-ROOMS: Final[tuple[type[Configs], ...]] = (ServerConfig, LogConfig, QuorumConfig, GroupCoordinatorConfig, TransactionConfig)
+ROOMS: Final[tuple[type[Configs], ...]] = (ServerConfig, LogConfig, CleanerConfig, QuorumConfig, GroupCoordinatorConfig, TransactionConfig)
 """Every class of options that a node reads."""
 
 SPOKEN_PROTOCOLS: Final = ("PLAINTEXT",)

@@ -348,3 +348,32 @@ class LogConfig(Configs):
                 self.min_compaction_lag_ms,
                 f"must not be larger than max.compaction.lag.ms, which is {self.max_compaction_lag_ms}",
             )
+
+
+@configs
+class CleanerConfig(Configs):
+    """What compaction may take of the machine."""
+
+    enable: bool = option("log.cleaner.enable", True, doc="Whether logs with cleanup.policy=compact are compacted.")
+    threads: int = option("log.cleaner.threads", 1, check=at_least(0), update="cluster-wide", doc="How many logs are compacted at once.")
+    io_max_bytes_per_second: float = option(
+        "log.cleaner.io.max.bytes.per.second",
+        1.7976931348623157e308,
+        update="cluster-wide",
+        doc="The most that one compaction reads and writes a second.",
+    )
+    dedupe_buffer_size: int = option(
+        "log.cleaner.dedupe.buffer.size",
+        128 * MiB,
+        kind=Kind.LONG,
+        update="cluster-wide",
+        doc="Memory for the newest offset of each key; a log with more keys than fit is compacted in several rounds.",
+    )
+    backoff_ms: int = option(
+        "log.cleaner.backoff.ms",
+        15_000,
+        kind=Kind.LONG,
+        check=at_least(0),
+        update="cluster-wide",
+        doc="How long to wait when nothing is dirty.",
+    )

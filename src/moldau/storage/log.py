@@ -166,7 +166,8 @@ class Log:
         self._unsynced = [segment for segment in state.segments[:-1] if segment.base_offset >= state.recovery_point]
         self._unsynced_paths: list[str] = []
         self._names_changed = True
-        self._truncations = 0
+        self.truncations = 0
+        """How often its past was changed: whoever works beside the loop compares before and after."""
         self._waiting_deletion: list[tuple[int, Segment]] = []
         self._flushed_at_offset = state.recovery_point
         self.configure(config)
@@ -630,14 +631,14 @@ class Log:
         directory = self.directory if self._names_changed else None
         self._names_changed = False
         return Flush(
-            self.files, self._active.file, list(self._unsynced), paths, directory, upto=self.log_end_offset, truncations=self._truncations
+            self.files, self._active.file, list(self._unsynced), paths, directory, upto=self.log_end_offset, truncations=self.truncations
         )
 
     def end_flush(self, flush: Flush) -> int:
         """`flush.sync` has returned.  The new recovery point."""
         done = set(map(id, flush.sealed))
         self._unsynced = [segment for segment in self._unsynced if id(segment) not in done]
-        if flush.truncations == self._truncations and flush.upto > self.recovery_point and self.failure is None:
+        if flush.truncations == self.truncations and flush.upto > self.recovery_point and self.failure is None:
             self.recovery_point = flush.upto
         return self.recovery_point
 
@@ -765,12 +766,32 @@ class Log:
         self.segments = [segment for segment in self.segments if id(segment) not in going]
         self._bases = [segment.base_offset for segment in self.segments]
         self._unsynced = [segment for segment in self._unsynced if id(segment) not in going]
+        self._set_aside(segments, now_ms)
+        for segment in segments:
+            self._delete_snapshot(segment.base_offset)
+
+    def _set_aside(self, segments: list[Segment], now_ms: int) -> None:
         for segment in segments:
             segment.rename_suffix(DELETED_SUFFIX)
             segment.close()
             self._waiting_deletion.append((now_ms + self.config.file_delete_delay_ms, segment))
-            self._delete_snapshot(segment.base_offset)
         self._names_changed = True
+
+    def replace_segments(self, replaced: tuple[int, ...], swap: Segment, now_ms: int) -> None:
+        """Take a compacted segment, which stands beside the log as `.swap`, in place of those with these base offsets.  Errors: OSError."""
+        going = [segment for segment in self.segments if segment.base_offset in replaced]
+        number = self.segments.index(going[0])
+        self._set_aside(going, now_ms)
+        self.files.sync_dir(self.directory)
+        swap.rename_suffix("")
+        self.files.sync_dir(self.directory)
+        swap.adopt_indexes()
+        rest = [segment for segment in self.segments if segment.base_offset not in replaced]
+        self.segments = [*rest[:number], swap, *rest[number:]]
+        self._bases = [segment.base_offset for segment in self.segments]
+        self._unsynced = [segment for segment in self._unsynced if segment.base_offset not in replaced]
+        for segment in going[1:]:
+            self._delete_snapshot(segment.base_offset)
 
     def _delete_snapshot(self, offset: int) -> None:
         path = f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
@@ -793,7 +814,7 @@ class Log:
         if offset < self.segments[0].base_offset:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
-        self._truncations += 1
+        self.truncations += 1
         number = bisect_right(self._bases, offset) - 1
         self._drop(self.segments[number + 1 :], now_ms)
         self._active = self.segments[-1]
@@ -808,12 +829,12 @@ class Log:
 
     def lower_recovery_point(self, offset: int) -> None:
         """Before a truncation: what is above is about to go."""
-        self._truncations += 1
+        self.truncations += 1
         self.recovery_point = min(self.recovery_point, offset)
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0, log_start_offset: int | None = None) -> None:
         """Nothing is left; the next record gets `offset`."""
-        self._truncations += 1
+        self.truncations += 1
         self._drop(list(self.segments), now_ms)
         self._start_segment(offset, now_ms)
         self.log_start_offset = offset if log_start_offset is None else log_start_offset

@@ -75,6 +75,7 @@ class Segment:
         "directory",
         "index_interval_bytes",
         "largest_timestamp",
+        "last_header",
         "offset_index",
         "offset_of_largest_timestamp",
         "size",
@@ -90,6 +91,8 @@ class Segment:
         self.index_interval_bytes = index_interval_bytes
         self.created_ms = now_ms
         self.size = 0
+        self.last_header: BatchHeader | None = None
+        """Of the batch appended last in this life."""
         self.largest_timestamp = NO_TIMESTAMP
         self.offset_of_largest_timestamp = -1
         self.offset_index = OffsetIndex(files, self.path(INDEX_SUFFIX), base_offset)
@@ -152,6 +155,7 @@ class Segment:
 
     def note(self, position: int, header: BatchHeader) -> None:
         """A batch is in the file: what the indexes and the next readers need to know of it."""
+        self.last_header = header
         base_offset = header.base_offset
         timestamp = header.max_timestamp
         if timestamp > self.largest_timestamp:

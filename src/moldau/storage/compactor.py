@@ -1,0 +1,172 @@
+"""● The shell around `cleaner`: picks the dirtiest log, has it compacted in a process of its own, swaps the result in.
+
+    compactor = Compactor(manager, clock, options, clean_elsewhere=clean_in_process)
+    task = loop.create_task(compactor.run())
+
+The process (`python -m moldau.storage.compactor`) gets the plan on its standard input and answers on its standard output; it runs at a
+lower priority and within log.cleaner.io.max.bytes.per.second.  If it dies, nothing has happened: the next start throws away what it wrote.
+A log with a damaged batch is not compacted any more (`uncleanable`); its reason is kept for whoever asks.
+"""
+
+import asyncio
+import os
+import pickle
+import sys
+import time
+from collections.abc import Awaitable, Callable
+
+from moldau.clock import Clock
+from moldau.protocol.records.batch import CorruptBatch
+from moldau.storage.cleaner import CleaningPlan, CleaningResult, Pace, clean, dirtiness, discard, install, plan_cleaning
+from moldau.storage.config import CleanerConfig
+from moldau.storage.files import Files, SystemFiles
+from moldau.storage.log import Log
+from moldau.storage.manager import LogManager
+from moldau.types import TopicPartition
+
+CleanElsewhere = Callable[[CleaningPlan], Awaitable[CleaningResult]]
+
+
+class CleaningFailed(Exception):
+    """The process ended without a result; the text is what it said last."""
+
+
+class Compactor:
+    """One per node."""
+
+    def __init__(self, manager: LogManager, clock: Clock, options: CleanerConfig, *, clean_elsewhere: CleanElsewhere) -> None:
+        self.uncleanable: dict[TopicPartition, str] = {}
+        self._manager = manager
+        self._clock = clock
+        self._options = options
+        self._clean_elsewhere = clean_elsewhere
+        self._busy: set[TopicPartition] = set()
+
+    async def run(self) -> None:
+        """Until it is cancelled: log.cleaner.threads compactions side by side."""
+        if not self._options.enable or self._options.threads == 0:
+            return
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._options.threads):
+                group.create_task(self._work())
+
+    async def _work(self) -> None:
+        while True:
+            if await self.clean_dirtiest() is None:
+                await asyncio.sleep(self._options.backoff_ms / 1000)
+
+    async def clean_dirtiest(self) -> TopicPartition | None:
+        """Compact one log; None when none is dirty enough."""
+        log = self._dirtiest()
+        if log is None:
+            return None
+        where = log.topic_partition
+        self._busy.add(where)
+        try:
+            await self._clean(log)
+        except (CorruptBatch, CleaningFailed) as error:
+            self.uncleanable[where] = str(error)
+        except OSError as error:
+            log.fail(error)
+        finally:
+            self._busy.discard(where)
+        return where
+
+    def _dirtiest(self) -> Log | None:
+        now_ms = self._clock.now_ms()
+        candidates: list[tuple[bool, float, TopicPartition]] = []
+        for where, log in self._manager.logs.items():
+            if not log.config.is_compacted or log.failure is not None or where in self._busy or where in self.uncleanable:
+                continue
+            dirt = dirtiness(log, self._checkpointed(where), now_ms, unflushed_too=True)
+            if dirt.wants_cleaning(log.config):
+                candidates.append((dirt.is_overdue, dirt.ratio, where))
+        return self._manager.logs[max(candidates)[2]] if candidates else None
+
+    def _checkpointed(self, where: TopicPartition) -> int | None:
+        return self._manager.directory_of(where).cleaner_offsets.get(where)
+
+    async def _clean(self, log: Log) -> None:
+        where = log.topic_partition
+        if log.recovery_point < log.active_segment.base_offset:
+            flush = log.begin_flush()
+            await self._manager.files.run(flush.sync)
+            log.end_flush(flush)
+        now_ms = self._clock.now_ms()
+        dirt = dirtiness(log, self._checkpointed(where), now_ms)
+        plan = plan_cleaning(log, dirt, now_ms, map_bytes=self._options.dedupe_buffer_size)
+        if plan is None:
+            return
+        result = await self._clean_elsewhere(plan)
+        if self._manager.get(where) is not log or log.failure is not None:
+            discard(self._manager.files, plan.directory, result)
+            return
+        if install(log, result, self._clock.now_ms()):
+            self._manager.directory_of(where).cleaner_offsets[where] = result.clean_offset
+
+
+def clean_here(files: Files) -> CleanElsewhere:
+    """Not elsewhere at all: for simulation."""
+
+    async def run(plan: CleaningPlan) -> CleaningResult:
+        return await files.run(clean, files, plan)
+
+    return run
+
+
+def clean_in_process(options: CleanerConfig) -> CleanElsewhere:
+    """In a process of its own.  Errors: CorruptBatch, CleaningFailed."""
+
+    async def run(plan: CleaningPlan) -> CleaningResult:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            __spec__.name,
+            str(options.io_max_bytes_per_second),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            answer, said = await process.communicate(pickle.dumps(plan))
+        except asyncio.CancelledError:
+            process.kill()
+            await process.wait()
+            raise
+        if process.returncode != 0:
+            raise CleaningFailed(f"{plan.name}: {said.decode(errors='replace').strip()[-500:] or f'ended with {process.returncode}'}")
+        result: CleaningResult = pickle.loads(answer)
+        return result
+
+    return run
+
+
+def pace_of(bytes_per_second: float) -> Pace:
+    """Sleeps so that no more than this goes through."""
+    began = time.monotonic()
+    done = 0
+
+    def pace(size: int) -> None:
+        nonlocal done
+        done += size
+        ahead_s = done / bytes_per_second - (time.monotonic() - began)
+        if ahead_s > 0.01:
+            time.sleep(ahead_s)
+
+    return pace
+
+
+def main() -> int:
+    os.nice(10)
+    plan = pickle.load(sys.stdin.buffer)
+    try:
+        result = clean(SystemFiles(), plan, pace_of(float(sys.argv[1])))
+    except (CorruptBatch, OSError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    sys.stdout.buffer.write(pickle.dumps(result))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

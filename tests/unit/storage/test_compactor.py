@@ -1,0 +1,108 @@
+import asyncio
+import dataclasses
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.storage.checkpoints import CLEANER_OFFSETS
+from moldau.storage.compactor import Compactor, clean_here, clean_in_process, pace_of
+from moldau.storage.config import CleanerConfig, LogConfig
+from moldau.storage.files import Files, SystemFiles
+from moldau.storage.log import Log
+from moldau.storage.manager import LogManager
+from moldau.testing.files import MemoryFiles
+from moldau.testing.logs import NOW_MS, stored_records
+from moldau.types import TopicPartition
+
+COMPACTED = dataclasses.replace(LogConfig.load({}), cleanup_policy=("compact",))
+OPTIONS = CleanerConfig.load({"log.cleaner.backoff.ms": "1"})
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class FixedClock:
+    def now_ms(self) -> int:
+        return NOW_MS
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+def a_manager(files: Files, path: str) -> LogManager:
+    manager = LogManager(files, [path], COMPACTED, unique=lambda: UUID(int=1))
+    manager.open(NOW_MS)
+    return manager
+
+
+def fill(manager: LogManager, where: TopicPartition, *, rolls: int) -> Log:
+    log = manager.get_or_create(where, COMPACTED, now_ms=NOW_MS)
+    for number in range(rolls):
+        log.append_as_leader(build_batch([NewRecord(NOW_MS, b"k", b"%d" % number)]), leader_epoch=0, now_ms=NOW_MS)
+        log.roll(NOW_MS)
+    log.update_high_watermark(log.log_end_offset)
+    return log
+
+
+def test_the_dirtiest_log_first_and_each_once() -> None:
+    files = MemoryFiles()
+    manager = a_manager(files, "/data")
+    first, second = fill(manager, T0, rolls=2), fill(manager, T1, rolls=4)
+    manager.directories[0].cleaner_offsets[T0] = 1
+    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files))
+    assert asyncio.run(compactor.clean_dirtiest()) == T1
+    assert len(stored_records(second)) == 1
+    assert asyncio.run(compactor.clean_dirtiest()) is None  # half of the first is clean: not dirty enough
+    assert len(stored_records(first)) == 2
+    manager.write_checkpoints()
+    assert files.read(f"/data/{CLEANER_OFFSETS}") == b"0\n2\nt 0 1\nt 1 4\n"
+
+
+def test_a_process_of_its_own_does_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import moldau
+
+    monkeypatch.setenv("PYTHONPATH", str(Path(moldau.__file__).parents[1]))
+    files = SystemFiles()
+    manager = a_manager(files, str(tmp_path))
+    log = fill(manager, T0, rolls=3)
+    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_in_process(OPTIONS))
+    assert asyncio.run(compactor.clean_dirtiest()) == T0
+    assert [record.offset for record in stored_records(log)] == [2]
+    manager.close()
+
+
+def test_a_damaged_log_is_left_alone_and_said_so() -> None:
+    files = MemoryFiles()
+    manager = a_manager(files, "/data")
+    log = fill(manager, T0, rolls=2)
+    files.open(f"/data/t-0/{0:020d}.log").pwrite([b"\xff"], 65)
+    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files))
+    assert asyncio.run(compactor.clean_dirtiest()) == T0
+    assert "the batch at offset 0 is damaged" in compactor.uncleanable[T0] and log.failure is None
+    assert asyncio.run(compactor.clean_dirtiest()) is None
+
+
+def test_it_runs_until_it_is_cancelled() -> None:
+    async def scenario() -> int:
+        files = MemoryFiles()
+        manager = a_manager(files, "/data")
+        log = fill(manager, T0, rolls=3)
+        task = asyncio.create_task(Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files)).run())
+        for _ in range(100):  # more turns of the loop than it can need
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return len(stored_records(log))
+
+    assert asyncio.run(scenario()) == 1
+
+
+def test_the_pace_holds_what_goes_through_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("moldau.storage.compactor.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("moldau.storage.compactor.time.sleep", slept.append)
+    pace = pace_of(1000)
+    for _ in range(3):
+        pace(100)
+    assert slept == pytest.approx([0.1, 0.2, 0.3])

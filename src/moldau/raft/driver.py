@@ -307,13 +307,13 @@ class RaftDriver:
         return build_batch(NewRecord(entry.timestamp_ms, None, record) for record in entry.payload)
 
     def _leader_change(self, change: LeaderChange) -> LeaderChangeMessage:
+        """Version 0 whatever the kraft.version: Kafka 4.3.1 writes no other, and its tools read no other."""
+
         def voters(ids: Sequence[int]) -> list[LeaderChangeMessageVoter]:
-            if self.kraft_version == 0:
-                return [LeaderChangeMessageVoter(voter_id=number) for number in ids]
-            return [LeaderChangeMessageVoter(voter_id=n, voter_directory_id=self.node.voters.by_id[n].directory_id) for n in ids]
+            return [LeaderChangeMessageVoter(voter_id=number) for number in ids]
 
         return LeaderChangeMessage(
-            version=1 if self.kraft_version > 0 else 0,
+            version=0,
             leader_id=change.leader_id,
             voters=voters(change.voters),
             granting_voters=voters(change.granting_voters),

@@ -292,6 +292,8 @@ class Node:
             log_dirs=sorted(self._identity.directory_ids.values()),
             previous_broker_epoch=self._previous_epoch(),
         )
+        # These folders are locked: whoever was this broker before is gone, and nobody has to wait for the end of his session.
+        self._controller.sessions.forget(config.node_id)
         try:
             await self._lifecycle.register(request)
         except RegistrationFailed as error:

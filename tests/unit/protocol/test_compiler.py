@@ -163,6 +163,18 @@ def test_errors_lead_to_the_field() -> None:
         decode(ProduceRequest, 9, frame + b"\0")
 
 
+@pytest.mark.parametrize(
+    ("count", "reason"), [(3, "3 elements of at least 6 bytes are named and 15 bytes are left"), (2**32 - 2, "4294967294 el")]
+)
+def test_a_count_is_held_against_the_bytes_left(count: int, reason: str) -> None:
+    frame = encode_bytes(a_produce(), 9).replace(b"\x02t\x03", b"\x02t" + write_varint(count + 1))
+    frame = frame[:-9] if count == 3 else frame
+    with pytest.raises(DecodeError) as refusal:
+        decode(ProduceRequest, 9, frame)
+    assert refusal.value.path == "ProduceRequest.topic_data[0].partition_data"
+    assert reason in refusal.value.reason
+
+
 def test_bad_text_is_refused() -> None:
     frame = encode_bytes(a_produce(), 9).replace(b"\x02t", b"\x02\xff")
     with pytest.raises(DecodeError, match=r"topic_data\[0\]\.name: not UTF-8"):

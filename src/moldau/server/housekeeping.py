@@ -1,4 +1,4 @@
-"""● What a broker does from time to time: retention, checkpoints, flushes by age, producers that expire.
+"""● What a broker does from time to time: retention, compaction, checkpoints, flushes by age, producers that expire.
 
 Each job has its own period and waits for itself; what may block runs elsewhere.  A job that fails is told in the log and tried again.
 Source: LogManager.startup, ReplicaManager.startHighWatermarkCheckPointThread.  Called by `node.py`.
@@ -11,6 +11,8 @@ from typing import Final
 
 from moldau.clock import Clock
 from moldau.server.options import ServerConfig
+from moldau.storage.compactor import Compactor, clean_elsewhere
+from moldau.storage.config import CleanerConfig
 from moldau.storage.files import Files
 from moldau.storage.flusher import Flusher
 from moldau.storage.manager import LogManager
@@ -28,12 +30,15 @@ Job = Callable[[], Awaitable[None]]
 class Housekeeping:
     """See the module.  `start` once, `stop` once."""
 
-    def __init__(self, *, options: ServerConfig, files: Files, clock: Clock, logs: LogManager, flusher: Flusher) -> None:
+    def __init__(
+        self, *, options: ServerConfig, cleaner: CleanerConfig, files: Files, clock: Clock, logs: LogManager, flusher: Flusher
+    ) -> None:
         self._options: Final = options
         self._files: Final = files
         self._clock: Final = clock
         self._logs: Final = logs
         self._flusher: Final = flusher
+        self._compactor: Final = Compactor(logs, clock, cleaner, clean_elsewhere=clean_elsewhere(files, cleaner))
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
@@ -45,6 +50,7 @@ class Housekeeping:
         self._every(options.log_flush_offset_checkpoint_interval_ms, self._flush_sealed)
         self._every(FLUSH_CHECK_MS, self._flush_due)
         self._every(options.producer_id_expiration_check_interval_ms, self._expire_producers)
+        self._tasks.append(asyncio.get_running_loop().create_task(self._compactor.run(), name="compaction"))
 
     async def stop(self) -> None:
         for task in self._tasks:

@@ -54,6 +54,7 @@ from moldau.server.lifecycle import BrokerLifecycle, Patience, RegistrationFaile
 from moldau.server.node_config import ROOMS, NodeConfig
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.publisher import Publisher
+from moldau.storage.config import CleanerConfig
 from moldau.storage.files import Files, LockHeld
 from moldau.storage.flusher import Flusher
 from moldau.storage.manager import LogManager
@@ -232,7 +233,14 @@ class Node:
             schema=self.schema,
             coordinators=self._coordinators,
         )
-        self._housekeeping = Housekeeping(options=config.server, files=self.files, clock=self.clock, logs=self.logs, flusher=self.flusher)
+        self._housekeeping = Housekeeping(
+            options=config.server,
+            cleaner=config.of(CleanerConfig),
+            files=self.files,
+            clock=self.clock,
+            logs=self.logs,
+            flusher=self.flusher,
+        )
         self._lifecycle = BrokerLifecycle(
             node_id=config.node_id,
             controller=self._controller,

@@ -105,6 +105,11 @@ class Compactor:
             self._manager.directory_of(where).cleaner_offsets[where] = result.clean_offset
 
 
+def clean_elsewhere(files: Files, options: CleanerConfig) -> CleanElsewhere:
+    """In a process where there is a disk, here and now where there is only memory."""
+    return clean_in_process(options) if isinstance(files, SystemFiles) else clean_here(files)
+
+
 def clean_here(files: Files) -> CleanElsewhere:
     """Not elsewhere at all: for simulation."""
 

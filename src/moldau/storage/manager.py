@@ -69,6 +69,8 @@ class LogDirectory:
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}
         self.lock: Lock | None = None
+        self.generation = 0
+        """How often recovery points here were lowered: a checkpoint from before must not stay."""
         self.written: dict[str, bytes] = {}
         """What stands in each checkpoint file, to leave alone what has not changed."""
 
@@ -87,6 +89,7 @@ class Checkpoint(NamedTuple):
     directory: LogDirectory
     name: str
     content: bytes
+    generation: int
 
     def write(self, files: Files) -> None:
         """Errors: OSError."""
@@ -296,6 +299,7 @@ class LogManager:
 
     def _set_aside(self, directory: LogDirectory, log: Log, suffix: str) -> None:
         where = log.topic_partition
+        directory.generation += 1
         for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks, directory.cleaner_offsets):
             offsets.pop(where, None)
         name = set_aside_name(where, self._unique(), suffix)
@@ -334,6 +338,7 @@ class LogManager:
 
     def _lower_recovery_point(self, log: Log, offset: int) -> None:
         directory = self._directory_of[log.topic_partition]
+        directory.generation += 1
         log.lower_recovery_point(offset)
         if directory.recovery_points.get(log.topic_partition, 0) > offset:
             self._write_checkpoints_of(directory)
@@ -386,14 +391,14 @@ class LogManager:
         return sum(log.remove_expired_producers(now_ms, expiration_ms) for log in self._working_logs())
 
     def checkpoints(self) -> list[Checkpoint]:
-        """The offset files whose content has changed.  Write them before anything is truncated or deleted again, not after."""
+        """The offset files whose content has changed.  `write` may run in a thread, but not while a log is truncated or deleted."""
         return [checkpoint for directory in self._online() for checkpoint in self._checkpoints_of(directory)]
 
     def _checkpoints_of(self, directory: LogDirectory) -> Iterator[Checkpoint]:
         for name, offsets in self._offsets_of(directory):
             content = offsets_text(offsets)
             if directory.written.get(name) != content:
-                yield Checkpoint(directory, name, content)
+                yield Checkpoint(directory, name, content, directory.generation)
 
     def _write_checkpoints_of(self, directory: LogDirectory) -> None:
         """Errors: OSError."""
@@ -415,8 +420,11 @@ class LogManager:
             yield CLEANER_OFFSETS, directory.cleaner_offsets
 
     def checkpointed(self, checkpoint: Checkpoint) -> None:
-        """It was written."""
-        checkpoint.directory.written[checkpoint.name] = checkpoint.content
+        """It was written.  If a log was shortened meanwhile, what it says is no longer so: it is written again at once.  Errors: OSError."""
+        directory = checkpoint.directory
+        directory.written[checkpoint.name] = checkpoint.content
+        if checkpoint.generation != directory.generation:
+            self._write_checkpoints_of(directory)
 
     def write_checkpoints(self) -> None:
         """All that have changed, here and now; a directory whose disk fails goes offline."""

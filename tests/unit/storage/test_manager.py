@@ -154,6 +154,19 @@ def test_a_truncation_lowers_the_recovery_point_on_the_disk_first() -> None:
     assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n1\nt 0 4\n"
 
 
+def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_is_written_again() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = create(manager, T0)
+    append(log, 9)
+    log.flush()
+    late = [checkpoint for checkpoint in manager.checkpoints() if checkpoint.name == RECOVERY_POINTS]
+    manager.truncate_to(log, 4, NOW)
+    late[0].write(files)
+    manager.checkpointed(late[0])
+    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n1\nt 0 4\n"
+
+
 def test_a_failed_directory_takes_its_logs_along_and_leaves_the_others() -> None:
     files = MemoryFiles()
     manager = a_started_manager(files, "/data/a", "/data/b")

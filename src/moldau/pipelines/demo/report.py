@@ -76,7 +76,7 @@ def _machine() -> str:
 
 def _outcome_rows(figures: Figures) -> list[tuple[str, str]]:
     rows = [("orders in", f"{figures.orders:,}")]
-    rows += [(f"&emsp;{state}", f"{count:,}") for state, count in figures.states.most_common()]
+    rows += [(f"\u2003{state}", f"{count:,}") for state, count in figures.states.most_common()]
     rows += [(f"dead letters: {reason}", f"{count:,}") for reason, count in figures.dead_letters.most_common()]
     if (rate := figures.orders_per_s("flood")) is not None:
         rows.append(("orders judged a second in the flood", f"{rate:,.0f}"))
@@ -91,7 +91,7 @@ def _outcome_rows(figures: Figures) -> list[tuple[str, str]]:
 
 
 def _table(rows: Sequence[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><td>{name}</td><td>{html.escape(value)}</td></tr>" for name, value in rows)
+    cells = "".join(f"<tr><td>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>" for name, value in rows)
     return f"<table>{cells}</table>"
 
 
@@ -151,7 +151,8 @@ def _batches_plot(figure: Figure, figures: Figures) -> None:
         axes.scatter(
             [batch.rows for batch in batches], [batch.duration_ms / 1000 for batch in batches], s=16, color=colour, label=query, alpha=0.7
         )
-    axes.set(xlabel="records in the micro-batch", ylabel="seconds", xscale="log", yscale="log")
+    axes.set(xlabel="records in the micro-batch", ylabel="seconds", xscale="log", ylim=(0, None))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.legend(frameon=False)
 
 

@@ -62,6 +62,11 @@ def test_late_is_older_than_the_newest_by_more_than_the_grace() -> None:
     assert run([(2 * HOUR_MS, 1), (HOUR_MS, 1), (HOUR_MS - 1, 1)]) == [Outcome.PASSED, Outcome.PASSED, Outcome.LATE]
 
 
+def test_an_event_within_the_grace_looks_back_a_whole_day_from_itself() -> None:
+    quarter = HOUR_MS // 4
+    assert run([(2 * quarter, 10), (DAY_MS + 3 * quarter, 0), (DAY_MS + quarter, 1)])[-1] is Outcome.OVER_LIMIT
+
+
 def test_what_failed_does_not_count() -> None:
     assert run([(0, 11), (1, 10), (2, 1)]) == [Outcome.OVER_LIMIT, Outcome.PASSED, Outcome.OVER_LIMIT]
 

@@ -95,8 +95,8 @@ def created(accepted_ms: int = 5) -> Row:
     return Row(check=None, reason=None, accepted_ms=accepted_ms, partition=1, text='{"order_id":"o","state":"CREATED","lines":[]}')
 
 
-def answer(check: str, reason: str | None = None) -> Row:
-    return Row(check=check, reason=reason, accepted_ms=5, partition=None, text=None)
+def answer(check: str, reason: str | None = None, accepted_ms: int = 5) -> Row:
+    return Row(check=check, reason=reason, accepted_ms=accepted_ms, partition=None, text=None)
 
 
 def test_the_final_record_is_the_whole_order_in_the_partition_it_came_from() -> None:
@@ -110,7 +110,7 @@ def test_the_final_record_is_the_whole_order_in_the_partition_it_came_from() -> 
 
 def test_a_deadline_counts_from_acceptance_and_fires_once() -> None:
     aggregator = harness(Aggregator(TOPICS, 600))
-    aggregator.test("o", [created(), answer("fraud"), answer("details")])
+    aggregator.test("o", [created(), answer("fraud"), answer("details", accepted_ms=300)])
     assert aggregator.setWatermark(604) == []
     (record,) = aggregator.setWatermark(606)
     assert json.loads(record.value)["state"] == "TIMED_OUT"

@@ -420,7 +420,7 @@ class LogManager:
             yield CLEANER_OFFSETS, directory.cleaner_offsets
 
     def checkpointed(self, checkpoint: Checkpoint) -> None:
-        """It was written.  If a log was shortened meanwhile, what it says is no longer so: it is written again at once.  Errors: OSError."""
+        """It was written.  If a log was shortened meanwhile, it is not right any more and is written again at once.  Errors: OSError."""
         directory = checkpoint.directory
         directory.written[checkpoint.name] = checkpoint.content
         if checkpoint.generation != directory.generation:

@@ -1,0 +1,121 @@
+"""● Writes the reference pages of the documentation from what the code declares: `python -m moldau.tools.reference docs`.
+
+Options, error codes, APIs with their handlers' opening blocks, and the commands' own help.  A test holds the committed pages to what this
+would write, so a page cannot fall behind.
+"""
+
+import contextlib
+import io
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Final
+
+from moldau.config import Configs, Kind, Option
+from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.txn.options import TransactionConfig
+from moldau.errors import ErrorCode
+from moldau.protocol.messages import REQUESTS
+from moldau.raft.config import QuorumConfig
+from moldau.server import handlers
+from moldau.server.handlers.registry import apis_of
+from moldau.server.options import ServerConfig
+from moldau.storage.config import LogConfig
+from moldau.tools.cli import main as command_line
+
+ROOMS: Final[Mapping[str, type[Configs]]] = {
+    "Node": ServerConfig,
+    "Logs and topics": LogConfig,
+    "Metadata quorum": QuorumConfig,
+    "Groups": GroupCoordinatorConfig,
+    "Transactions": TransactionConfig,
+}
+GENERATED: Final = "<!-- Written by `make docs` from the declarations in the code. -->\n\n"
+
+
+def pages() -> dict[str, str]:
+    """By path below docs/."""
+    return {
+        "reference/options.md": options_page(),
+        "reference/errors.md": errors_page(),
+        "reference/apis.md": apis_page(),
+        "reference/commands.md": commands_page(),
+    }
+
+
+def options_page() -> str:
+    """Every option that is read, by room."""
+    parts = [GENERATED, "# Options\n\nNames and defaults are Kafka's; options marked *(ours)* exist here only.\n"]
+    for title, declared in ROOMS.items():
+        parts.append(f"\n## {title}\n\n| option | type | default | topic option | changes | what it does |\n|---|---|---|---|---|---|\n")
+        parts += [_option_row(option) for _, option in sorted(declared.OPTIONS.items(), key=lambda item: item[1].key)]
+    return "".join(parts)
+
+
+def _option_row(option: Option) -> str:
+    default = option.text(option.default)
+    shown = "" if default is None else f"`{default}`" if default else "(empty)"
+    topic = f"`{option.topic}`" if option.topic else ""
+    also = "".join(f"<br>`{key}`" for key, _ in option.fallbacks)
+    ours = " *(ours)*" if "(ours)" in option.doc else ""
+    doc = option.doc.replace("(ours)", "").replace("|", "\\|").strip()
+    return f"| `{option.key}`{ours}{also} | {Kind(option.kind).name.lower()} | {shown} | {topic} | {option.update} | {doc} |\n"
+
+
+def errors_page() -> str:
+    rows = (f"| {int(code)} | `{code.name}` | {'yes' if code.retriable else ''} | {code.text} |\n" for code in ErrorCode)
+    return GENERATED + "# Error codes\n\n| number | name | try again | meaning |\n|---|---|---|---|\n" + "".join(rows)
+
+
+def apis_page() -> str:
+    """What is served, each with its handler's opening block."""
+    modules = [f"{handlers.__name__}.{module.name}" for module in iter_modules(handlers.__path__)]
+    served = {api.request.__name__: import_module(api.handle.__module__).__doc__ or "" for api in apis_of(modules, "broker").values()}
+    parts = [GENERATED, f"# APIs\n\n{len(served)} of the protocol's {len(REQUESTS)} requests are served on broker listeners.\n"]
+    for key, request in sorted(REQUESTS.items()):
+        doc = served.get(request.__name__)
+        if doc is not None:
+            name = request.__name__.removesuffix("Request")
+            parts.append(f"\n## {name} ({key})\n\n```\n{doc.partition(':')[2].strip()}\n```\n")
+    missing = sorted(request.__name__.removesuffix("Request") for request in REQUESTS.values() if request.__name__ not in served)
+    parts.append("\n## Not served on broker listeners\n\n" + ", ".join(missing) + "\n")
+    return "".join(parts)
+
+
+def commands_page() -> str:
+    """The help of every command, as it prints it."""
+    parts = [GENERATED, "# Commands\n\n```\n" + command_line.usage().strip() + "\n```\n"]
+    for name in command_line.ALL:
+        parts.append(f"\n## moldau {name}\n\n```\n{help_of([name, '--help'])}\n```\n")
+    return "".join(parts)
+
+
+def help_of(arguments: Sequence[str]) -> str:
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), contextlib.suppress(SystemExit):
+        command_line.main(list(arguments))
+    return "\n".join(line.rstrip() for line in re.sub(r"\x1b\[[0-9;]*m", "", printed.getvalue()).strip().splitlines())
+
+
+def write(folder: Path) -> Iterable[Path]:
+    for name, text in pages().items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        yield path
+
+
+def main(arguments: Sequence[str]) -> int:
+    if len(arguments) != 1:
+        print("usage: python -m moldau.tools.reference FOLDER", file=sys.stderr)
+        return 2
+    for path in write(Path(arguments[0])):
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -257,7 +257,8 @@ class CoordinatorTopic(Generic[M]):
         shard.activate(self._clock.now_ms())
         self._set_alarm(index)
         elapsed_ms = self._clock.monotonic_ms() - started_ms
-        LOG.info("%s: coordinator loaded %d records in %d ms", partition.topic_partition, count, elapsed_ms)
+        level = logging.INFO if count else logging.DEBUG
+        LOG.log(level, "%s: coordinator loaded %d records in %d ms", partition.topic_partition, count, elapsed_ms)
 
     async def _replay(self, shard: Shard[M], partition: Partition) -> int:
         log = partition.log

@@ -46,15 +46,23 @@ class ProducerIds:
             self._ask()
         return producer_id
 
-    async def wait(self) -> int:
-        """The next id.  Errors: COORDINATOR_LOAD_IN_PROGRESS, which clients try again, when the controller gives none."""
-        while (producer_id := self.take()) is None:
+    def has_any(self) -> bool:
+        return bool(self._block or self._next_block)
+
+    async def fill(self) -> None:
+        """Until there is one.  Errors: COORDINATOR_LOAD_IN_PROGRESS, which clients try again, when the controller gives none."""
+        while not self.has_any():
             self._ask()
             assert self._request is not None
             try:
                 await asyncio.shield(self._request)
             except KafkaError as error:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no block of producer ids: {error}") from error
+
+    async def wait(self) -> int:
+        """The next id.  Errors: as `fill`."""
+        while (producer_id := self.take()) is None:
+            await self.fill()
         return producer_id
 
     def _ask(self) -> None:

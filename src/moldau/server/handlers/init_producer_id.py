@@ -18,6 +18,7 @@ from moldau.coordinator.txn.coordinator import TransactionMachine
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from moldau.server.broker import Broker
+from moldau.server.coordinator_topic import answered
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
@@ -33,6 +34,8 @@ def init_producer_id(
     if (request.producer_id == NONE) != (request.producer_epoch == NONE):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a producer id and its epoch come together")
     if request.transactional_id is not None:
+        if not broker.producer_ids.has_any():
+            return _init_later(broker, context, request)
         return _init_transactional(broker, context, request)
     producer_id = broker.producer_ids.take()
     return _answer(producer_id) if producer_id is not None else _answer_later(broker)
@@ -54,6 +57,11 @@ def _init_transactional(
         return response
 
     return broker.coordinators.transactions.ask(request.transactional_id, decide, refused=request.refused, transform=fitted)
+
+
+async def _init_later(broker: Broker, context: RequestContext, request: InitProducerIdRequest) -> InitProducerIdResponse:
+    await broker.producer_ids.fill()
+    return await answered(_init_transactional(broker, context, request))
 
 
 async def _answer_later(broker: Broker) -> InitProducerIdResponse:

@@ -34,7 +34,7 @@ COMMANDS: Final = {
 TWINS: Final = {
     "kafka-topics": Command(f"{_KAFKAS}.topics", "kafka-topics.sh"),
     "kafka-configs": Command(f"{_KAFKAS}.configs", "kafka-configs.sh"),
-    "kafka-storage": Command(f"{_KAFKAS}.storage", "kafka-storage.sh"),
+    "kafka-storage": Command(f"{_OURS}.storage", "kafka-storage.sh"),
     "kafka-console-producer": Command(f"{_KAFKAS}.console_producer", "kafka-console-producer.sh"),
     "kafka-console-consumer": Command(f"{_KAFKAS}.console_consumer", "kafka-console-consumer.sh"),
     "kafka-get-offsets": Command(f"{_KAFKAS}.get_offsets", "kafka-get-offsets.sh"),

@@ -1,0 +1,64 @@
+"""● What `up`, `serve` and `storage` share: a node's properties file, and running a node until it is told to stop."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from moldau.config import ConfigError
+from moldau.server.node_config import NodeConfig
+from moldau.server.properties import PropertiesError, parse_properties
+from moldau.tools.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from moldau.server.node import Node
+
+LOG_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s"
+
+
+def load_config(path: Path, overrides: Mapping[str, str] | None = None) -> NodeConfig:
+    """Errors: Failure that names the file, and the line where there is one."""
+    try:
+        found = parse_properties(path.read_bytes())
+    except OSError as error:
+        raise Failure(f"{path} cannot be read: {(error.strerror or str(error)).lower()}", "Give the path of a server.properties") from error
+    except PropertiesError as error:
+        raise Failure(f"{path}, {error}") from error
+    properties = {key: one.value for key, one in found.items()} | dict(overrides or {})
+    try:
+        return NodeConfig.parse(properties)
+    except ConfigError as error:
+        line = f", line {found[error.key].line}" if error.key in found and error.key not in (overrides or {}) else ""
+        raise Failure(f"{path}{line}: {error}") from error
+
+
+def set_up_logging(level: int = logging.INFO) -> None:
+    """Log lines go to stderr."""
+    logging.basicConfig(stream=sys.stderr, level=level, format=LOG_FORMAT)
+
+
+def run_node(config: NodeConfig, on_ready: "Callable[[Node], None]") -> int:
+    """Until SIGTERM, SIGINT or a failure.  Errors: Failure, when the node cannot start."""
+    from moldau.server.process import run
+
+    for warning in config.warnings:
+        logging.getLogger("moldau").warning("%s", warning)
+    try:
+        return asyncio.run(run(config, on_ready))
+    except Exception as error:
+        raise in_words(error) from error
+
+
+def in_words(error: Exception) -> Failure | Exception:
+    """Errors that name their way out, as one line; anything else is a bug and keeps its traceback."""
+    from moldau.server.folders import StartRefused
+
+    if isinstance(error, StartRefused):
+        return Failure(str(error))
+    if isinstance(error, OSError):
+        return Failure(f"the node cannot start: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""))
+    if type(error).__name__.startswith("Corrupt"):
+        return Failure(f"the node cannot start: {error}")
+    return error

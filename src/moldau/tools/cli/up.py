@@ -1,0 +1,171 @@
+"""● `moldau up`: a broker right here, without a file to write first.
+
+DIR/server.properties    written on first use; edited by whoever wants to: later starts go by it
+DIR/data                 the node's folder, formatted on first use
+"""
+
+import argparse
+import logging
+import shlex
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.parser import Parser
+
+if TYPE_CHECKING:
+    from moldau.server.node import Node
+    from moldau.server.node_config import NodeConfig
+
+DEFAULT_DIR: Final = "moldau-data"
+DEFAULT_HOST: Final = "localhost"
+DEFAULT_PORT: Final = 9092
+NODE_ID: Final = 1
+
+PROPERTIES: Final = """\
+# Written by `moldau up`.  Change what you like: the next start goes by it.  Kafka's option names.
+process.roles=broker,controller
+node.id={node_id}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=localhost:{controller_port}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+
+# A single broker holds the only replica.
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+"""
+
+
+def main(arguments: list[str]) -> int:
+    started_s = time.monotonic()
+    options = _parser().parse_args(arguments)
+    folder = Path(options.dir)
+    from moldau.tools.cli.node import load_config, run_node, set_up_logging
+
+    set_up_logging(logging.INFO if options.verbose else logging.WARNING)
+    path = folder / "server.properties"
+    if not path.exists():
+        _write_properties(path, options)
+    config = load_config(path, _overrides(path, folder, options))
+    if not (Path(config.metadata_log_dir) / "meta.properties").exists():
+        _format(config)
+
+    def say_ready(node: "Node") -> None:
+        print(ready_text(config, folder, time.monotonic() - started_s), flush=True)
+
+    return run_node(config, say_ready)
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "moldau up",
+        "Start a broker right here.  Its folder is made and formatted on first use; Ctrl-C stops it cleanly.",
+        examples=["moldau up", "moldau up --dir /tmp/try --port 19092"],
+    )
+    parser.add_argument("--dir", default=DEFAULT_DIR, metavar="DIR", help="where its data and settings are (%(default)s)")
+    parser.add_argument("--port", type=int, metavar="N", help=f"for clients ({DEFAULT_PORT}, or what its settings say)")
+    parser.add_argument("--host", metavar="NAME", help=f"to listen on, and told to clients ({DEFAULT_HOST}, or what its settings say)")
+    parser.add_argument("-v", "--verbose", action="store_true", help="all log lines, not only warnings")
+    return parser
+
+
+def _write_properties(path: Path, options: argparse.Namespace) -> None:
+    text = PROPERTIES.format(
+        node_id=NODE_ID,
+        host=options.host or DEFAULT_HOST,
+        port=_checked(options.port or DEFAULT_PORT),
+        controller_port=_free_port(),
+        data=path.parent.absolute() / "data",
+    )
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failure(
+            f"{path.parent} cannot be used: {(error.strerror or str(error)).lower()}", "Choose another folder with --dir"
+        ) from error
+
+
+def _checked(port: int) -> int:
+    if not 0 < port < 65536:
+        raise Failure(f"{port} is not a port", "Ports go from 1 to 65535")
+    return port
+
+
+def _free_port() -> int:
+    """For the controller's listener, which nobody but this node uses."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _overrides(path: Path, folder: Path, options: argparse.Namespace) -> dict[str, str]:
+    """The folder may have been moved, and the command line counts more than the file."""
+    overrides = {"log.dirs": str(folder.absolute() / "data")}
+    if options.port is None and options.host is None:
+        return overrides
+    from moldau.tools.cli.connecting import read_properties
+
+    properties = read_properties(path)
+    for key in ("listeners", "advertised.listeners"):
+        if key in properties:
+            overrides[key] = ",".join(_moved(text.strip(), options) for text in properties[key].split(","))
+    return overrides
+
+
+def _moved(listener: str, options: argparse.Namespace) -> str:
+    """`NAME://host:port` with the port and host that were asked for, unless it is the controller's."""
+    name, _, address = listener.partition("://")
+    if name == "CONTROLLER":
+        return listener
+    host, _, port = address.rpartition(":")
+    return f"{name}://{options.host or host}:{_checked(options.port) if options.port is not None else port}"
+
+
+def _format(config: "NodeConfig") -> None:
+    from moldau.metadata.formatting import FormatError
+    from moldau.tools.cli.storage import format_node, random_id
+    from moldau.types import uuid_to_text
+
+    options = argparse.Namespace(
+        cluster_id=uuid_to_text(random_id()),
+        standalone=True,
+        initial_controllers=None,
+        no_initial_controllers=False,
+        release_version=None,
+        feature=[],
+        add_scram=[],
+        ignore_formatted=True,
+    )
+    try:
+        format_node(config, options)
+    except FormatError as error:
+        raise Failure(str(error)) from error
+
+
+def ready_text(config: "NodeConfig", folder: Path, seconds: float) -> str:
+    """What to do next, as it can be typed."""
+    at = config.advertised_broker_listeners[0]
+    address = f"{at.host}:{at.port}"
+    where = "" if address == f"{DEFAULT_HOST}:{DEFAULT_PORT}" else f" -b {shlex.quote(address)}"
+    moldau = shlex.quote(Path(sys.argv[0]).name) if Path(sys.argv[0]).name == "moldau" else "moldau"
+    return f"""\
+Moldau is up at {address}, in {seconds:.1f} s.  Data and settings: {folder}/
+
+In another terminal:
+  {moldau} topics create hello{where}
+  {moldau} produce hello "Hello, world"{where}
+  {moldau} consume hello --from-beginning{where}
+
+Ctrl-C stops it."""

@@ -2,19 +2,21 @@
 
 import asyncio
 import logging
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moldau.config import ConfigError
-from moldau.server.node_config import NodeConfig
+from moldau.server.node_config import NodeConfig, UnknownOption
 from moldau.server.properties import PropertiesError, parse_properties
 from moldau.tools.cli.failure import Failure
 
 if TYPE_CHECKING:
     from moldau.server.node import Node
 
+_ERRNO: Final = re.compile(r"\[Errno \d+\] ")
 LOG_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s"
 
 
@@ -31,6 +33,8 @@ def load_config(path: Path, overrides: Mapping[str, str] | None = None) -> NodeC
         return NodeConfig.parse(properties)
     except ConfigError as error:
         line = f", line {found[error.key].line}" if error.key in found and error.key not in (overrides or {}) else ""
+        if isinstance(error, UnknownOption):
+            raise Failure(f"{path}{line}: there is no option {error.key}; did you mean {error.meant}?") from error
         raise Failure(f"{path}{line}: {error}") from error
 
 
@@ -58,7 +62,8 @@ def in_words(error: Exception) -> Failure | Exception:
     if isinstance(error, StartRefused):
         return Failure(str(error))
     if isinstance(error, OSError):
-        return Failure(f"the node cannot start: {error.strerror or error}" + (f" ({error.filename})" if error.filename else ""))
+        text = _ERRNO.sub("", error.strerror or str(error))
+        return Failure(f"the node cannot start: {text}" + (f" ({error.filename})" if error.filename else ""))
     if type(error).__name__.startswith("Corrupt"):
         return Failure(f"the node cannot start: {error}")
     return error

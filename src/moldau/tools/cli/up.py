@@ -10,6 +10,7 @@ import shlex
 import socket
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -62,7 +63,8 @@ def main(arguments: list[str]) -> int:
         _format(config)
 
     def say_ready(node: "Node") -> None:
-        print(ready_text(config, folder, time.monotonic() - started_s), flush=True)
+        with suppress(BrokenPipeError):  # nobody has to read it
+            print(ready_text(config, folder, time.monotonic() - started_s), flush=True)
 
     return run_node(config, say_ready)
 

@@ -298,6 +298,7 @@ def _format_directory(
         kind = "dynamic metadata directory"
     plan.lines.append(f"Formatting {kind} {path} with {METADATA_VERSION} {plan.release}.")
     files.mkdir(path)
+    files.sync_dir(path.rpartition("/")[0] or "/")
     encoded = [encode_record(record, plan.levels[METADATA_VERSION]) for record in plan.bootstrap]
     parts = build_snapshot(encoded, epoch=0, now_ms=now_ms, last_contained_log_timestamp=0)
     files.write_atomically(f"{path}/{BOOTSTRAP}", b"".join(parts))

@@ -30,6 +30,8 @@ class ReplicaManager:
         self.local_id: Final = local_id
         self.hosted: Final[dict[tuple[str, int], Partition]] = {}
         self.timeouts: Final = Timeouts(on_earlier_timeout)
+        self.has_resigned = False
+        """The broker stops: nobody is to wait for anything any more."""
         self._lag_time_max_ms: Final = lag_time_max_ms
         self._on_flush_wanted: Final = on_flush_wanted
 
@@ -101,7 +103,8 @@ class ReplicaManager:
                 partition.failed()
 
     def resign(self) -> None:
-        """The broker stops: nothing is led any more."""
+        """Nothing is led any more, and who waits is told."""
+        self.has_resigned = True
         for partition in self:
             if partition.leader_id != NO_LEADER:
                 partition.retire()

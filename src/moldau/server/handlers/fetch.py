@@ -76,7 +76,8 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
         return FetchResponse(error_code=session.error, responses=[])
     wanted = _wanted(broker, context, request)
     found = _read(broker, session.spots, wanted)
-    if request.max_wait_ms <= 0 or not found.results or found.byte_count >= wanted.min_bytes or found.is_final:
+    may_wait = request.max_wait_ms > 0 and not broker.replicas.has_resigned
+    if not may_wait or not found.results or found.byte_count >= wanted.min_bytes or found.is_final:
         return _response(broker, session, found.results, wanted)
     return _park(broker, session, found, wanted, request.max_wait_ms)
 

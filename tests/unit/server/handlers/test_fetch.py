@@ -135,6 +135,12 @@ async def test_waits_no_longer_than_asked(harness: Any) -> None:
     assert sizes(answers[0]) == [0]
 
 
+def test_nobody_waits_for_a_broker_that_stops(harness: Any) -> None:
+    harness.lead("t")
+    harness.broker.replicas.resign()
+    assert sizes(harness.call(fetch, ask(0, max_wait_ms=500), 12)) == [0]
+
+
 async def test_waits_for_as_many_bytes_as_asked(harness: Any, batch_of: BatchOf) -> None:
     partition, other = harness.lead("t", 0), harness.lead("t", 1)
     answers: list[Any] = []

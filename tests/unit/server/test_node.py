@@ -1,0 +1,276 @@
+"""The whole node, unchanged, on a simulated loop: files and network in memory, time that jumps."""
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from moldau.errors import ErrorCode
+from moldau.metadata.formatting import FormatRequest, format_storage
+from moldau.net.channel import Channel
+from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.records.batch import batches, records_of
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.raft.voters import Address
+from moldau.server.folders import StartRefused
+from moldau.server.node import Node
+from moldau.server.node_config import NodeConfig
+from moldau.storage.checkpoints import MetaProperties
+from moldau.testing.clock import EPOCH_MS, SimClock
+from moldau.testing.files import MemoryFiles
+from moldau.testing.loop import Machine, SimLoop
+from moldau.testing.network import SimNetwork
+
+CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
+PORT, CONTROLLER_PORT = 9092, 9093
+
+
+def node_config(**changed: str) -> NodeConfig:
+    return NodeConfig.parse(
+        {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.bootstrap.servers": f"server:{CONTROLLER_PORT}",
+            "listeners": f"PLAINTEXT://:{PORT},CONTROLLER://:{CONTROLLER_PORT}",
+            "advertised.listeners": f"PLAINTEXT://server:{PORT}",
+            "controller.listener.names": "CONTROLLER",
+            "log.dirs": "/data",
+        }
+        | {key.replace("__", "."): value for key, value in changed.items()}
+    )
+
+
+class World:
+    """One server and one client."""
+
+    def __init__(self, *, formatted: bool = True) -> None:
+        self.loop = SimLoop()
+        self.network = SimNetwork(self.loop, seed=1)
+        self.files = MemoryFiles(seed=1, slow_ms=1)
+        self.client = self.machine("client")
+        self.server = self.machine("server")
+        self.chance = random.Random(2)
+        if formatted:
+            self.format()
+
+    def machine(self, host: str) -> Machine:
+        machine = Machine(host)
+        self.network.add(machine)
+        return machine
+
+    def format(self, *, cluster_id: str = CLUSTER_ID, node_id: int = 1) -> None:
+        request = FormatRequest(
+            cluster_id=cluster_id,
+            node_id=node_id,
+            log_dirs=["/data"],
+            metadata_log_dir="/data",
+            is_controller=True,
+            has_static_voters=False,
+            controller_address=Address("CONTROLLER", "server", CONTROLLER_PORT),
+            standalone=True,
+        )
+        ids = random.Random(3)
+        format_storage(
+            self.files,
+            request,
+            now_ms=EPOCH_MS,
+            new_id=lambda: UUID(int=ids.getrandbits(128), version=4),
+            new_salt=lambda: ids.randbytes(16),
+        )
+
+    def run(self, machine: Machine, work: Coroutine[Any, Any, Any]) -> Any:
+        result = self.loop.run_until_complete(self.loop.start(machine, work))
+        assert not self.loop.failures, self.loop.failures
+        return result
+
+    def up(self, **changed: str) -> Node:
+        async def start() -> Node:
+            node = Node(node_config(**changed), files=self.files, network=self.network, clock=SimClock(self.loop), random=self.chance)
+            await node.start()
+            return node
+
+        node: Node = self.run(self.server, start())
+        return node
+
+    def crash(self) -> None:
+        """Power gone: what was not synced may be lost."""
+        self.loop.kill(self.server)
+        self.network.crash(self.server, silently=False)
+        self.files = self.files.crashed(self.chance)
+        self.server = self.machine("server")
+
+    def talk(self, dialogue: Callable[[Channel], Coroutine[Any, Any, Any]]) -> Any:
+        async def work() -> Any:
+            channel = await Channel.connect(self.network, "server", PORT, client_id="test", timeout_s=10)
+            try:
+                return await dialogue(channel)
+            finally:
+                channel.close()
+
+        return self.run(self.client, work())
+
+
+async def create(channel: Channel, topic: str, partitions: int = 1) -> None:
+    made = CreatableTopic(name=topic, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
+    response = await channel.send(CreateTopicsRequest(topics=[made], timeout_ms=5000))
+    assert response.topics[0].error_code == ErrorCode.NONE
+
+
+async def produce(channel: Channel, topic: str, *values: bytes, acks: int = -1) -> int:
+    data = memoryview(build_batch([NewRecord(EPOCH_MS, None, value) for value in values]))
+    request = ProduceRequest(
+        acks=acks,
+        timeout_ms=5000,
+        topic_data=[TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=data)])],
+    )
+    slot = (await channel.send(request, 9)).responses[0].partition_responses[0]
+    assert slot.error_code == ErrorCode.NONE, slot
+    return slot.base_offset
+
+
+async def fetch(channel: Channel, topic: str, offset: int = 0, *, max_wait_ms: int = 0) -> list[bytes]:
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    request = FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, session_epoch=-1, topics=[FetchTopic(topic=topic, partitions=[wanted])])
+    found = (await channel.send(request, 12)).responses[0].partitions[0]
+    assert found.error_code == ErrorCode.NONE, found
+    data = memoryview(bytes(found.records or b""))  # type: ignore[arg-type]
+    return [
+        bytes(record.value or b"") for position, header in batches(data) for record in records_of(data[position : position + header.size])
+    ]
+
+
+def test_serves_and_stops() -> None:
+    world = World()
+    node = world.up()
+
+    async def dialogue(channel: Channel) -> None:
+        assert (await channel.send(MetadataRequest(topics=[]))).brokers[0].host == "server"
+        await create(channel, "orders")
+        assert await produce(channel, "orders", b"one", b"two") == 0
+        assert await produce(channel, "orders", b"three", acks=1) == 2
+        assert await fetch(channel, "orders") == [b"one", b"two", b"three"]
+        ids = [(await channel.send(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1))).producer_id for _ in "ab"]
+        assert ids == [0, 1]
+
+    world.talk(dialogue)
+    world.run(world.server, node.stop())
+    assert world.files.exists("/data/.kafka_cleanshutdown")
+
+
+def test_comes_back_with_everything_after_a_clean_stop() -> None:
+    world = World()
+    node = world.up()
+    world.talk(lambda channel: create(channel, "orders"))
+    world.talk(lambda channel: produce(channel, "orders", b"one", acks=1))
+    world.run(world.server, node.stop())
+    world.network.crash(world.server, silently=False)
+    world.server = world.machine("server")
+    world.up()
+    assert not world.files.exists("/data/.kafka_cleanshutdown")
+    assert world.talk(lambda channel: fetch(channel, "orders")) == [b"one"]
+    assert world.talk(lambda channel: produce(channel, "orders", b"two")) == 1
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_was_acknowledged_survives_a_power_cut(seed: int) -> None:
+    world = World()
+    world.chance.seed(seed)
+    world.up()
+    world.talk(lambda channel: create(channel, "orders"))
+
+    async def produce_many(channel: Channel) -> None:
+        for number in range(20):
+            await produce(channel, "orders", b"%d" % number)
+
+    world.talk(produce_many)
+    world.crash()
+    started_s = world.loop.time()
+    world.up()
+    assert world.loop.time() - started_s < 2  # nobody waits for the end of a session that died with its process
+    assert world.talk(lambda channel: fetch(channel, "orders")) == [b"%d" % number for number in range(20)]
+
+
+def test_a_parked_fetch_is_answered_when_the_node_stops() -> None:
+    world = World()
+    node = world.up()
+    world.talk(lambda channel: create(channel, "orders"))
+
+    async def wait_and_stop(channel: Channel) -> float:
+        waiting = world.loop.create_task(fetch(channel, "orders", max_wait_ms=8_000))
+        await asyncio.sleep(1)
+        stopping = world.loop.start(world.server, node.stop())
+        assert await waiting == []
+        answered_s = world.loop.time()
+        await stopping
+        return answered_s
+
+    started_s = world.loop.time()
+    assert world.talk(wait_and_stop) - started_s < 2
+
+
+def test_the_first_delta_hosts_what_the_log_holds() -> None:
+    world = World()
+    node = world.up()
+    world.talk(lambda channel: create(channel, "orders", 3))
+    assert sorted(node.replicas.hosted) == [("orders", 0), ("orders", 1), ("orders", 2)]
+    world.crash()
+    assert sorted(world.up().replicas.hosted) == [("orders", 0), ("orders", 1), ("orders", 2)]
+
+
+def refused(world: World, **changed: str) -> str:
+    with pytest.raises(StartRefused) as caught:
+        world.up(**changed)
+    text = str(caught.value)
+    assert "\n" not in text
+    return text
+
+
+def test_a_folder_that_was_not_formatted_says_how() -> None:
+    world = World(formatted=False)
+    world.files.mkdir("/data")
+    assert "storage format" in refused(world)
+
+
+def test_a_folder_of_another_node_says_so() -> None:
+    world = World(formatted=False)
+    world.format(node_id=7)
+    assert "node.id=7" in refused(world)
+
+
+def test_folders_of_two_clusters_say_so() -> None:
+    world = World()
+    world.files.mkdir("/more")
+    world.files.write_atomically("/more/meta.properties", MetaProperties("somebodyElse", 1, UUID(int=1 << 100)).text())
+    text = refused(world, log__dirs="/data,/more")
+    assert "somebodyElse" in text and CLUSTER_ID in text
+
+
+def test_a_second_start_on_the_same_folders_leaves_the_first_alone() -> None:
+    world = World()
+    world.up()
+    world.talk(lambda channel: create(channel, "orders"))
+    before = world.server
+    world.server = world.machine("other")
+    assert "/data is in use" in refused(world)
+    world.server = before
+    assert world.talk(lambda channel: produce(channel, "orders", b"still here")) == 0
+
+
+def test_a_busy_port_says_which() -> None:
+    world = World()
+    assert f"listeners=CONTROLLER://:{PORT + 1}" in _with_taken_port(world)
+
+
+def _with_taken_port(world: World) -> str:
+    async def take() -> None:
+        await world.network.listen("", CONTROLLER_PORT, lambda transport: None)
+
+    world.run(world.server, take())
+    return refused(world)

@@ -58,7 +58,8 @@ class Peer:
         while not is_open(self.port):
             assert self.process is not None
             if self.process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"{self.name} did not start; its log is {self.directory}/log")
+                said = (self.directory / "log").read_text(encoding="utf-8", errors="replace")
+                raise RuntimeError(f"{self.name} did not start: {said[-2000:]}")
             time.sleep(0.02)
 
     def stop(self) -> None:

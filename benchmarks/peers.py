@@ -83,11 +83,10 @@ class Moldau(Peer):
     name = "moldau"
 
     def command(self) -> Sequence[str]:
-        return [sys.executable, "-m", "moldau", "up", "--dir", str(self.directory / "data"), "--port", str(self.port)]
+        return [sys.executable, "-m", "moldau.tools.cli.main", "up", "--dir", str(self.directory / "data"), "--port", str(self.port)]
 
     def launch(self) -> None:
-        source = Path(__file__).parents[1] / "src"
-        os.environ["PYTHONPATH"] = str(source)
+        os.environ["PYTHONPATH"] = str(Path(__file__).parents[1] / "src")
         super().launch()
 
 

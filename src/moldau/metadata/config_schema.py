@@ -8,11 +8,13 @@ DynamicBrokerConfig, ControllerConfigurationValidator; KIP-226.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import IntEnum
 from typing import Final, NamedTuple
 
 from moldau.config import MAX_INT, ConfigError, Configs, Kind, Option
 from moldau.errors import ErrorCode
+from moldau.metadata.group_configs import GROUP_OPTIONS, group_refusal
 from moldau.metadata.image import MetadataImage, Resource, ResourceType
 from moldau.storage.config import LogConfig
 
@@ -62,16 +64,14 @@ class ConfigSchema:
         rooms: Sequence[type[Configs]] = (LogConfig,),
         *,
         node_id: int = -1,
-        group: type[Configs] | None = None,
     ) -> None:
         self.properties: Final = properties
         self.node_id: Final = node_id
         self.topic_options: Final[Mapping[str, Option]] = LogConfig.by_topic_key()
-        self.group_options: Final[Mapping[str, Option]] = (
-            {} if group is None else {one.topic or one.key: one for one in group.OPTIONS.values()}
-        )
+        declared = [option for room in rooms for option in room.OPTIONS.values()]
         self.broker_options: Final[Mapping[str, Option]] = {
-            key: option for room in rooms for option in room.OPTIONS.values() for key in option.keys if key
+            **{key: option for option in declared for key, _ in option.fallbacks},
+            **{option.key: option for option in declared if option.key},
         }
         self._static_log: Final = LogConfig.load(properties)
 
@@ -103,10 +103,19 @@ class ConfigSchema:
         if name in overrides:
             synonyms = (Synonym(name, _shown(option, overrides[name]), Source.DYNAMIC_TOPIC), *synonyms)
         if synonyms:
-            value, source = synonyms[0].value, synonyms[0].source
-        else:
-            value, source = option.text(getattr(self._static_log, option.field)), Source.DEFAULT
-        return Effective(option, name, value, source, synonyms)
+            return Effective(option, name, synonyms[0].value, synonyms[0].source, synonyms)
+        return Effective(option, name, option.text(getattr(self._static_log, option.field)), Source.DEFAULT, ())
+
+    def new_topic_configs(self, image: MetadataImage, overrides: Mapping[str, str]) -> list[Effective]:
+        """As CreateTopics tells it: the value that holds, whatever unit it was given in, and where that stands."""
+        properties = self._dynamic_properties(image)
+        config = (LogConfig.load(properties) if properties else self._static_log).override(overrides)
+        found = []
+        for name, option in sorted(self.topic_options.items()):
+            sources = [one.source for one in self._all_synonyms(image, option)]
+            source = Source.DYNAMIC_TOPIC if name in overrides else sources[0] if sources else Source.DEFAULT
+            found.append(Effective(option, name, option.text(getattr(config, option.field)), source, ()))
+        return found
 
     def validate_topic(self, overrides: Mapping[str, str]) -> Refusal | None:
         """Whether a topic may have these.  Errors: INVALID_CONFIG."""
@@ -114,9 +123,15 @@ class ConfigSchema:
             if name not in self.topic_options:
                 return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
         try:
-            self._static_log.override(overrides).validate()
+            config = self._static_log.override(overrides)
         except ConfigError as error:
             return Refusal(ErrorCode.INVALID_CONFIG, str(error))
+        if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+            return Refusal(
+                ErrorCode.INVALID_CONFIG,
+                f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
+                f"max.compaction.lag.ms ({config.max_compaction_lag_ms})",
+            )
         if overrides.get("remote.storage.enable", "").lower() == "true":
             return Refusal(
                 ErrorCode.INVALID_CONFIG,
@@ -127,10 +142,19 @@ class ConfigSchema:
     # ---------------------------------------------------------------- brokers
 
     def broker_synonyms(self, image: MetadataImage, key: str) -> tuple[Synonym, ...]:
-        """Every place that sets the broker's option `key`, in falling precedence, the default last."""
+        """Every place that sets the broker's option `key`, in falling precedence, the default last.
+
+        What comes before the first that is named `key` itself is left out, as in Kafka: log.retention.hours alone is no synonym of
+        log.retention.ms.
+        """
         option = self.broker_options.get(key)
         if option is None:
             return ()
+        found = self._all_synonyms(image, option)
+        first = next((number for number, one in enumerate(found) if one.name == key), len(found))
+        return tuple(found[first:])
+
+    def _all_synonyms(self, image: MetadataImage, option: Option) -> list[Synonym]:
         found: list[Synonym] = []
         for configs, source in (
             (image.config_of(ResourceType.BROKER, str(self.node_id)), Source.DYNAMIC_BROKER),
@@ -138,35 +162,47 @@ class ConfigSchema:
             (self.properties, Source.STATIC_BROKER),
         ):
             found += [Synonym(name, _shown(option, configs[name]), source) for name in option.keys if name in configs]
-        found += _default_synonym(option)
-        return tuple(found)
+        return found + _default_synonym(option)
 
     def broker_config(self, image: MetadataImage, key: str) -> Effective:
         """One option of this broker as it holds now."""
         option = self.broker_options[key]
         synonyms = self.broker_synonyms(image, key)
-        own = [one for one in synonyms if one.name == key]
-        listed = synonyms[synonyms.index(own[0]) :] if own else ()
-        value, source = (listed[0].value, listed[0].source) if listed else (None, Source.DEFAULT)
-        return Effective(option, key, value, source, listed, is_read_only=option.update == "read-only")
+        value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, Source.DEFAULT)
+        if key == option.key:
+            return Effective(option, key, value, source, synonyms, is_read_only=option.update == "read-only")
+        in_units = replace(option, key=key, kind=Kind.INT if dict(option.fallbacks)[key] > 1 else option.kind)
+        return Effective(in_units, key, value, source, synonyms, is_read_only=True)
 
-    def group_default(self, option: Option) -> object:
-        """What a group without an option of its own goes by: this broker's, or the default."""
-        for key, factor in option.fallbacks:
-            if key in self.properties:
-                return option.parse(self.properties[key], key=key, factor=factor)
-        return option.default
+    def group_configs(self, image: MetadataImage, group: str) -> list[Effective]:
+        """Every option of a group: its own value, or that of the broker's option behind it."""
+        own = image.config_of(ResourceType.GROUP, group)
+        found = []
+        for name, (option, _, _) in sorted(GROUP_OPTIONS.items()):
+            synonyms = [Synonym(name, own[name], Source.GROUP)] if name in own else []
+            behind = option.key or name
+            if behind in self.properties:
+                synonyms.append(Synonym(behind, self.properties[behind], Source.STATIC_BROKER))
+            if name not in own or option.key:
+                synonyms.append(Synonym(behind, option.text(option.default), Source.DEFAULT))
+            found.append(Effective(option, name, synonyms[0].value, synonyms[0].source, tuple(synonyms)))
+        return found
+
+    def validate_group(self, configs: Mapping[str, str]) -> Refusal | None:
+        """Errors: INVALID_CONFIG."""
+        reason = group_refusal(self.properties, configs)
+        return None if reason is None else Refusal(ErrorCode.INVALID_CONFIG, reason)
 
     def validate_broker(self, configs: Mapping[str, str], *, is_default: bool) -> Refusal | None:
         """Whether these can be set while the broker runs.  Errors: INVALID_REQUEST."""
         fixed = [name for name in configs if (option := self.broker_options.get(name)) is not None and option.update == "read-only"]
         if fixed:
-            return Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_scala_set(fixed)}")
+            return Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_listed(fixed)}")
         own = [name for name in configs if (option := self.broker_options.get(name)) is not None and option.update == "per-broker"]
         if own and is_default:
             return Refusal(
                 ErrorCode.INVALID_REQUEST,
-                f"Cannot update these configs at default cluster level, broker id must be specified: {_scala_set(own)}",
+                f"Cannot update these configs at default cluster level, broker id must be specified: {_listed(own)}",
             )
         for name, text in configs.items():
             known = self.broker_options.get(name)
@@ -187,7 +223,8 @@ class ConfigSchema:
             case ResourceType.BROKER:
                 return self.broker_options.get(name)
             case ResourceType.GROUP:
-                return self.group_options.get(name)
+                known = GROUP_OPTIONS.get(name)
+                return known.option if known is not None else None
             case ResourceType.CLIENT_METRICS:
                 return CLIENT_METRICS.get(name)
         return None
@@ -223,17 +260,16 @@ def _shown(option: Option, text: str) -> str | None:
 
 
 def _default_synonym(option: Option) -> list[Synonym]:
-    """An option with other units behind it has its default at the coarsest of them: log.retention.hours=168."""
-    if option.default is None:
+    """An option with others behind it has its default at the last of them: log.retention.hours=168."""
+    if option.default is None or (option.nullable and option.default == ()):
         return []
-    coarsest = max(option.fallbacks, key=lambda fallback: fallback[1], default=(option.key, 1))
-    key, factor = coarsest if coarsest[1] > 1 else (option.key, 1)
+    key, factor = option.fallbacks[-1] if option.fallbacks else (option.key, 1)
     value = option.default if factor == 1 else option.default // factor
     return [Synonym(key, None if option.is_sensitive else option.text(value), Source.DEFAULT)]
 
 
-def _scala_set(names: Iterable[str]) -> str:
-    return f"Set({', '.join(names)})"
+def _listed(names: Iterable[str]) -> str:
+    return f"[{', '.join(names)}]"
 
 
 def _metrics(key: str, kind: Kind, default: object, doc: str) -> Option:

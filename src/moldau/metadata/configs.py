@@ -215,12 +215,4 @@ def _validate_broker(image: MetadataImage, schema: ConfigSchema, name: str, afte
 def _validate_group(schema: ConfigSchema, name: str, after: Mapping[str, str]) -> Refusal | None:
     if not name:
         return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-    for key, text in after.items():
-        option = schema.group_options.get(key)
-        if option is None:
-            return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown group config name: {key}")
-        try:
-            option.parse(text, key=key)
-        except ValueError as error:
-            return Refusal(ErrorCode.INVALID_CONFIG, str(error))
-    return None
+    return schema.validate_group(after)

@@ -237,7 +237,7 @@ def alter_partition_reassignments(
                 if record is not None:
                     records.append(record)
             except KafkaError as error:
-                code, text = error.code, error.detail
+                code, text = error.code, None if error.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS else error.detail
             partitions.append(ReassignablePartitionResponse(partition_index=asked.partition_index, error_code=code, error_message=text))
         responses.append(ReassignableTopicResponse(name=topic.name, partitions=partitions))
     response = AlterPartitionReassignmentsResponse(
@@ -258,7 +258,7 @@ def _reassign(
     change = _change(image, schema, topic, asked.partition_index)
     if asked.replicas is None:
         if not partition.is_reassigning:
-            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
+            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
         change.replicas = [one for one in partition.replicas if one not in partition.adding_replicas]
         change.isr = [one for one in partition.isr if one not in partition.adding_replicas] or change.replicas[:1]
         change.removing, change.adding = (), ()

@@ -128,7 +128,7 @@ def update_features(image: "MetadataImage", request: UpdateFeaturesRequest, *, v
     for update in request.feature_updates:
         kind = update.upgrade_type if version >= 1 else SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
         code, reason = _refusal(image, update.feature, update.max_version_level, kind)
-        results.append(UpdatableFeatureResult(feature=update.feature, error_code=code, error_message=reason))
+        results.append(UpdatableFeatureResult(feature=update.feature, error_code=0, error_message=ErrorCode.NONE.name))
         if code is not ErrorCode.NONE:
             refused = refused or (code, reason)
             continue
@@ -137,7 +137,7 @@ def update_features(image: "MetadataImage", request: UpdateFeaturesRequest, *, v
     if refused is not None:
         code, reason = refused
         text = f"The update failed for all features since the following feature had an error: {reason}"
-        return Outcome(UpdateFeaturesResponse(error_code=code, error_message=text, results=[] if version >= 2 else results))
+        return Outcome(UpdateFeaturesResponse(error_code=code, error_message=text, results=[]))
     response = UpdateFeaturesResponse(error_code=0, error_message=None, results=[] if version >= 2 else results)
     return Outcome(response, [] if request.validate_only else list(records))
 
@@ -147,7 +147,11 @@ def _refusal(image: "MetadataImage", feature: str, level: int, kind: int) -> tup
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return invalid, f"Invalid update version {level} for feature {feature}. The controller does not support the given upgrade type."
     local = supported_ranges().get(feature)
-    if local is None or feature == KRAFT_VERSION:
+    if level < 0:
+        return invalid, f"Invalid update version {level} for feature {feature}. A feature version cannot be less than 0."
+    if feature == KRAFT_VERSION and level < 1:
+        return invalid, f"Invalid update version {level} for feature {feature}. Can't downgrade the version of this feature."
+    if local is None:
         return invalid, f"Invalid update version {level} for feature {feature}. Local controller 1 does not support this feature."
     low, high = local
     if not (level == 0 and feature != METADATA_VERSION) and not low <= level <= high:

@@ -111,7 +111,8 @@ def _check(replication_factor: int, broker_count: int, unfenced_count: int) -> N
         reason = "All brokers are currently fenced."
     elif replication_factor > broker_count:
         reason = (
-            f"The target replication factor of {replication_factor} cannot be reached because only {broker_count} broker(s) are registered."
+            f"The target replication factor of {replication_factor} cannot be reached because only {broker_count} broker(s) are registered "
+            "or some brokers have all their log directories cordoned."
         )
     if reason is not None:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, reason)

@@ -35,7 +35,7 @@ from moldau.protocol.messages.delete_topics import DeletableTopicResult, DeleteT
 from moldau.protocol.wire import StoredRecord
 from moldau.types import DIRECTORY_UNASSIGNED, METADATA_TOPIC, ZERO_UUID
 
-TOO_MUCH: Final = "Unable to perform excessively large batch operation."
+TOO_MUCH: Final = "Excessively large number of partitions per request."
 
 
 @dataclass(slots=True, frozen=True)
@@ -107,7 +107,7 @@ def _create_topic(image: MetadataImage, rules: TopicRules, topic: CreatableTopic
                 config_source=config.source,
                 is_sensitive=config.option.is_sensitive,
             )
-            for config in rules.schema.topic_configs(image, overrides)
+            for config in rules.schema.new_topic_configs(image, overrides)
         ],
     )
     return records, result
@@ -317,7 +317,8 @@ def create_partitions(image: MetadataImage, rules: TopicRules, request: CreatePa
             if len(records) + len(made) > MAX_RECORDS:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MUCH)
         except KafkaError as error:
-            results.append(CreatePartitionsTopicResult(name=asked.name, error_code=error.code, error_message=error.detail))
+            message = None if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.detail
+            results.append(CreatePartitionsTopicResult(name=asked.name, error_code=error.code, error_message=message))
         else:
             records += made
             results.append(CreatePartitionsTopicResult(name=asked.name))
@@ -327,7 +328,7 @@ def create_partitions(image: MetadataImage, rules: TopicRules, request: CreatePa
 def _new_partitions(image: MetadataImage, rules: TopicRules, asked: CreatePartitionsTopic) -> list[StoredRecord]:
     topic = image.topics.get(asked.name)
     if topic is None:
-        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, MESSAGES[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION])
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     have = len(topic.partitions)
     if asked.count == have:
         raise KafkaError(ErrorCode.INVALID_PARTITIONS, f"Topic already has {have} partition(s).")

@@ -26,7 +26,7 @@ class ServerConfig(Configs):
     advertised_listeners: tuple[str, ...] = option(
         "advertised.listeners",
         (),
-        update="per-broker",
+        update="read-only",
         importance="high",
         nullable=True,
         doc="Addresses told to clients, as NAME://host:port,…; without it they are told those of listeners.",

@@ -30,6 +30,32 @@ from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 
 UNKNOWN_TYPE: Final = 0
+MALFORMED: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the message was sent to an incompatible broker. "
+    "See the broker logs for more details."
+)
+INTERNAL: Final = frozenset(
+    {
+        "controller.performance.always.log.threshold.ms",
+        "controller.performance.sample.period.ms",
+        "group.consumer.regex.refresh.interval.ms",
+        "group.share.initialize.retry.interval.ms",
+        "group.share.persister.class.name",
+        "log.initial.task.delay.ms",
+        "producer.id.expiration.check.interval.ms",
+        "remote.log.index.file.cache.ttl.ms",
+        "remote.log.manager.task.retry.backoff.max.ms",
+        "remote.log.manager.task.retry.backoff.ms",
+        "remote.log.manager.task.retry.jitter",
+        "server.max.startup.time.ms",
+        "share.coordinator.cold.partition.snapshot.interval.ms",
+        "share.coordinator.state.topic.prune.interval.ms",
+        "unclean.leader.election.interval.ms",
+        "unstable.api.versions.enable",
+        "unstable.feature.versions.enable",
+    }
+)
+"""Options that Kafka knows and does not list."""
 
 
 @handles(DescribeConfigsRequest)
@@ -37,8 +63,7 @@ def describe_configs(broker: Broker, context: RequestContext, request: DescribeC
     known = set(map(int, ResourceType)) - {ResourceType.UNKNOWN}
     for resource in request.resources:
         if resource.resource_type not in known:
-            text = f"Unexpected resource type UNKNOWN for resource {resource.resource_name}"
-            raise KafkaError(ErrorCode.INVALID_REQUEST, text)
+            raise KafkaError(ErrorCode.INVALID_REQUEST, MALFORMED)
     return DescribeConfigsResponse(results=[_describe(broker, request, resource) for resource in request.resources])
 
 
@@ -46,7 +71,7 @@ def _describe(broker: Broker, request: DescribeConfigsRequest, resource: Describ
     try:
         configs = _configs_of(broker, resource)
     except KafkaError as error:
-        text = None if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.detail
+        text = "" if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.detail
         return DescribeConfigsResult(
             error_code=error.code,
             error_message=text,
@@ -56,6 +81,7 @@ def _describe(broker: Broker, request: DescribeConfigsRequest, resource: Describ
         )
     keys = set(resource.configuration_keys or ())
     return DescribeConfigsResult(
+        error_message="",
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
         configs=[
@@ -83,15 +109,11 @@ def _configs_of(broker: Broker, resource: DescribeConfigsResource) -> Iterable[E
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")
-            return [
-                _plain(key, value, Source.CLIENT_METRICS)
-                for key, value in image.config_of(ResourceType.CLIENT_METRICS, name).items()
-                if key in CLIENT_METRICS
-            ]
+            return _metrics(image, name)
         case _:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Group name must not be empty")
-            return _group(image, schema, name)
+            return schema.group_configs(image, name)
 
 
 def _topic(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[Effective]:
@@ -119,8 +141,9 @@ def _broker(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[E
     if _broker_id(name) != schema.node_id:
         text = f"Unexpected broker id, expected {schema.node_id} or empty string, but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
-    declared = [schema.broker_config(image, key) for key in schema.broker_options]
-    return declared + [_accepted(schema, key) for key in accepted_options() if key not in schema.broker_options]
+    declared = [schema.broker_config(image, key) for key in schema.broker_options if key not in INTERNAL]
+    others = accepted_options().keys() - schema.broker_options.keys() - INTERNAL
+    return declared + [_accepted(schema, key) for key in sorted(others)]
 
 
 def _accepted(schema: ConfigSchema, key: str) -> Effective:
@@ -136,13 +159,14 @@ def _accepted(schema: ConfigSchema, key: str) -> Effective:
     return Effective(option, key, value, source, tuple(synonyms), is_read_only=True)
 
 
-def _group(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[Effective]:
-    own = image.config_of(ResourceType.GROUP, name)
+def _metrics(image: MetadataImage, name: str) -> Sequence[Effective]:
+    own = image.config_of(ResourceType.CLIENT_METRICS, name)
     found = []
-    for key, option in sorted(schema.group_options.items()):
-        default = option.text(schema.group_default(option))
-        value, source = (own[key], Source.GROUP) if key in own else (default, Source.DEFAULT)
-        found.append(Effective(option, key, value, source, (Synonym(key, value, source),)))
+    for key, option in CLIENT_METRICS.items():
+        if key in own:
+            found.append(Effective(option, key, own[key], Source.CLIENT_METRICS, (Synonym(key, own[key], Source.CLIENT_METRICS),)))
+        else:
+            found.append(Effective(option, key, option.text(option.default), Source.DEFAULT, ()))
     return found
 
 
@@ -152,7 +176,7 @@ def _plain(name: str, value: str, source: Source) -> Effective:
 
 
 def _result(config: Effective, *, synonyms: bool, docs: bool) -> DescribeConfigsResourceResult:
-    is_plain = config.source in (Source.CLIENT_METRICS, Source.DYNAMIC_BROKER_LOGGER)
+    is_plain = config.source is Source.DYNAMIC_BROKER_LOGGER
     return DescribeConfigsResourceResult(
         name=config.name,
         value=config.value,

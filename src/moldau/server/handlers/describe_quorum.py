@@ -29,23 +29,26 @@ def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQu
     asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_PARTITION.topic, [METADATA_PARTITION.partition])]:
         return DescribeQuorumResponse(
+            error_message="",
             topics=[
                 DescribeQuorumResponseTopicData(
                     topic_name=name, partitions=[_refused(number, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION) for number in numbers]
                 )
                 for name, numbers in asked
-            ]
+            ],
         )
     status = broker.controller.quorum()
     if status is None:
         return DescribeQuorumResponse(
+            error_message="",
             topics=[
                 DescribeQuorumResponseTopicData(
                     topic_name=METADATA_PARTITION.topic, partitions=[_refused(0, ErrorCode.NOT_LEADER_OR_FOLLOWER)]
                 )
-            ]
+            ],
         )
     return DescribeQuorumResponse(
+        error_message="",
         topics=[DescribeQuorumResponseTopicData(topic_name=METADATA_PARTITION.topic, partitions=[_described(status, context.version)])],
         nodes=[
             Node(
@@ -80,6 +83,7 @@ _MESSAGES = {
 def _described(status: QuorumStatus, version: int) -> DescribeQuorumResponsePartitionData:
     return DescribeQuorumResponsePartitionData(
         partition_index=0,
+        error_message="",
         leader_id=status.leader_id,
         leader_epoch=status.epoch,
         high_watermark=status.high_watermark,

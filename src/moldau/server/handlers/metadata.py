@@ -4,7 +4,7 @@ Versions       0-13.
 Authorises     DESCRIBE on each topic, CREATE on those that are to come to be.
 Behaviour      Null topics: all of them, and so an empty list in version 0.  With ids names are not looked at.  In the order
                of the request, topics that exist first, then the others; a topic that is named twice is answered once.
-Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST (null name, an id before version 12);
+Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST (null name or id before version 12);
                of a partition LEADER_NOT_AVAILABLE, from version 6 on LISTENER_NOT_FOUND; in version 0 REPLICA_NOT_AVAILABLE.
 Version notes  Topic ids 10, asked for by id 12, authorized operations 8 (those of the cluster until 10), offline replicas 5.
 Differs from Kafka: a topic that comes to be is created before the answer, which then has it; Kafka says UNKNOWN_TOPIC_OR_PARTITION once.

@@ -1,0 +1,113 @@
+"""◇ Options of a single group (resource GROUP): what may be set, within which limits, and which broker option stands behind each.
+
+The limits are broker options too, so an administrator decides how far a group may go.
+
+Source: GroupConfig.java of 4.3.1; KIP-848, 932, 1071.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from moldau.config import Check, ConfigError, Kind, Option, at_least, one_of
+
+
+class Limit(NamedTuple):
+    """A broker's option that bounds a group's, and its default."""
+
+    key: str
+    default: int
+
+
+class GroupOption(NamedTuple):
+    option: Option
+    low: Limit | None = None
+    high: Limit | None = None
+
+
+def _offset_reset(value: str) -> str | None:
+    if value in ("earliest", "latest") or value.startswith("by_duration:P"):
+        return None
+    return (
+        f"Invalid value `{value}` for configuration share.auto.offset.reset. The value must be either 'earliest', 'latest' or of the "
+        "format 'by_duration:<PnDTnHnMn.nS>'."
+    )
+
+
+def _declare(name: str, default: object, doc: str, *, check: Check | None = None, behind: str | None = None) -> Option:
+    kind = Kind.BOOLEAN if isinstance(default, bool) else Kind.INT if isinstance(default, int) else Kind.STRING
+    return Option(name, behind or "", kind, default, name, (), check, "cluster-wide", "medium", doc, nullable=False)
+
+
+def _bounded(name: str, default: int, low: int, high: int, doc: str, *, check: int = 1) -> GroupOption:
+    """The broker has it as group.NAME, and its limits as group.KIND.min.REST and group.KIND.max.REST."""
+    kind, _, rest = name.partition(".")
+    option = _declare(name, default, doc, check=at_least(check), behind=f"group.{name}")
+    return GroupOption(option, Limit(f"group.{kind}.min.{rest}", low), Limit(f"group.{kind}.max.{rest}", high))
+
+
+def _of_all_kinds() -> list[GroupOption]:
+    found = []
+    for kind in ("consumer", "share", "streams"):
+        found += [
+            _bounded(f"{kind}.session.timeout.ms", 45_000, 45_000, 60_000, "How long a member may be silent."),
+            _bounded(f"{kind}.heartbeat.interval.ms", 5_000, 5_000, 15_000, "How often members report."),
+            _bounded(f"{kind}.assignment.interval.ms", 1_000, 0, 15_000, "Least time between two assignments.", check=0),
+        ]
+    return found
+
+
+GROUP_OPTIONS: Final[Mapping[str, GroupOption]] = {
+    one.option.field: one
+    for one in (
+        *_of_all_kinds(),
+        _bounded("share.record.lock.duration.ms", 30_000, 15_000, 60_000, "How long a record stays with who fetched it.", check=1000),
+        _bounded("share.delivery.count.limit", 5, 2, 10, "How often a record is delivered at most.", check=2),
+        _bounded("share.partition.max.record.locks", 2_000, 100, 4_000, "Records of a partition in delivery at a time.", check=100),
+        GroupOption(_declare("share.auto.offset.reset", "latest", "Where a new share group begins.", check=_offset_reset)),
+        GroupOption(
+            _declare(
+                "share.isolation.level",
+                "read_uncommitted",
+                "Whether records of open transactions are delivered.",
+                check=one_of("read_committed", "read_uncommitted"),
+            )
+        ),
+        GroupOption(_declare("share.renew.acknowledge.enable", True, "Whether a record's lock can be renewed.")),
+        GroupOption(
+            _declare(
+                "streams.num.standby.replicas",
+                0,
+                "Stand-by copies of each task.",
+                check=at_least(0),
+                behind="group.streams.num.standby.replicas",
+            ),
+            high=Limit("group.streams.max.standby.replicas", 2),
+        ),
+        GroupOption(
+            _declare(
+                "streams.initial.rebalance.delay.ms",
+                3_000,
+                "How long the first rebalance waits for more members.",
+                check=at_least(0),
+                behind="group.streams.initial.rebalance.delay.ms",
+            )
+        ),
+    )
+}
+
+
+def group_refusal(properties: Mapping[str, str], configs: Mapping[str, str]) -> str | None:
+    """Why a group cannot have these; None when it can."""
+    for name, text in configs.items():
+        known = GROUP_OPTIONS.get(name)
+        if known is None:
+            return f"Unknown group config name: {name}"
+        try:
+            value = known.option.parse(text, key=name)
+        except ConfigError as error:
+            return str(error)
+        if known.low is not None and value < int(properties.get(known.low.key, known.low.default)):
+            return f"{name} must be greater than or equal to {known.low.key}"
+        if known.high is not None and value > int(properties.get(known.high.key, known.high.default)):
+            return f"{name} must be less than or equal to {known.high.key}"
+    return None

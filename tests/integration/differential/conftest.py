@@ -1,0 +1,19 @@
+"""Apache Kafka and one of our brokers, side by side."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from moldau.testing.differential import Differential
+from moldau.testing.kafka import ApacheKafka
+from moldau.testing.process import BrokerProcess
+
+PROPERTIES = {"auto.create.topics.enable": "false", "log.retention.hours": "100", "num.partitions": "2"}
+
+
+@pytest.fixture(scope="session")
+def both() -> Iterator[Differential]:
+    with ApacheKafka(properties=PROPERTIES) as kafka, BrokerProcess(properties=PROPERTIES) as broker:
+        differential = Differential(ours=("127.0.0.1", broker.port), theirs=("127.0.0.1", kafka.port))
+        yield differential
+        differential.close()

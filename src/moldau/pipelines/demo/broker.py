@@ -50,7 +50,7 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], address: str, log_p
         if process.poll() is not None:
             break
         try:
-            if admin.list_topics(timeout=0.5).brokers:
+            if admin.describe_cluster(request_timeout=1.0).result().nodes:
                 return
         except KafkaException:
             time.sleep(0.1)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 ALL_ORDERS = 155_848
-DEFAULT_ORDERS = 12_000
+DEFAULT_ORDERS = 10_000
 STEADY_RATE = 100.0
 MOST_WARM_UP, MOST_STEADY = 500, 3_000
 

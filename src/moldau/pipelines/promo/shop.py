@@ -31,7 +31,7 @@ def send_lines(bootstrap_servers: str, topics: PromoTopics, lines: Iterable[Prom
 def read_verdicts(bootstrap_servers: str, topics: PromoTopics, *, idle_s: float = 3.0) -> dict[str, str | None]:
     """Line id → reason, None for PASS; the first verdict of a line counts, a repeat that differs is an error."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "promo-ledger", "enable.auto.commit": False})
-    partitions = consumer.list_topics(timeout=30).topics[topics.verdicts].partitions
+    partitions = consumer.list_topics(topics.verdicts, timeout=30).topics[topics.verdicts].partitions
     consumer.assign([TopicPartition(topics.verdicts, partition, OFFSET_BEGINNING) for partition in partitions])
     verdicts: dict[str, str | None] = {}
     while messages := consumer.consume(2_000, idle_s):

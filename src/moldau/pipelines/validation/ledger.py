@@ -13,6 +13,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 from moldau.pipelines.validation.model import State, Topics
 from moldau.pipelines.validation.oracle import Expected
 
+METADATA_TIMEOUT_S = 30.0
 FINAL_STATES = (State.VALIDATED, State.FAILED, State.TIMED_OUT)
 
 
@@ -32,12 +33,11 @@ class Ledger:
         self.dead_letters: dict[str, str] = {}  # where it came from → reason; a repeat has the same place
         # No group is joined: partitions are assigned by hand, the name is only what the client insists on.
         self.consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "ledger", "enable.auto.commit": False})
-        watched = self.consumer.list_topics(timeout=30).topics
         self.consumer.assign(
             [
                 TopicPartition(name, partition, OFFSET_BEGINNING)
                 for name in (topics.orders, topics.dead_letters)
-                for partition in watched[name].partitions
+                for partition in self.consumer.list_topics(name, timeout=METADATA_TIMEOUT_S).topics[name].partitions
             ]
         )
 

@@ -26,7 +26,7 @@ check: $(VENV)/.ready         ## what every commit passes; no Java
 	$(RUN) pytest tests/unit tests/property -n 2 $(ARGS)
 
 sim: $(VENV)/.ready           ## a whole cluster on virtual time: make sim SEED=7 HOURS=10
-	@PYTHONHASHSEED=0 $(RUN) moldau.testing.simulation --seed $(SEED) --hours $(HOURS) $(ARGS)
+	@PYTHONHASHSEED=0 $(RUN) moldau.testing.simulate --seed $(SEED) --hours $(HOURS) $(ARGS)
 
 bench: setup                  ## beside Apache Kafka and Tansu: make bench ARGS="--only produce --rounds 3"
 	@$(BIN)/pip install --quiet '.[bench]'

@@ -113,6 +113,10 @@ class SimLoop(asyncio.BaseEventLoop):
                 self._buried.append(task)
         self._tasks = {task: owner for task, owner in self._tasks.items() if owner is not machine}
 
+    def forget_the_dead(self) -> None:
+        """Once the simulation is over: what killed machines left may be collected."""
+        self._buried.clear()
+
     def remember(self, task: "asyncio.Task[Any]") -> None:
         self._tasks[task] = _CURRENT.get()
         task.add_done_callback(self._forget)

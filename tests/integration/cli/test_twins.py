@@ -1,0 +1,135 @@
+"""Our tools beside Kafka's own, on a real Kafka and on its files: the same lines and the same exit codes."""
+
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from moldau.testing.kafka import ApacheKafka, java_command
+
+pytestmark = [pytest.mark.slow, pytest.mark.java]
+
+CLASSES = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-storage": "kafka.tools.StorageTool",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
+}
+
+# What changes while one looks: metadata offsets that grow by themselves, and times.
+MOVING = re.compile(r"(HighWatermark: +|Epoch: )\d+")
+
+
+def theirs(tool: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
+    done = subprocess.run(java_command(CLASSES[tool], *arguments), input=stdin, capture_output=True, text=True, timeout=90, check=False)
+    return done.returncode, done.stdout
+
+
+def ours(tool: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
+    command = [sys.executable, "-m", "moldau.tools.cli.main", tool, *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=90, check=False)
+    return done.returncode, done.stdout
+
+
+def assert_same(tool: str, *arguments: str) -> str:
+    expected, found = theirs(tool, *arguments), ours(tool, *arguments)
+    assert found[0] == expected[0], found
+    assert MOVING.sub(r"\1…", found[1]) == MOVING.sub(r"\1…", expected[1])
+    return found[1]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[ApacheKafka]:
+    with ApacheKafka() as running:
+        at = ("--bootstrap-server", running.bootstrap)
+        assert ours("kafka-topics", *at, "--create", "--topic", "user-reg-events", "--config", "retention.ms=1000")[0] == 0
+        assert ours("kafka-topics", *at, "--create", "--topic", "three", "--partitions", "3")[0] == 0
+        keyed = ("--reader-property", "parse.key=true")
+        text = "".join(f"k{number}\tvalue {number}\n" for number in range(300))
+        assert ours("kafka-console-producer", *at, "--topic", "three", *keyed, stdin=text)[0] == 0
+        assert theirs("kafka-console-producer", *at, "--topic", "user-reg-events", stdin="hello\nworld\n")[0] == 0
+        yield running
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "kafka-topics --list",
+        "kafka-topics --describe --topic user-reg-events",
+        "kafka-topics --describe --topic three",
+        "kafka-topics --describe --topic nosuch",
+        "kafka-topics --describe --under-replicated-partitions",
+        "kafka-topics --describe --topic three --at-min-isr-partitions",
+        "kafka-topics --create --topic three",
+        "kafka-topics --create --topic three --if-not-exists",
+        "kafka-topics --create --topic bad/name",
+        "kafka-topics --create --topic x --replication-factor 3",
+        "kafka-topics --alter --topic three --partitions 2",
+        "kafka-topics --delete --topic nosuch",
+        "kafka-configs --describe --topic user-reg-events",
+        "kafka-configs --describe --topic user-reg-events --all",
+        "kafka-configs --describe --topic nosuch",
+        "kafka-configs --describe --broker 1 --all",
+        "kafka-configs --describe --entity-type brokers",
+        "kafka-configs --alter --topic three --add-config cleanup.policy=[compact,delete],retention.ms=5",
+        "kafka-configs --alter --topic three --delete-config retention.ms",
+        "kafka-get-offsets",
+        "kafka-get-offsets --topic th.* --time earliest",
+        "kafka-get-offsets --topic-partitions three:1-,user-reg-events:0 --time max-timestamp",
+        "kafka-get-offsets --topic three --time bogus",
+        "kafka-log-dirs --describe --topic-list user-reg-events",
+        "kafka-metadata-quorum describe --status",
+        "kafka-features describe",
+        "kafka-features upgrade --feature group.version=9",
+        "kafka-features version-mapping --release-version 4.0-IV3",
+        "kafka-cluster cluster-id",
+        "kafka-cluster list-endpoints",
+        "kafka-broker-api-versions",
+        "kafka-console-consumer --topic three --partition 1 --offset earliest --max-messages 50 --formatter-property print.key=true",
+        "kafka-console-consumer --topic user-reg-events --from-beginning --max-messages 2 --formatter-property print.timestamp=true",
+    ],
+)
+def test_same_lines_from_the_same_broker(kafka: ApacheKafka, command: str) -> None:
+    tool, *arguments = command.split()
+    at = ["--bootstrap-server", kafka.bootstrap]
+    if "version-mapping" in arguments:
+        at = []
+    behind_action = tool == "kafka-cluster"
+    assert_same(tool, *([arguments[0], *at, *arguments[1:]] if behind_action else [*at, *arguments]))
+
+
+def test_records_deleted_by_each(kafka: ApacheKafka, tmp_path: Path) -> None:
+    path = tmp_path / "offsets.json"
+    path.write_text(json.dumps({"partitions": [{"topic": "three", "partition": 2, "offset": 3}], "version": 1}))
+    shown = assert_same("kafka-delete-records", "--bootstrap-server", kafka.bootstrap, "--offset-json-file", str(path))
+    assert "partition: three-2\tlow_watermark: 3" in shown
+
+
+def test_same_lines_from_the_same_files(kafka: ApacheKafka) -> None:
+    kafka.stop()
+    try:
+        data = kafka.log_dir
+        logs = [path for folder in ("three-0", "three-1", "user-reg-events-0") for path in sorted((data / folder).glob("0*"))]
+        assert {path.suffix for path in logs} >= {".log", ".index", ".timeindex", ".snapshot"}
+        names = ",".join(map(str, logs))
+        assert_same("kafka-dump-log", "--files", names)
+        assert_same("kafka-dump-log", "--files", names, "--print-data-log")
+        assert_same("kafka-dump-log", "--files", ",".join(str(path) for path in logs if "index" in path.suffix), "--index-sanity-check")
+        metadata = ",".join(map(str, [*sorted((data / "__cluster_metadata-0").glob("0*.log")), data / "bootstrap.checkpoint"]))
+        assert "REGISTER_BROKER_RECORD" in assert_same("kafka-dump-log", "--cluster-metadata-decoder", "--files", metadata)
+        assert_same("kafka-storage", "info", "-c", str(kafka.properties_file))
+    finally:
+        kafka.start()

@@ -159,6 +159,7 @@ class RaftDriver:
             node_id=self.node_id,
             directory_id=self.directory_id,
             voters=found,
+            kraft_version=self.kraft_version,
             election=self._read_election(),
             end_offset=self.log.log_end_offset,
             last_epoch=max(self.log.epochs.latest_epoch, self.latest_snapshot.epoch if self.latest_snapshot else 0, 0),
@@ -300,24 +301,21 @@ class RaftDriver:
     # ---------------------------------------------------------------- bytes
 
     def _encode(self, entry: Entry) -> bytearray:
-        if isinstance(entry.payload, LeaderChange):
-            return build_control_batch(
-                [(ControlType.LEADER_CHANGE, control_value(self._leader_change(entry.payload)))], timestamp_ms=entry.timestamp_ms
-            )
-        return build_batch(NewRecord(entry.timestamp_ms, None, record) for record in entry.payload)
-
-    def _leader_change(self, change: LeaderChange) -> LeaderChangeMessage:
-        """Version 0 whatever the kraft.version: Kafka 4.3.1 writes no other, and its tools read no other."""
-
-        def voters(ids: Sequence[int]) -> list[LeaderChangeMessageVoter]:
-            return [LeaderChangeMessageVoter(voter_id=number) for number in ids]
-
-        return LeaderChangeMessage(
+        if not isinstance(entry.payload, LeaderChange):
+            return build_batch(NewRecord(entry.timestamp_ms, None, record) for record in entry.payload)
+        change = entry.payload
+        message = LeaderChangeMessage(
             version=0,
             leader_id=change.leader_id,
-            voters=voters(change.voters),
-            granting_voters=voters(change.granting_voters),
+            voters=[LeaderChangeMessageVoter(voter_id=voter) for voter in change.voters],
+            granting_voters=[LeaderChangeMessageVoter(voter_id=voter) for voter in change.granting_voters],
         )
+        records = [(ControlType.LEADER_CHANGE, control_value(message))]
+        if change.kraft_version is not None:
+            version = KRaftVersionRecord(version=0, kraft_version=change.kraft_version)
+            records.append((ControlType.KRAFT_VERSION, control_value(version)))
+            records.append((ControlType.KRAFT_VOTERS, control_value(self.node.voters.to_record())))
+        return build_control_batch(records, timestamp_ms=entry.timestamp_ms)
 
     def _read_batches(self, offset: int, end_offset: int) -> list[CommittedBatch]:
         data = self.log.read(offset, READ_BYTES, limit_offset=end_offset)

@@ -51,11 +51,17 @@ Event: TypeAlias = Tick | Proposal | Synced | Resign
 
 
 class LeaderChange(NamedTuple):
-    """The control record that opens an epoch."""
+    """The control records that open an epoch.  The first leader of a log also writes down the voters that it was formatted with."""
 
     leader_id: int
     voters: tuple[int, ...]
     granting_voters: tuple[int, ...]
+    kraft_version: int | None = None
+    """Set when it and the voters are to be written."""
+
+    @property
+    def records_count(self) -> int:
+        return 1 if self.kraft_version is None else 3
 
 
 class Entry(NamedTuple):
@@ -68,7 +74,7 @@ class Entry(NamedTuple):
 
     @property
     def next_offset(self) -> int:
-        return self.base_offset + (1 if isinstance(self.payload, LeaderChange) else len(self.payload))
+        return self.base_offset + (self.payload.records_count if isinstance(self.payload, LeaderChange) else len(self.payload))
 
 
 @dataclass(slots=True)
@@ -88,7 +94,15 @@ class RaftNode:
     """See the module.  `end_offset` is exclusive and includes entries that are still to be appended."""
 
     def __init__(
-        self, *, node_id: int, directory_id: UUID, voters: VoterSet, election: ElectionState, end_offset: int, last_epoch: int
+        self,
+        *,
+        node_id: int,
+        directory_id: UUID,
+        voters: VoterSet,
+        kraft_version: int,
+        election: ElectionState,
+        end_offset: int,
+        last_epoch: int,
     ) -> None:
         assert last_epoch <= election.epoch or election == ElectionState(), (
             f"the log is at epoch {last_epoch}, the election at {election.epoch}"
@@ -96,6 +110,7 @@ class RaftNode:
         self.node_id: Final = node_id
         self.directory_id: Final = directory_id
         self.voters = voters
+        self.kraft_version = kraft_version
         self.end_offset = end_offset
         self.high_watermark: int | None = None
         """None until the first commit of a leader's epoch is known."""
@@ -160,10 +175,11 @@ class RaftNode:
         """What waited for the disk: the vote counts now, the epoch may be opened."""
         role = self.role
         if isinstance(role, Candidate) and len(role.granted) >= self.voters.majority:
-            election = role.election._replace(leader_id=self.node_id)
+            election = ElectionState(role.election.epoch, leader_id=self.node_id)
             self._become(Leader(election, self.end_offset, tuple(sorted(role.granted))))
         elif isinstance(role, Leader) and self.end_offset == role.epoch_start_offset:
-            change = LeaderChange(self.node_id, tuple(self.voters.by_id), role.granting_voters)
+            written = self.kraft_version if self.kraft_version > 0 and self.end_offset == 0 else None
+            change = LeaderChange(self.node_id, tuple(self.voters.by_id), role.granting_voters, written)
             self._append(change, now_ms)
 
     def _propose(self, records: tuple[bytes, ...], now_ms: int) -> int | ErrorCode:

@@ -40,13 +40,15 @@ class CorruptCheckpoint(Exception):
 
 
 def checkpoint_lines(path: str, raw: bytes, columns: int) -> list[list[str]]:
-    """The entries of a file in Kafka's checkpoint form.  Errors: CorruptCheckpoint."""
+    """The entries of a file in Kafka's checkpoint form; an empty file has none.  Errors: CorruptCheckpoint."""
     try:
         lines = raw.decode("utf-8").splitlines()
     except UnicodeDecodeError:
         raise CorruptCheckpoint(f"{path} is no text") from None
-    if not lines or lines[0].strip() != "0":
-        raise CorruptCheckpoint(f"{path}: line 1 must be the version 0, it is {lines[0][:40] if lines else ''!r}")
+    if not lines:
+        return []  # Kafka makes a checkpoint's file before it has anything to write, and reads it so
+    if lines[0].strip() != "0":
+        raise CorruptCheckpoint(f"{path}: line 1 must be the version 0, it is {lines[0][:40]!r}")
     count = lines[1].strip() if len(lines) > 1 else ""
     if not count.isdigit() or int(count) != len(lines) - 2:
         raise CorruptCheckpoint(f"{path}: line 2 must be the number of entries, {max(0, len(lines) - 2)}, it is {count[:40]!r}")

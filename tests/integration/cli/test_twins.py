@@ -111,6 +111,15 @@ def test_same_lines_from_the_same_broker(kafka: ApacheKafka, command: str) -> No
     assert_same(tool, *([arguments[0], *at, *arguments[1:]] if behind_action else [*at, *arguments]))
 
 
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+def test_java_reads_what_our_producer_compressed(kafka: ApacheKafka, codec: str) -> None:
+    at = ("--bootstrap-server", kafka.bootstrap, "--topic", f"ours-{codec}")
+    lines = "".join(f"record {number} {'of many ' * (number % 50)}\n" for number in range(2000))
+    assert ours("kafka-topics", "--create", *at)[0] == 0
+    assert ours("kafka-console-producer", *at, "--compression-codec", codec, "--batch-size", "200000", stdin=lines)[0] == 0
+    assert theirs("kafka-console-consumer", *at, "--partition", "0", "--offset", "earliest", "--max-messages", "2000") == (0, lines)
+
+
 def test_records_deleted_by_each(kafka: ApacheKafka, tmp_path: Path) -> None:
     path = tmp_path / "offsets.json"
     path.write_text(json.dumps({"partitions": [{"topic": "three", "partition": 2, "offset": 3}], "version": 1}))

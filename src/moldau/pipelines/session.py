@@ -6,6 +6,7 @@ everywhere, no web UI, and Python workers that are this very interpreter.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -56,6 +57,15 @@ def open_session(
         builder = builder.config(key, value)
     with _stderr_to(log_file):
         return builder.getOrCreate()
+
+
+def plain_interrupts() -> None:
+    """Ctrl-C and SIGTERM raise KeyboardInterrupt in the main thread, from now on.
+
+    PySpark's own handler calls into the JVM from within whatever call the signal interrupted, which breaks the connection.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
 
 
 def this_tree_first() -> str:

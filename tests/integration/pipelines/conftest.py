@@ -9,18 +9,18 @@ import pytest
 from pyspark.sql import SparkSession
 
 from moldau.pipelines.session import SHORT_LIVED, open_session
-from moldau.testing.kafka import ApacheKafka
+from moldau.testing.process import BrokerProcess
 
 _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    """A broker; `MOLDAU_TEST_BOOTSTRAP` names one that runs already."""
+    """A broker of ours; `MOLDAU_TEST_BOOTSTRAP` names one that runs already."""
     if address := os.environ.get("MOLDAU_TEST_BOOTSTRAP"):
         yield address
         return
-    with ApacheKafka() as broker:
+    with BrokerProcess() as broker:
         yield broker.bootstrap
 
 

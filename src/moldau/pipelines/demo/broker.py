@@ -44,7 +44,7 @@ def own_broker(directory: Path) -> Iterator[str]:
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], address: str, log_path: Path) -> None:
-    admin = AdminClient({"bootstrap.servers": address, "log_level": 4})
+    admin = AdminClient({"bootstrap.servers": address, "log_level": 2})  # that it is not there yet is what we wait out
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:

@@ -1,5 +1,6 @@
 """● The run from start to end: broker, orders, Spark, phases, promotion, oracle, table, report."""
 
+import logging
 import shutil
 import tempfile
 import time
@@ -27,7 +28,7 @@ from moldau.pipelines.promo import oracle as promo_oracle
 from moldau.pipelines.promo import shop
 from moldau.pipelines.promo.model import PromoTopics, promo_lines
 from moldau.pipelines.provision import ProvisionError
-from moldau.pipelines.session import SHORT_LIVED, open_session
+from moldau.pipelines.session import SHORT_LIVED, open_session, plain_interrupts
 from moldau.pipelines.validation import job, oracle
 from moldau.pipelines.validation.faults import FaultPlan, Sent, with_faults
 from moldau.pipelines.validation.ledger import Ledger
@@ -43,6 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0 when every verdict is the oracle's, 1 when one is not or the run broke, 130 after Ctrl-C."""
     options = parse(arguments)
     console = Console()
+    # After Ctrl-C py4j logs a stack trace for each call that was cut short; what matters reaches us as an exception.
+    logging.getLogger().addHandler(logging.NullHandler())
     try:
         figures = run(options, console)
     except KeyboardInterrupt:
@@ -75,6 +78,7 @@ def run(options: Options, console: Console) -> Figures:
             settings = {**SHORT_LIVED, "spark.sql.streaming.numRecentProgressUpdates": "100000"}
             spark = open_session("moldau demo", master=options.master, log_file=directory / "spark.log", settings=settings)
         stack.callback(spark.stop)
+        plain_interrupts()
         # A Kafka that runs already may hold an earlier run's topics.
         prefix = f"demo-{time.time_ns() // 1_000_000}-" if options.bootstrap_servers else ""
         ends = KafkaEnds(bootstrap, str(directory / "checkpoints" / prefix))

@@ -32,7 +32,9 @@ class Ledger:
         self.contradictions: list[str] = []
         self.dead_letters: dict[str, str] = {}  # where it came from → reason; a repeat has the same place
         # No group is joined: partitions are assigned by hand, the name is only what the client insists on.
-        self.consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "ledger", "enable.auto.commit": False})
+        self.consumer = Consumer(
+            {"bootstrap.servers": bootstrap_servers, "group.id": "ledger", "enable.auto.commit": False, "log_level": 2}
+        )
         self.consumer.assign(
             [
                 TopicPartition(name, partition, OFFSET_BEGINNING)

@@ -35,6 +35,7 @@ class OrderService:
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "linger.ms": 5,
+                "log_level": 2,  # what goes wrong is raised; a broker that stops before us is no news
                 "compression.type": "lz4",
                 "queue.buffering.max.messages": 200_000,
             }

@@ -1,0 +1,52 @@
+"""The demo as a user runs it: our own broker, a few orders, the table, the report, the exit code."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from moldau.pipelines.session import this_tree_first
+
+pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
+
+RUN_WITHIN_S = 280.0
+STOP_WITHIN_S = 60.0
+
+
+def demo(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "moldau.pipelines.demo", "--no-promo", "--report", str(tmp_path / "report.html"), *arguments]
+    environment = {**os.environ, "PYTHONPATH": this_tree_first(), "TMPDIR": str(tmp_path), "COLUMNS": "100"}
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+
+
+@pytest.mark.timeout(300)
+def test_a_small_run(tmp_path: Path) -> None:
+    process = demo(tmp_path, "--orders", "300", "--rate", "60")
+    said, _ = process.communicate(timeout=RUN_WITHIN_S)
+    assert process.returncode == 0, said
+    assert "All 300 verdicts are the oracle's." in said
+    assert re.search(r"p99 seconds from CREATED to verdict +│ +\d", said)
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert page.count("<svg") == 4
+    assert not re.search(r"(src|href)=[\"']?https?:", page), "the report needs nothing from the network"
+    assert not list(tmp_path.glob("moldau-demo-*")), "the temporary folder is gone"
+
+
+@pytest.mark.timeout(200)
+def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
+    process = demo(tmp_path, "--orders", "2000", "--rate", "10")
+    deadline = time.monotonic() + 120
+    while not list(tmp_path.glob("moldau-demo-*/checkpoints/*/offsets")):
+        assert process.poll() is None and time.monotonic() < deadline, "the queries never started"
+        time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=STOP_WITHIN_S)
+    assert process.returncode == 130, said
+    assert "Stopped." in said
+    assert "Traceback" not in said
+    assert not list(tmp_path.glob("moldau-demo-*"))

@@ -84,7 +84,7 @@ def kafka() -> Iterator[ApacheKafka]:
         "kafka-configs --describe --topic nosuch",
         "kafka-configs --describe --broker 1 --all",
         "kafka-configs --describe --entity-type brokers",
-        "kafka-configs --alter --topic three --add-config cleanup.policy=[compact,delete],retention.ms=5",
+        "kafka-configs --alter --topic three --add-config cleanup.policy=[compact,delete],retention.ms=500000000",
         "kafka-configs --alter --topic three --delete-config retention.ms",
         "kafka-get-offsets",
         "kafka-get-offsets --topic th.* --time earliest",
@@ -98,7 +98,7 @@ def kafka() -> Iterator[ApacheKafka]:
         "kafka-cluster cluster-id",
         "kafka-cluster list-endpoints",
         "kafka-broker-api-versions",
-        "kafka-console-consumer --topic three --partition 1 --offset earliest --max-messages 50 --formatter-property print.key=true",
+        "kafka-console-consumer --topic three --partition 1 --offset earliest --max-messages 9 --formatter-property print.key=true",
         "kafka-console-consumer --topic user-reg-events --from-beginning --max-messages 2 --formatter-property print.timestamp=true",
     ],
 )

@@ -31,6 +31,10 @@ def test_views_hash_like_bytes() -> None:
     assert murmur2(memoryview(b"xabcdey")[1:-1]) == murmur2(b"abcde")
 
 
+def test_a_negative_hash_loses_its_sign_as_in_java() -> None:
+    assert partition_for_key(b"21", 1000) == (-973932308 & 0x7FFFFFFF) % 1000
+
+
 def test_partitions_are_in_range() -> None:
     assert {partition_for_key(b"%d" % number, 7) for number in range(200)} == set(range(7))
 

@@ -95,6 +95,10 @@ class Cluster:
 
         return cls(parse_bootstrap(bootstrap), open_channel, answer_within_s=answer_within_s)
 
+    def sibling(self) -> "Cluster":
+        """The same cluster over connections of its own: for requests that wait long, which must not hold up others."""
+        return Cluster(self._bootstrap, self._connect, answer_within_s=self._answer_within_s)
+
     @property
     def bootstrap(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self._bootstrap)

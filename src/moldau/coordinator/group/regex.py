@@ -30,4 +30,5 @@ def compile_regex(regex: str) -> Pattern:
     try:
         return cast(Pattern, re2.compile(regex, options))
     except re2.error as error:
-        raise RegexError(str(error)) from None
+        reason = error.args[0] if error.args else "not valid"
+        raise RegexError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None

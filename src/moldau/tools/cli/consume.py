@@ -1,6 +1,7 @@
 """● `moldau consume`: read records and print them."""
 
 import argparse
+import asyncio
 import json
 import sys
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from moldau.clients.admin import EARLIEST, LATEST, Admin
 from moldau.clients.cluster import Cluster
 from moldau.clients.consumer import Consumer, ConsumerOptions
 from moldau.clients.fetched import ConsumedRecord
+from moldau.clients.group_consumer import GroupConsumer, GroupConsumerOptions
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.batch import CorruptBatch
 from moldau.tools.cli.connecting import on_cluster
@@ -42,6 +44,7 @@ def _parser() -> Parser:
         examples=[
             "moldau consume hello --from-beginning",
             "moldau consume orders --from-beginning --exit --json",
+            "moldau consume orders --group billing",
             "moldau consume orders --partition 2 --offset 100 --max 10 --show offset,key",
         ],
     )
@@ -51,6 +54,7 @@ def _parser() -> Parser:
     add("-f", "--from-beginning", action="store_true", help="from the first record on")
     add("-o", "--offset", type=int, metavar="N", help="from this offset on; a negative one counts from the end")
     add("-p", "--partition", type=int, metavar="N", help="only this partition (all)")
+    add("-g", "--group", metavar="NAME", help="share the topic with the others of this group, from where it stands")
     add("-n", "--max", type=positive, metavar="COUNT", help="end after so many records")
     add("-e", "--exit", action="store_true", help="end at the last record there is now")
     add("-t", "--timeout", type=float, metavar="SECONDS", help="end when nothing came for so long")
@@ -62,6 +66,9 @@ def _parser() -> Parser:
 
 async def _consume(cluster: Cluster, options: argparse.Namespace) -> None:
     show = _line(options)
+    if options.group is not None:
+        await _consume_in_group(cluster, options, show)
+        return
     partitions = await _partitions(cluster, options)
     start = await _start(cluster, options, partitions)
     left = await _ends(cluster, partitions) if options.exit else None
@@ -83,6 +90,35 @@ async def _consume(cluster: Cluster, options: argparse.Namespace) -> None:
                     sys.stdout.flush()
                     return
             sys.stdout.flush()
+
+
+async def _consume_in_group(cluster: Cluster, options: argparse.Namespace, show: Callable[[ConsumedRecord], bytes]) -> None:
+    if options.partition is not None or options.offset is not None or options.exit:
+        raise Failure("--group goes with neither --partition nor --offset nor --exit", "--timeout 5 ends when nothing came for 5 seconds")
+    await _partitions(cluster, options)
+    reset = EARLIEST if options.from_beginning else LATEST
+    settings = GroupConsumerOptions(consumer=ConsumerOptions(read_committed=options.committed, reset=reset))
+    count = 0
+    loop = asyncio.get_running_loop()
+    quiet_since = loop.time()
+    async with GroupConsumer(cluster, options.group, [options.topic], settings, _say_partitions) as consumer:
+        while options.timeout is None or loop.time() - quiet_since < options.timeout:
+            records = await consumer.poll(wait_s=1.0 if options.timeout is None else min(1.0, options.timeout))
+            if records:
+                quiet_since = loop.time()
+            for index, record in enumerate(records, 1):
+                sys.stdout.buffer.write(show(record))
+                count += 1
+                if count == options.max:
+                    await consumer.give_back(records[index:])
+                    sys.stdout.flush()
+                    return
+            sys.stdout.flush()
+
+
+def _say_partitions(partitions: list[TopicPartition]) -> None:
+    if sys.stderr.isatty():
+        say("Reading " + (", ".join(map(str, partitions)) if partitions else "nothing for now: others have all the partitions") + ".")
 
 
 async def _partitions(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:

@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "produce": Command(f"{_OURS}.produce", "write records from the command line or from lines of input"),
     "consume": Command(f"{_OURS}.consume", "read records"),
     "offsets": Command(f"{_OURS}.offsets", "first and last offsets, and offsets by time"),
+    "groups": Command(f"{_OURS}.groups", "consumer groups: members, offsets, lag; reset and delete"),
     "dump-log": Command(f"{_OURS}.dump_log", "look into segment, index, snapshot and checkpoint files"),
 }
 TWINS: Final = {
@@ -37,6 +38,8 @@ TWINS: Final = {
     "kafka-storage": Command(f"{_OURS}.storage", "kafka-storage.sh"),
     "kafka-console-producer": Command(f"{_KAFKAS}.console_producer", "kafka-console-producer.sh"),
     "kafka-console-consumer": Command(f"{_KAFKAS}.console_consumer", "kafka-console-consumer.sh"),
+    "kafka-consumer-groups": Command(f"{_KAFKAS}.consumer_groups", "kafka-consumer-groups.sh"),
+    "kafka-groups": Command(f"{_KAFKAS}.groups", "kafka-groups.sh"),
     "kafka-get-offsets": Command(f"{_KAFKAS}.get_offsets", "kafka-get-offsets.sh"),
     "kafka-dump-log": Command(f"{_KAFKAS}.dump_log", "kafka-dump-log.sh"),
     "kafka-delete-records": Command(f"{_KAFKAS}.delete_records", "kafka-delete-records.sh"),

@@ -4,6 +4,7 @@ Partitions are assigned, not shared in a group, unless --group is given.
 """
 
 import argparse
+import asyncio
 import sys
 from collections.abc import Mapping
 from typing import Final
@@ -12,10 +13,13 @@ from moldau.clients.admin import EARLIEST, LATEST, Admin
 from moldau.clients.cluster import Cluster, retrying
 from moldau.clients.consumer import Consumer, ConsumerOptions
 from moldau.clients.fetched import ConsumedRecord
+from moldau.clients.group_consumer import GroupConsumer
+from moldau.clients.membership import Topics
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.batch import CorruptBatch
 from moldau.tools.cli.connecting import client_settings, read_properties, run
 from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.grouping import group_options
 from moldau.tools.cli.kafka.formatter import Formatter
 from moldau.tools.cli.kafka.options import KafkaParser, TopicFilter, deprecated
 from moldau.tools.cli.parser import key_value, positive
@@ -87,7 +91,7 @@ def _parser() -> KafkaParser:
     add("--command-property", action="append", default=[], type=key_value, metavar="K=V", help="a setting of the consumer")
     add("--consumer-property", action="append", default=[], type=key_value, metavar="K=V", help="(deprecated) --command-property")
     add("--consumer.config", dest="consumer_config", metavar="FILE", help="(deprecated) --command-config")
-    add("--group", help="consumer group; not supported yet")
+    add("--group", help="share the topic with the other members of this consumer group")
     add("--skip-message-on-error", action="store_true", help="leave out records that cannot be printed")
     add("--enable-systest-events", action="store_true", help=argparse.SUPPRESS)
     return parser
@@ -108,8 +112,8 @@ def _check(parser: KafkaParser, options: argparse.Namespace) -> None:
         raise parser.usage_error(
             f"The provided offset value '{options.offset}' is incorrect. Valid values are 'earliest', 'latest', or a non-negative long."
         )
-    if options.group is not None:
-        raise Failure("consumer groups are not supported yet", "Leave --group out: all partitions are read then")
+    if options.group is not None and options.partition is not None:
+        raise parser.usage_error("Options group and partition cannot be specified together.")
     if options.formatter not in DEFAULT_FORMATTERS:
         raise Failure(f"the formatter {options.formatter} is a Java class", f"Known: {', '.join(DEFAULT_FORMATTERS)}")
 
@@ -144,20 +148,44 @@ class _Printer:
 
 async def _consume(cluster: Cluster, options: argparse.Namespace, properties: Mapping[str, str], printer: _Printer) -> None:
     timeout_s = None if options.timeout_ms is None else options.timeout_ms / 1000
-    start = await _positions(cluster, options, properties, timeout_s)
     reset = EARLIEST if options.from_beginning or properties.get("auto.offset.reset") == "earliest" else LATEST
     committed = options.isolation_level == "read_committed" or properties.get("isolation.level") == "read_committed"
-    async with Consumer(cluster, ConsumerOptions(read_committed=committed, reset=reset)) as consumer:
+    settings = ConsumerOptions(read_committed=committed, reset=reset)
+    group_id = options.group or properties.get("group.id")
+    if group_id is not None and options.partition is None:
+        grouped = group_options(settings, properties)
+        async with GroupConsumer(cluster, group_id, _topics(options), grouped) as member:
+            await _print_all(member, printer, options.max_messages, timeout_s)
+        return
+    start = await _positions(cluster, options, properties, timeout_s)
+    async with Consumer(cluster, settings) as consumer:
         await consumer.assign(start)
-        while True:
-            records = await consumer.poll(wait_s=POLL_S if timeout_s is None else timeout_s)
-            if not records and timeout_s is not None:
+        await _print_all(consumer, printer, options.max_messages, timeout_s)
+
+
+async def _print_all(consumer: Consumer | GroupConsumer, printer: _Printer, max_messages: int | None, timeout_s: float | None) -> None:
+    quiet_since = asyncio.get_running_loop().time()
+    while True:
+        records = await consumer.poll(wait_s=POLL_S if timeout_s is None else min(timeout_s, POLL_S))
+        now = asyncio.get_running_loop().time()
+        if records:
+            quiet_since = now
+        elif timeout_s is not None and now - quiet_since >= timeout_s:
+            return
+        for count, record in enumerate(records, 1):
+            printer.print(record)
+            if printer.count == max_messages:
+                if isinstance(consumer, GroupConsumer):
+                    await consumer.give_back(records[count:])
                 return
-            for record in records:
-                printer.print(record)
-                if printer.count == options.max_messages:
-                    return
-            printer.flush()
+        printer.flush()
+
+
+def _topics(options: argparse.Namespace) -> list[str] | Topics:
+    if options.topic is not None:
+        return [options.topic]
+    wanted = TopicFilter(options.include)
+    return lambda view: [topic for topic in view.topics if wanted.matches(topic, exclude_internal=True)]
 
 
 async def _positions(

@@ -16,6 +16,7 @@ _IRREGULAR: Final = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "InvalidTopicException",
     ErrorCode.TOPIC_ALREADY_EXISTS: "TopicExistsException",
     ErrorCode.INVALID_CONFIG: "InvalidConfigurationException",
+    ErrorCode.NON_EMPTY_GROUP: "GroupNotEmptyException",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "TopicAuthorizationException",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "GroupAuthorizationException",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "ClusterAuthorizationException",
@@ -30,6 +31,9 @@ _TEXTS: Final = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "For requests intended only for the leader, this error indicates that the broker is not the current "
     "leader. For requests intended for any replica, this error indicates that the broker is not a replica of the topic partition.",
     ErrorCode.LEADER_NOT_AVAILABLE: "There is no leader for this topic-partition as we are in the middle of a leadership election.",
+    ErrorCode.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+    ErrorCode.NON_EMPTY_GROUP: "The group is not empty.",
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC: "Deleting offsets of a topic is forbidden while the consumer group is actively subscribed to it.",
     ErrorCode.POLICY_VIOLATION: "Request parameters do not satisfy the configured policy.",
 }
 

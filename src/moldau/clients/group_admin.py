@@ -1,0 +1,259 @@
+"""● What an administrator asks about groups: list, describe, their offsets, delete.
+
+A group is described by the API of its protocol: the consumer protocol's first, the classic one's when that does not know it.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
+from moldau.clients.coordinators import Coordinators
+from moldau.clients.view import Node
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment
+from moldau.protocol.messages import consumer_group_describe as consumer
+from moldau.protocol.messages import describe_groups as classic
+from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
+from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
+from moldau.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from moldau.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from moldau.protocol.stored import decode_newer_too
+from moldau.protocol.wire import DecodeError
+from moldau.types import TopicPartition
+
+CONSUMER: Final = "consumer"
+NO_GENERATION: Final = -1
+CLASSIC_MEMBER: Final = 0
+
+
+class GroupOffset(NamedTuple):
+    """`offset` is the next to be read."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assignment: Sequence[TopicPartition]
+    epoch: int | None = None
+    target: Sequence[TopicPartition] | None = None
+    is_upgraded: bool | None = None
+    """In a group of the consumer protocol: whether the member itself speaks it.  None where nobody said."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDescription:
+    """`epoch` and `target_epoch` are None for classic groups."""
+
+    group_id: str
+    group_type: str
+    state: str
+    assignor: str
+    coordinator: Node
+    members: Sequence[MemberDescription]
+    epoch: int | None = None
+    target_epoch: int | None = None
+
+
+class GroupAdmin:
+    """`within_s`: how long a coordinator that is not there yet is waited for."""
+
+    def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:
+        self.cluster = cluster
+        self._coordinators = Coordinators(cluster)
+        self._within_s = within_s
+
+    async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
+        """Of all brokers.  Errors: KafkaError."""
+        view = await self.cluster.refresh([])
+        request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+        responses = await asyncio.gather(*(self.cluster.send(request, node_id=node_id) for node_id in sorted(view.nodes)))
+        for response in responses:
+            _raise_for(response.error_code)
+        return [group for response in responses for group in response.groups]
+
+    async def describe(self, group_id: str) -> GroupDescription:
+        """Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
+        coordinator = await self._coordinators.node_of(group_id, within_s=self._within_s)
+        asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+        try:
+            response = await self._coordinators.ask(group_id, asked, lambda one: one.groups[0].error_code, within_s=self._within_s)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise
+        else:
+            group = response.groups[0]
+            if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
+                _raise_for(group.error_code, group.error_message)
+                return _of_consumer(group, coordinator)
+        return await self._describe_classic(group_id, coordinator)
+
+    async def _describe_classic(self, group_id: str, coordinator: Node) -> GroupDescription:
+        request = DescribeGroupsRequest(groups=[group_id])
+        response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
+        group = response.groups[0]
+        _raise_for(group.error_code, group.error_message)
+        return _of_classic(group, coordinator)
+
+    async def offsets(self, group_id: str) -> dict[TopicPartition, GroupOffset]:
+        """All that the group has committed.  Errors: KafkaError."""
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
+        response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
+        group = response.groups[0]
+        _raise_for(group.error_code)
+        if any(not topic.name and topic.topic_id not in self.cluster.view.names for topic in group.topics):
+            await self.cluster.refresh()
+        found = {}
+        for topic in group.topics:
+            name = topic.name or self.cluster.view.names.get(topic.topic_id)
+            if name is None:
+                continue  # deleted meanwhile
+            for one in topic.partitions:
+                _raise_for(one.error_code)
+                if one.committed_offset >= 0:
+                    found[TopicPartition(name, one.partition_index)] = GroupOffset(
+                        one.committed_offset, one.committed_leader_epoch, one.metadata or ""
+                    )
+        return found
+
+    async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
+        """The group must have no members.  Errors: KafkaError when the request fails as a whole."""
+        if not offsets:
+            return {}
+        topics = _grouped(offsets)
+        await self._know(topics)
+        request = OffsetCommitRequest(
+            group_id=group_id,
+            generation_id_or_member_epoch=NO_GENERATION,
+            member_id="",
+            topics=[
+                OffsetCommitRequestTopic(
+                    name=topic,
+                    topic_id=self.cluster.view.topic_id_of(topic),
+                    partitions=[
+                        OffsetCommitRequestPartition(
+                            partition_index=partition, committed_offset=offsets[TopicPartition(topic, partition)], committed_metadata=""
+                        )
+                        for partition in partitions
+                    ],
+                )
+                for topic, partitions in topics.items()
+            ],
+        )
+        response = await self._coordinators.ask(
+            group_id, request, lambda one: one.topics[0].partitions[0].error_code, within_s=self._within_s
+        )
+        return {
+            TopicPartition(topic.name or self.cluster.view.names[topic.topic_id], one.partition_index): _error(one.error_code)
+            for topic in response.topics
+            for one in topic.partitions
+        }
+
+    async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
+        """Errors: KafkaError when the request fails as a whole (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP)."""
+        request = OffsetDeleteRequest(
+            group_id=group_id,
+            topics=[
+                OffsetDeleteRequestTopic(
+                    name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=partition) for partition in indexes]
+                )
+                for topic, indexes in _grouped(partitions).items()
+            ],
+        )
+        response = await self._coordinators.ask(group_id, request, lambda one: one.error_code, within_s=self._within_s)
+        _raise_for(response.error_code)
+        return {
+            TopicPartition(topic.name, one.partition_index): _error(one.error_code) for topic in response.topics for one in topic.partitions
+        }
+
+    async def delete(self, group_id: str) -> None:
+        """Errors: KafkaError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+        request = DeleteGroupsRequest(groups_names=[group_id])
+        response = await self._coordinators.ask(group_id, request, lambda one: one.results[0].error_code, within_s=self._within_s)
+        _raise_for(response.results[0].error_code)
+
+    async def _know(self, topics: Iterable[str]) -> None:
+        unknown = set(topics) - self.cluster.view.topics.keys()
+        if unknown:
+            await self.cluster.refresh(sorted(unknown))
+        for topic in topics:
+            code = self.cluster.view.error_of(topic) or ErrorCode.NONE
+            if code is not ErrorCode.NONE:
+                raise KafkaError(code, f"topic {topic}: {code.text}")
+
+
+def _of_consumer(group: consumer.DescribedGroup, coordinator: Node) -> GroupDescription:
+    members = [
+        MemberDescription(
+            member.member_id,
+            member.instance_id,
+            member.client_id,
+            member.client_host,
+            _flat(member.assignment),
+            member.member_epoch,
+            _flat(member.target_assignment),
+            None if member.member_type < 0 else member.member_type != CLASSIC_MEMBER,
+        )
+        for member in group.members
+    ]
+    return GroupDescription(
+        group.group_id, "Consumer", group.group_state, group.assignor_name, coordinator, members, group.group_epoch, group.assignment_epoch
+    )
+
+
+def _of_classic(group: classic.DescribedGroup, coordinator: Node) -> GroupDescription:
+    members = [
+        MemberDescription(
+            member.member_id,
+            member.group_instance_id,
+            member.client_id,
+            member.client_host,
+            _classic_assignment(member.member_assignment) if group.protocol_type == CONSUMER else [],
+        )
+        for member in group.members
+    ]
+    return GroupDescription(group.group_id, "Classic", group.group_state, group.protocol_data, coordinator, members)
+
+
+def _flat(assignment: consumer.Assignment) -> list[TopicPartition]:
+    return [TopicPartition(topic.topic_name, partition) for topic in assignment.topic_partitions for partition in topic.partitions]
+
+
+def _classic_assignment(data: bytes) -> list[TopicPartition]:
+    """What a member of a classic consumer group was given; nothing of what cannot be read."""
+    if not data:
+        return []
+    try:
+        assignment = decode_newer_too(ConsumerProtocolAssignment, data)
+    except DecodeError:
+        return []
+    return [TopicPartition(topic.topic, partition) for topic in assignment.assigned_partitions for partition in topic.partitions]
+
+
+def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = defaultdict(list)
+    for one in partitions:
+        topics[one.topic].append(one.partition)
+    return topics
+
+
+def _error(code: int, message: str | None = None) -> KafkaError | None:
+    return KafkaError(ErrorCode.of(code), message) if code else None
+
+
+def _raise_for(code: int, message: str | None = None) -> None:
+    error = _error(code, message)
+    if error is not None:
+        raise error

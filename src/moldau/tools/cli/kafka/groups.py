@@ -1,0 +1,69 @@
+"""● `moldau kafka-groups`: groups of every type, as kafka-groups.sh lists them.
+
+Differs from Kafka: without --list the mistake is named without the page of options.
+"""
+
+import argparse
+from typing import Final
+
+from moldau.clients.cluster import Cluster
+from moldau.clients.group_admin import CONSUMER, GroupAdmin
+from moldau.protocol.messages.list_groups import ListedGroup
+from moldau.tools.cli.connecting import on_cluster
+from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.kafka.options import KafkaParser
+
+TYPES: Final = ("classic", "consumer", "share", "streams")
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.list:
+        raise parser.usage_error("Command must include exactly one action: --list.")
+    if options.bootstrap_server is None:
+        raise parser.missing("bootstrap-server")
+    if options.group_type is not None and options.group_type.lower() not in TYPES:
+        raise Failure("--group-type must be a valid group type.")
+
+    async def work(cluster: Cluster) -> int:
+        found = await GroupAdmin(cluster).list_groups()
+        print("\n".join(lines([group for group in found if is_wanted(group, options)])))
+        return 0
+
+    return on_cluster(options, work)
+
+
+def _parser() -> KafkaParser:
+    parser = KafkaParser(
+        "kafka-groups",
+        "List groups of every type, as kafka-groups.sh does.",
+        examples=["--bootstrap-server localhost:9092 --list", "--bootstrap-server localhost:9092 --list --group-type consumer"],
+    )
+    parser.add_common()
+    add = parser.add_argument
+    add("--list", action="store_true", help="list groups")
+    add("--group-type", metavar="TYPE", help=f"only groups of this type: {', '.join(TYPES)}")
+    add("--protocol", metavar="NAME", help="only groups of this protocol")
+    kinds = parser.add_mutually_exclusive_group()
+    kinds.add_argument("--consumer", action="store_true", help="consumer groups of every kind, those without members too")
+    kinds.add_argument("--share", action="store_true", help="share groups")
+    kinds.add_argument("--streams", action="store_true", help="streams groups")
+    return parser
+
+
+def is_wanted(group: ListedGroup, options: argparse.Namespace) -> bool:
+    kind = group.group_type.lower()
+    if options.consumer:
+        return kind == "consumer" or (kind == "classic" and group.protocol_type in ("", CONSUMER))
+    if options.share or options.streams:
+        return kind == ("share" if options.share else "streams")
+    is_of_type = options.group_type is None or kind == options.group_type.lower()
+    return is_of_type and (options.protocol is None or group.protocol_type == options.protocol)
+
+
+def lines(groups: list[ListedGroup]) -> list[str]:
+    """Rows end with a space more than their title, as Kafka's do."""
+    width = max((20, *(len(group.group_id) for group in groups)))
+    title = f"{'GROUP':<{width}} {'TYPE':<20} {'PROTOCOL':<20}"
+    return [title, *(f"{group.group_id:<{width}} {group.group_type.capitalize():<20} {group.protocol_type:<20} " for group in groups)]

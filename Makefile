@@ -25,7 +25,7 @@ check: $(VENV)/.ready         ## what every commit passes; no Java
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(RUN) pytest tests/unit tests/property -n 2 $(ARGS)
+	$(RUN) pytest tests/unit tests/property tests/scripts -n 2 $(ARGS)
 
 sim: $(VENV)/.ready           ## a whole cluster on virtual time: make sim SEED=7 HOURS=10
 	@PYTHONHASHSEED=0 $(RUN) moldau.testing.simulate --seed $(SEED) --hours $(HOURS) $(ARGS)

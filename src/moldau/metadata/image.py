@@ -8,6 +8,7 @@ Source: MetadataImage.java, TopicsImage, ClusterImage and the like; KIP-631.  Re
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
@@ -291,8 +292,14 @@ EMPTY: Final = MetadataImage()
 
 
 def encode_record(record: StoredRecord, metadata_version: int) -> bytes:
-    """As it is stored in a log of that metadata.version."""
-    return METADATA_RECORDS.encode(record, record_version(type(record).__name__, metadata_version))
+    """As it is stored in a log of that metadata.version: what that version cannot say is left out."""
+    version = record_version(type(record).__name__, metadata_version)
+    unsaid = [field for field in record.FIELDS if not field.is_in(version) and getattr(record, field.name) != field.default]
+    if unsaid:
+        record = copy(record)
+        for field in unsaid:
+            setattr(record, field.name, field.default)
+    return METADATA_RECORDS.encode(record, version)
 
 
 def partition_record(topic_id: UUID, number: int, partition: PartitionRegistration) -> PartitionRecord:

@@ -1,4 +1,5 @@
 """An image against what it is made of: record by record, in batches, from its own snapshot and through bytes it is the same image."""
+
 from uuid import UUID
 
 from hypothesis import settings

@@ -1,0 +1,173 @@
+"""Configs: what may be set where, what APPEND begins with, where a value comes from."""
+
+import pytest
+
+from moldau.config import MAX_INT
+from moldau.errors import ErrorCode
+from moldau.metadata.config_schema import ConfigSchema, Source, validate_client_metrics
+from moldau.metadata.configs import alter_configs, incremental_alter_configs, list_config_resources
+from moldau.metadata.features import UNSAFE_DOWNGRADE, UPGRADE, level_of_release, record_version, update_features
+from moldau.metadata.image import MetadataImage, ResourceType
+from moldau.metadata.records import ConfigRecord, TopicRecord
+from moldau.protocol.messages import alter_configs as legacy
+from moldau.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from moldau.storage.config import LogConfig
+from moldau.testing.images import an_image
+from moldau.types import METADATA_TOPIC_ID
+
+TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+def the_image(**configs: str) -> MetadataImage:
+    """With a topic `t` that has these, `_` for `.`."""
+    records = [
+        ConfigRecord(resource_type=TOPIC, resource_name="t", name=key.replace("_", "."), value=value) for key, value in configs.items()
+    ]
+    return an_image(1).apply([TopicRecord(name="t", topic_id=METADATA_TOPIC_ID), *records])
+
+
+def schema(**properties: str) -> ConfigSchema:
+    return ConfigSchema({key.replace("_", "."): value for key, value in properties.items()}, (LogConfig,), node_id=1)
+
+
+def change(
+    image: MetadataImage, kind: int, name: str, *ops: tuple[str, int, str | None], **properties: str
+) -> tuple[dict[str, str | None], int]:
+    configs = [AlterableConfig(name=key, config_operation=op, value=value) for key, op, value in ops]
+    resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    outcome = incremental_alter_configs(image, schema(**properties), request)
+    written = {record.name: record.value for record in outcome.records if isinstance(record, ConfigRecord)}
+    return written, outcome.response.responses[0].error_code
+
+
+def test_setting_writes_what_differs() -> None:
+    image = the_image(retention_ms="5")
+    assert change(image, TOPIC, "t", ("retention.ms", SET, "5"), ("flush.ms", SET, "1")) == ({"flush.ms": "1"}, 0)
+    assert change(image, TOPIC, "t", ("retention.ms", DELETE, None)) == ({"retention.ms": None}, 0)
+    assert change(image, TOPIC, "t", ("flush.ms", DELETE, None)) == ({}, 0)
+
+
+def test_a_broker_is_told_again() -> None:
+    assert change(an_image(1), BROKER, "1", ("log.retention.ms", DELETE, None)) == ({"log.retention.ms": None}, 0)
+
+
+def test_appending_begins_with_what_holds() -> None:
+    image = the_image()
+    assert change(image, TOPIC, "t", ("cleanup.policy", APPEND, "compact")) == ({"cleanup.policy": "delete,compact"}, 0)
+    own = change(image, TOPIC, "t", ("cleanup.policy", APPEND, "delete"), log_cleanup_policy="compact")
+    assert own == ({"cleanup.policy": "compact,delete"}, 0)
+    image = the_image(cleanup_policy="compact")
+    assert change(image, TOPIC, "t", ("cleanup.policy", APPEND, "compact")) == ({}, 0)
+    assert change(image, TOPIC, "t", ("cleanup.policy", SUBTRACT, "compact")) == ({"cleanup.policy": ""}, 0)
+    assert change(image, TOPIC, "t", ("retention.ms", APPEND, "1")) == ({}, ErrorCode.INVALID_CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "op", "code"),
+    [
+        (TOPIC, "t", ("nosuch", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", ("retention.ms", SET, "x"), ErrorCode.INVALID_CONFIG),
+        (TOPIC, "t", ("retention.ms", SET, None), ErrorCode.INVALID_REQUEST),
+        (TOPIC, "t", ("retention.ms", 9, "1"), ErrorCode.INVALID_REQUEST),
+        (TOPIC, "nosuch", ("retention.ms", SET, "1"), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        (TOPIC, "", ("retention.ms", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (TOPIC, "a b", ("retention.ms", SET, "1"), ErrorCode.INVALID_TOPIC_EXCEPTION),
+        (BROKER, "2", ("log.retention.ms", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "x", ("log.retention.ms", SET, "1"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ("log.retention.ms", SET, "x"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ("log.flush.policy", SET, "os"), ErrorCode.INVALID_REQUEST),
+        (BROKER, "1", ("min.insync.replicas", SET, "2"), ErrorCode.INVALID_CONFIG),
+        (BROKER, "", ("min.insync.replicas", DELETE, None), ErrorCode.INVALID_CONFIG),
+        (GROUP, "", ("consumer.session.timeout.ms", SET, "50000"), ErrorCode.INVALID_REQUEST),
+        (GROUP, "g", ("consumer.session.timeout.ms", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (GROUP, "g", ("nosuch", SET, "1"), ErrorCode.INVALID_CONFIG),
+        (99, "x", ("a", SET, "1"), ErrorCode.INVALID_REQUEST),
+    ],
+)
+def test_what_is_refused_writes_nothing(kind: int, name: str, op: tuple[str, int, str | None], code: ErrorCode) -> None:
+    assert change(the_image(), kind, name, op) == ({}, code)
+
+
+def test_a_group_keeps_within_the_brokers_limits() -> None:
+    op = ("consumer.session.timeout.ms", SET, "30000")
+    assert change(an_image(), GROUP, "g", op)[1] == ErrorCode.INVALID_CONFIG
+    assert change(an_image(), GROUP, "g", op, group_consumer_min_session_timeout_ms="1000")[1] == 0
+
+
+def test_replacing_takes_the_others_away() -> None:
+    config = legacy.AlterableConfig(name="flush.ms", value="1")
+    resource = legacy.AlterConfigsResource(resource_type=TOPIC, resource_name="t", configs=[config])
+    request = legacy.AlterConfigsRequest(resources=[resource], validate_only=False)
+    outcome = alter_configs(the_image(retention_ms="5"), schema(), request)
+    written = {record.name: record.value for record in outcome.records if isinstance(record, ConfigRecord)}
+    assert written == {"retention.ms": None, "flush.ms": "1"}
+    twice = legacy.AlterConfigsRequest(resources=[resource, resource], validate_only=False)
+    outcome = alter_configs(the_image(), schema(), twice)
+    assert [one.error_code for one in outcome.response.responses] == [ErrorCode.INVALID_REQUEST] * 2 and not outcome.records
+
+
+def test_where_a_value_comes_from() -> None:
+    def source(image: MetadataImage, made: ConfigSchema) -> tuple[str | None, Source]:
+        found = next(one for one in made.topic_configs(image, image.topic_config("t")) if one.name == "segment.bytes")
+        return found.value, found.source
+
+    def set_on(name: str, value: str) -> ConfigRecord:
+        return ConfigRecord(resource_type=BROKER, resource_name=name, name="log.segment.bytes", value=value)
+
+    image, static = the_image(), schema(log_segment_bytes="2000000")
+    assert source(image, schema()) == (str(1 << 30), Source.DEFAULT)
+    assert source(image, static) == ("2000000", Source.STATIC_BROKER)
+    image = image.apply([set_on("", "3000000")])
+    assert source(image, static) == ("3000000", Source.DYNAMIC_DEFAULT_BROKER)
+    image = image.apply([set_on("1", "4000000")])
+    assert source(image, static) == ("4000000", Source.DYNAMIC_BROKER)
+    assert static.log_config(image, "t").segment_bytes == 4_000_000
+    image = image.apply([ConfigRecord(resource_type=TOPIC, resource_name="t", name="segment.bytes", value="5000000")])
+    assert source(image, static) == ("5000000", Source.DYNAMIC_TOPIC)
+    assert static.log_config(image, "t").segment_bytes == 5_000_000
+
+
+def test_hours_are_no_synonym_of_milliseconds() -> None:
+    made = schema(log_retention_hours="100")
+    found = next(one for one in made.topic_configs(the_image(), {}) if one.name == "retention.ms")
+    assert (found.value, found.source, found.synonyms) == ("360000000", Source.DEFAULT, ())
+    assert made.broker_config(an_image(1), "log.retention.hours").value == "100"
+
+
+def test_client_metrics() -> None:
+    assert validate_client_metrics("m", {"interval.ms": "1000", "match": "client_id=x"}) is None
+    for configs in ({"interval.ms": "5"}, {"interval.ms": str(MAX_INT)}, {"nosuch": "1"}, {"match": "nosuch=x"}):
+        assert validate_client_metrics("m", configs) is not None, configs
+    assert validate_client_metrics("", {}) is not None
+
+
+def test_listing() -> None:
+    answer = list_config_resources(the_image(), ListConfigResourcesRequest(resource_types=[TOPIC, BROKER]))
+    assert [(one.resource_type, one.resource_name) for one in answer.config_resources] == [(TOPIC, "t"), (BROKER, "1")]
+    refused = list_config_resources(the_image(), ListConfigResourcesRequest(resource_types=[99]))
+    assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def update(feature: str, level: int, kind: int = UPGRADE) -> tuple[int, int]:
+    key = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
+    outcome = update_features(an_image(1), UpdateFeaturesRequest(feature_updates=[key]), version=2)
+    return outcome.response.error_code, len(outcome.records)
+
+
+def test_features_go_up_and_down_by_the_rules() -> None:
+    assert update("transaction.version", 2) == (0, 0)
+    assert update("transaction.version", 1) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
+    assert update("transaction.version", 1, UNSAFE_DOWNGRADE) == (0, 1)
+    assert update("transaction.version", 3) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
+    assert update("nosuch", 1) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
+    assert update("metadata.version", 31) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
+
+
+def test_releases_and_record_versions() -> None:
+    assert (level_of_release("3.9"), level_of_release("4.0"), level_of_release("4.3.1"), level_of_release("4.4")) == (21, 25, 30, None)
+    assert [record_version("RegisterBrokerRecord", level) for level in (7, 8, 17, 30)] == [1, 2, 3, 4]
+    assert [record_version("PartitionRecord", level) for level in (16, 17, 23)] == [0, 1, 2]

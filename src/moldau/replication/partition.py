@@ -151,11 +151,11 @@ class Partition:
         self._release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def refusal_of(self, current_leader_epoch: int, *, from_leader_only: bool) -> ErrorCode:
-        """Why a request that believes in `current_leader_epoch` (-1: says nothing) is not served; NONE when it is.
+        """Why a request that believes in `current_leader_epoch` (below 0: says nothing) is not served; NONE when it is.
 
         Errors: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER.
         """
-        if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
+        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         if from_leader_only and self.leader_id != self._local_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -383,7 +383,7 @@ class Partition:
         return lowest
 
 
-def refused_partition(index: int, code: ErrorCode) -> PartitionData:
+def refused_partition(index: int, code: ErrorCode, *, aborted: list[AbortedTransaction] | None = None) -> PartitionData:
     """One partition's part of a fetch response that only says why not."""
     return PartitionData(
         partition_index=index,
@@ -391,6 +391,6 @@ def refused_partition(index: int, code: ErrorCode) -> PartitionData:
         high_watermark=NO_OFFSET,
         last_stable_offset=NO_OFFSET,
         log_start_offset=NO_OFFSET,
-        aborted_transactions=None,
+        aborted_transactions=aborted,
         records=b"",
     )

@@ -277,7 +277,7 @@ class Log:
             duplicate = self.producers.duplicate_of(header)
             if duplicate is not None:
                 count = duplicate.last_offset - duplicate.first_offset + 1
-                time = duplicate.timestamp if rules.log_append_time else -1
+                time = duplicate.timestamp
                 return AppendResult(
                     duplicate.first_offset, duplicate.last_offset, time, self.log_start_offset, -1, count, 0, is_duplicate=True
                 )

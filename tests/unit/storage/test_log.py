@@ -184,7 +184,7 @@ def test_duplicates_gaps_and_old_epochs() -> None:
     assert append(log, of(5)).first_offset == 0  # an unknown producer may start anywhere
     for sequence in range(7, 17, 2):
         append(log, of(sequence))
-    assert append(log, of(15)) == AppendResult(10, 11, -1, 0, -1, 2, 0, True)
+    assert append(log, of(15)) == AppendResult(10, 11, NOW + 1, 0, -1, 2, 0, True)  # the time is that of the batch, as in Kafka
     assert append(log, of(7)).first_offset == 2
     assert refused(log, of(5)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # older than the last five
     assert refused(log, of(19)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER

@@ -6,6 +6,8 @@ Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC
 Differs from Kafka: nothing known.
 """
 
+from moldau.errors import ErrorCode
+from moldau.metadata.topic_names import invalid_topic_reason
 from moldau.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -29,6 +31,8 @@ def describe_producers(broker: Broker, context: RequestContext, request: Describ
 
 
 def _producers_of(broker: Broker, topic: str, index: int) -> PartitionResponse:
+    if invalid_topic_reason(topic) is not None:
+        return PartitionResponse(partition_index=index, error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, active_producers=[])
     partition = broker.replicas.hosted.get((topic, index))
     if partition is None or not partition.is_leader:
         code = broker.refusal_of_absent(topic, index)

@@ -8,7 +8,7 @@ Behaviour      Partitions are read in the session's order until max_bytes is use
 Version notes  7+ sessions (KIP-227); 11+ may read from followers (KIP-392); 12+ tells a diverging epoch (KIP-595); 13+ names topics by
                id (KIP-516); 16+ names the new leader (KIP-951).
 Errors         OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID, NOT_LEADER_OR_FOLLOWER,
-               FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, UNSUPPORTED_COMPRESSION_TYPE (zstd below version 10), KAFKA_STORAGE_ERROR,
+               FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR,
                FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
 Differs from Kafka: nothing known.
 """
@@ -39,8 +39,8 @@ READ_COMMITTED: Final = 1
 FOLLOWER_FETCHING_VERSION: Final = 11
 TOPIC_ID_VERSION: Final = 13
 CURRENT_LEADER_VERSION: Final = 16
-ZSTD_VERSION: Final = 10
 STORAGE_ERROR_VERSION: Final = 6
+UNKNOWN: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -122,7 +122,8 @@ def _read(broker: Broker, spots: Iterable[Spot], wanted: Wanted) -> Found:
         partition = hosted.get((spot.topic, spot.partition))
         refusal = _refusal(broker, spot, partition, wanted)
         if partition is None or refusal:
-            results.append((spot, refused_partition(spot.partition, refusal)))
+            # Kafka's answers differ so much: an empty list where there is no such partition, null where it may not be read.
+            results.append((spot, refused_partition(spot.partition, refusal, aborted=[] if refusal in UNKNOWN else None)))
             is_final = True
             continue
         found = partition.read(
@@ -153,20 +154,20 @@ def _refusal(broker: Broker, spot: Spot, partition: Partition | None, wanted: Wa
         return broker.refusal_of_absent(spot.topic, spot.partition)
     if spot.topic_id not in (ZERO_UUID, partition.topic_id):
         return ErrorCode.INCONSISTENT_TOPIC_ID
-    if wanted.version < ZSTD_VERSION and partition.log.config.compression_type == "zstd":
-        return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    return partition.refusal_of(spot.current_leader_epoch, from_leader_only=wanted.from_leader_only)
+    refusal = partition.refusal_of(spot.current_leader_epoch, from_leader_only=wanted.from_leader_only)
+    if wanted.replica_id >= 0 and not refusal and wanted.replica_id not in partition.followers:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    return refusal
 
 
 def _note_follower(broker: Broker, partition: Partition, spot: Spot, wanted: Wanted) -> None:
-    if wanted.replica_id in partition.followers:
-        partition.follower_fetched(
-            wanted.replica_id,
-            offset=spot.fetch_offset,
-            log_start_offset=spot.log_start_offset,
-            broker_epoch=-1,
-            now_ms=broker.clock.now_ms(),
-        )
+    partition.follower_fetched(
+        wanted.replica_id,
+        offset=spot.fetch_offset,
+        log_start_offset=spot.log_start_offset,
+        broker_epoch=-1,
+        now_ms=broker.clock.now_ms(),
+    )
 
 
 def _park(broker: Broker, session: FetchContext, found: Found, wanted: Wanted, max_wait_ms: int) -> Later[FetchResponse]:

@@ -57,9 +57,10 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
     for topic in request.topics:
         answers: list[ListOffsetsPartitionResponse] = []
         for asked in topic.partitions:
-            if seen[topic.name, asked.partition_index] > 1:
+            times = seen.pop((topic.name, asked.partition_index), 0)
+            if times > 1:
                 answers.append(_refused(asked, ErrorCode.INVALID_REQUEST))
-            else:
+            elif times == 1:
                 answers.append(_offset_of(broker, context.version, request, topic.name, asked))
         if context.version < LEADER_EPOCH_VERSION:
             for answer in answers:

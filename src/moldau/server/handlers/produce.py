@@ -31,6 +31,7 @@ from moldau.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from moldau.protocol.records.batch import HEADER_SIZE, CorruptBatch, read_header
+from moldau.protocol.records.compression import Codec
 from moldau.replication.partition import ALL_IN_SYNC, Partition
 from moldau.replication.waits import ProduceWait
 from moldau.server.broker import Broker
@@ -52,6 +53,11 @@ CURRENT_LEADER_VERSION: Final = 10
 TOPIC_ID_VERSION: Final = 13
 ATTRIBUTES_LOW_BYTE: Final = 22
 TRANSACTIONAL_BIT: Final = 0x10
+CODEC_BITS: Final = 0x07
+MAGIC_BYTE: Final = 16
+MAGIC: Final = 2
+LENGTH_END: Final = 12
+ZSTD_VERSION: Final = 7
 ABORTABLE_VERSION: Final = 11
 ADDS_TO_TRANSACTION_VERSION: Final = 12
 COORDINATOR_IS_BUSY: Final = frozenset(
@@ -107,7 +113,7 @@ def append_all(broker: Broker, context: RequestContext, request: ProduceRequest,
         answers.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=slots))
         for data in topic.partition_data:
             partition = hosted.get((name, data.index)) if name is not None else None
-            if partition is None or not data.records or acks not in (ALL_IN_SYNC, 0, 1) or partition.is_internal:
+            if partition is None or not data.records or acks not in (ALL_IN_SYNC, 0, 1) or partition.is_internal or version < ZSTD_VERSION:
                 refusal = _refusal(broker, context, name, data, acks=acks)
                 if refusal is not None:
                     slots.append(_refused(data.index, refusal, NO_OFFSET))
@@ -120,7 +126,7 @@ def append_all(broker: Broker, context: RequestContext, request: ProduceRequest,
             else:
                 result = partition.append(data.records, acks=acks, now_ms=context.now_ms, guard=guard)  # type: ignore[arg-type]
             if isinstance(result, AppendFailure):
-                slots.append(_refused(data.index, result, partition.log.log_start_offset))
+                slots.append(_refused(data.index, *_as_kafka_says(result, data, partition)))
                 failed = True
                 continue
             slot = PartitionProduceResponse(
@@ -160,7 +166,7 @@ def produce_in_transaction(
             except CorruptBatch:
                 continue
             producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-            if header.is_transactional and not partition.log.producers.has_open_transaction(*producer):
+            if header.producer_id >= 0 and header.is_transactional and not partition.log.producers.has_open_transaction(*producer):
                 asked.append((partition, producer, header.base_sequence))
     if not asked:
         return append_all(broker, context, request, {})
@@ -232,11 +238,36 @@ def _refusal(broker: Broker, context: RequestContext, name: str | None, data: Pa
         return AppendFailure(
             ErrorCode.INVALID_RECORD, f"Produce requests with version {context.version} must have at least one record batch per partition"
         )
+    if context.version < ZSTD_VERSION and _codec_of(data) == Codec.ZSTD:
+        return AppendFailure(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_VERSION}")
     if broker.is_internal(name) and context.header.client_id != ADMIN_CLIENT_ID:
         return AppendFailure(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
     if (name, data.index) not in broker.replicas.hosted:
         return AppendFailure(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name}-{data.index} is not here")
     return None
+
+
+def _codec_of(data: PartitionProduceData) -> int:
+    records = data.records
+    return records[ATTRIBUTES_LOW_BYTE] & CODEC_BITS if isinstance(records, memoryview) and len(records) > ATTRIBUTES_LOW_BYTE else 0
+
+
+def _as_kafka_says(failure: AppendFailure, data: PartitionProduceData, partition: Partition) -> tuple[AppendFailure, int]:
+    """The refusal and the log start offset to tell.  What Kafka sees before it comes to the log is told without, and in its own order."""
+    records = data.records
+    if failure.error is ErrorCode.INVALID_RECORD and isinstance(records, memoryview) and not failure.record_errors:
+        if len(records) > MAGIC_BYTE and records[MAGIC_BYTE] > MAGIC:
+            failure = failure._replace(error=ErrorCode.CORRUPT_MESSAGE)
+        if not _is_one_batch(records):
+            return failure, NO_OFFSET
+    return failure, partition.log.log_start_offset
+
+
+def _is_one_batch(records: memoryview) -> bool:
+    """Exactly one whole batch of magic 2.  Source: ProduceRequest.validateRecords."""
+    if len(records) < HEADER_SIZE or records[MAGIC_BYTE] != MAGIC:
+        return False
+    return int.from_bytes(records[8:12], "big", signed=True) + LENGTH_END == len(records)
 
 
 def _refused(index: int, failure: AppendFailure, log_start_offset: int) -> PartitionProduceResponse:

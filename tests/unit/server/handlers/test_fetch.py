@@ -79,14 +79,12 @@ def test_max_bytes_goes_over_all_partitions(harness: Any, batch_of: BatchOf) -> 
         ({"offset": 7}, 12, ErrorCode.OFFSET_OUT_OF_RANGE),
         ({"epoch": 0}, 12, ErrorCode.FENCED_LEADER_EPOCH),
         ({"epoch": 2}, 12, ErrorCode.UNKNOWN_LEADER_EPOCH),
-        ({"topic": "zstd"}, 9, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
         ({"topic_id": UUID(int=5)}, 13, ErrorCode.UNKNOWN_TOPIC_ID),
     ],
     ids=str,
 )
 def test_refusals(harness: Any, change: dict[str, Any], version: int, code: ErrorCode) -> None:
     harness.lead("t")
-    harness.lead("zstd", compression_type="zstd")
     harness.cluster.known.add(("elsewhere", 0))
     request = ask(change.get("offset", 0), topic=change.get("topic", "t"), max_wait_ms=500)
     request.topics[0].topic_id = change.get("topic_id", UUID(int=0))

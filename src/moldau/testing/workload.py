@@ -127,6 +127,7 @@ class Client:
     # life
 
     async def run(self, until_s: float) -> None:
+        self._positions = {}  # the topics of the round before are gone
         while self._loop.time() < until_s:
             await self._one()
             await asyncio.sleep(self._choice.expovariate(1 / self.think_s))

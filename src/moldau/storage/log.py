@@ -163,7 +163,7 @@ class Log:
         self.verifies_transactions = True
         self._active = state.segments[-1]
         self._bases = [segment.base_offset for segment in state.segments]
-        self._unsynced = [segment for segment in state.segments[:-1] if segment.base_offset >= state.recovery_point]
+        self._unsynced = state.unsynced
         self._unsynced_paths: list[str] = []
         self._names_changed = True
         self.truncations = 0

@@ -13,6 +13,7 @@ A second recovery finds nothing to do.  Source: LogLoader.
 """
 
 from functools import partial
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from moldau.protocol.records.batch import BatchHeader, CorruptBatch
@@ -39,6 +40,8 @@ class LogState(NamedTuple):
     log_start_offset: int
     log_end_offset: int
     recovery_point: int
+    unsynced: list[Segment]
+    """Older ones of which something is not on stable storage: what lies above the recovery point, or indexes that were rebuilt."""
 
 
 class LogDamaged(Exception):
@@ -95,7 +98,12 @@ def load_log(
         raise LogDamaged(way_out(f"the batches of {name} cannot be read: {error}")) from None
     for segment in segments[:-1]:
         segment.seal()
-    return LogState(segments, producers, epochs, log_start_offset, log_end_offset, min(recovery_point, log_end_offset))
+    recovery_point = min(recovery_point, log_end_offset)
+    rebuilt = {segment.base_offset for segment in recovery.rebuilt}
+    unsynced = [
+        segment for segment, following in pairwise(segments) if following.base_offset > recovery_point or segment.base_offset in rebuilt
+    ]
+    return LogState(segments, producers, epochs, log_start_offset, log_end_offset, recovery_point, unsynced)
 
 
 def _new_log(
@@ -106,7 +114,7 @@ def _new_log(
     epochs.clear()
     _remove_stray_snapshots(files, directory, [segment], -1)
     producers.clear(start_offset)
-    return LogState([segment], producers, epochs, start_offset, start_offset, start_offset)
+    return LogState([segment], producers, epochs, start_offset, start_offset, start_offset, [])
 
 
 class _Recovery:

@@ -338,3 +338,29 @@ def test_internal_appends_may_have_several_batches() -> None:
     result = log.append_as_leader(both, leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
     assert isinstance(result, AppendResult) and (result.first_offset, result.last_offset, result.records_count) == (0, 4, 5)
     assert fetch(log, 0) == [0, 2]
+
+
+def test_a_flush_after_recovery_makes_durable_what_recovery_wrote() -> None:
+    """Below the next recovery point nobody looks at indexes again: one that a second power failure tears would lead readers astray."""
+    sizes = {"segment_bytes": 2000, "index_interval_bytes": 200}
+    files = a_disk()
+    log = a_log(files, **sizes)
+    for _ in range(60):
+        append(log, a_batch(2, size=50))
+    log.flush()
+    middle = (log.segments[1].base_offset + log.segments[2].base_offset) // 2
+
+    files = files.crashed(random.Random(1))
+    unsynced: dict[str, None] = {}
+
+    def note(call: str, path: str) -> None:
+        if call == "pwrite":
+            unsynced[path] = None
+        elif call == "sync":
+            unsynced.pop(path, None)
+
+    files.hook = note
+    log = a_log(files, recovery_point=middle, **sizes)
+    assert f"{DIRECTORY}/{log.segments[1].base_offset:020}.index" in unsynced, "recovery rebuilds it"
+    log.flush()
+    assert not unsynced

@@ -55,7 +55,7 @@ def assert_same(tool: str, *arguments: str) -> str:
 def kafka() -> Iterator[ApacheKafka]:
     with ApacheKafka() as running:
         at = ("--bootstrap-server", running.bootstrap)
-        assert ours("kafka-topics", *at, "--create", "--topic", "user-reg-events", "--config", "retention.ms=1000")[0] == 0
+        assert ours("kafka-topics", *at, "--create", "--topic", "user-reg-events", "--config", "retention.ms=900000000")[0] == 0
         assert ours("kafka-topics", *at, "--create", "--topic", "three", "--partitions", "3")[0] == 0
         keyed = ("--reader-property", "parse.key=true")
         text = "".join(f"k{number}\tvalue {number}\n" for number in range(300))

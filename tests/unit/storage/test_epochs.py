@@ -1,0 +1,70 @@
+import pytest
+
+from moldau.storage.epochs import UNKNOWN_END, CorruptCheckpoint, EpochEnd, EpochEntry, LeaderEpochs
+from moldau.testing.files import Fault, MemoryFiles
+
+
+def some_epochs(files: MemoryFiles | None = None) -> LeaderEpochs:
+    files = files or MemoryFiles()
+    files.mkdir("/d")
+    epochs = LeaderEpochs(files, "/d")
+    for epoch, offset in ((0, 0), (2, 10), (2, 15), (5, 20)):
+        epochs.assign(epoch, offset)
+    return epochs
+
+
+def test_where_an_epoch_ended() -> None:
+    epochs = some_epochs()
+    assert epochs.entries == [EpochEntry(0, 0), EpochEntry(2, 10), EpochEntry(5, 20)]
+    assert [epochs.end_offset_for(epoch, 33) for epoch in (-1, 0, 1, 2, 4, 5, 6)] == [
+        UNKNOWN_END,
+        EpochEnd(0, 10),
+        EpochEnd(0, 10),
+        EpochEnd(2, 20),
+        EpochEnd(2, 20),
+        EpochEnd(5, 33),
+        UNKNOWN_END,
+    ]
+    assert [epochs.epoch_for_offset(offset) for offset in (0, 9, 10, 19, 20, 99)] == [0, 0, 2, 2, 5, 5]
+
+
+def test_what_contradicts_a_new_epoch_goes() -> None:
+    epochs = some_epochs()
+    epochs.assign(6, 12)
+    assert epochs.entries == [EpochEntry(0, 0), EpochEntry(2, 10), EpochEntry(6, 12)]
+
+
+def test_the_file_is_kafkas_and_comes_back() -> None:
+    files = MemoryFiles()
+    epochs = some_epochs(files)
+    assert files.read("/d/leader-epoch-checkpoint") == b"0\n3\n0 0\n2 10\n5 20\n"
+    epochs.truncate_from_end(20)
+    epochs.truncate_from_start(4)
+    assert files.read("/d/leader-epoch-checkpoint") == b"0\n2\n0 4\n2 10\n"
+    again = LeaderEpochs(files, "/d")
+    assert again.entries == epochs.entries and again.latest_epoch == 2
+    assert again.end_offset_for(0, 30) == EpochEnd(0, 10)
+    again.truncate_from_start(25)
+    assert again.entries == [EpochEntry(2, 25)] and again.end_offset_for(1, 30) == EpochEnd(1, 25)
+    again.clear()
+    assert again.latest_epoch == -1 and again.end_offset_for(2, 30) == UNKNOWN_END
+
+
+def test_an_epoch_that_does_not_reach_the_disk_is_not_known() -> None:
+    files = MemoryFiles()
+    epochs = some_epochs(files)
+    files.hook = lambda call, path: Fault() if call == "sync" else None
+    with pytest.raises(OSError, match="Input/output"):
+        epochs.assign(6, 30)
+    assert epochs.latest_epoch == 5 and LeaderEpochs(files, "/d").latest_epoch == 5
+
+
+@pytest.mark.parametrize(
+    "garbage", ["", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0 x\n", "0\n2\n3 0\n2 5\n", "0\n2\n2 9\n3 5\n", "0\nx\n", "0\n1\n0 0 0\n"]
+)
+def test_garbage_is_refused_with_the_files_name(garbage: str) -> None:
+    files = MemoryFiles()
+    files.mkdir("/d")
+    files.write_atomically("/d/leader-epoch-checkpoint", garbage.encode())
+    with pytest.raises(CorruptCheckpoint, match="/d/leader-epoch-checkpoint"):
+        LeaderEpochs(files, "/d")

@@ -1,0 +1,157 @@
+import dataclasses
+
+import pytest
+
+from moldau.errors import ErrorCode
+from moldau.protocol.records.batch import HEADER_SIZE, BatchHeader, read_header, records_of
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.protocol.records.compression import Codec
+from moldau.protocol.records.control import build_end_txn_marker
+from moldau.storage.config import LogConfig
+from moldau.storage.validator import AppendFailure, Rules, check_client_batch, needs_rewrite, rewrite
+
+NOW = 1_700_000_000_000
+DEFAULTS = LogConfig.load({})
+HOUR = 3_600_000
+
+
+def rules(**options: object) -> Rules:
+    return Rules.of(dataclasses.replace(DEFAULTS, **options))  # type: ignore[arg-type]
+
+
+def a_batch(*timestamps: int, key: bytes | None = b"k", **options: object) -> bytearray:
+    return build_batch([NewRecord(timestamp, key, b"v") for timestamp in timestamps or (NOW,)], **options)  # type: ignore[arg-type]
+
+
+def refusal(records: bytearray, given: Rules | None = None) -> AppendFailure:
+    result = check_client_batch(records, given or rules(), NOW)
+    assert isinstance(result, AppendFailure), result
+    return result
+
+
+def with_field(position: int, value: bytes, *, valid_crc: bool = True) -> bytearray:
+    from crc32c import crc32c
+
+    batch = a_batch(NOW, NOW)
+    batch[position : position + len(value)] = value
+    if valid_crc:
+        batch[17:21] = crc32c(memoryview(batch)[21:]).to_bytes(4, "big")
+    return batch
+
+
+@pytest.mark.parametrize(
+    ("records", "error"),
+    [
+        (bytearray(), ErrorCode.INVALID_RECORD),
+        (a_batch()[: HEADER_SIZE - 1], ErrorCode.INVALID_RECORD),
+        (a_batch()[:-1], ErrorCode.INVALID_RECORD),
+        (a_batch() + a_batch(), ErrorCode.INVALID_RECORD),
+        (a_batch() + b"x", ErrorCode.INVALID_RECORD),
+        (with_field(16, b"\1"), ErrorCode.INVALID_RECORD),
+        (with_field(0, b"\0\0\0\0\0\0\0\5"), ErrorCode.INVALID_RECORD),
+        (with_field(57, b"\0\0\0\3"), ErrorCode.INVALID_RECORD),
+        (with_field(57, b"\0\0\0\0"), ErrorCode.INVALID_RECORD),
+        (with_field(23, b"\0\0\0\5"), ErrorCode.INVALID_RECORD),
+        (with_field(23, b"\xff\xff\xff\xff"), ErrorCode.INVALID_RECORD),
+        (with_field(43, b"\0\0\0\0\0\0\0\5"), ErrorCode.INVALID_RECORD),
+        (with_field(21, b"\0\7"), ErrorCode.UNSUPPORTED_COMPRESSION_TYPE),
+        (with_field(65, b"!", valid_crc=False), ErrorCode.CORRUPT_MESSAGE),
+        (with_field(8, b"\0\0\0\5"), ErrorCode.CORRUPT_MESSAGE),
+        (
+            build_end_txn_marker(is_commit=True, producer_id=1, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW),
+            ErrorCode.INVALID_RECORD,
+        ),
+    ],
+    ids=[
+        "nothing",
+        "a cut header",
+        "a cut batch",
+        "two batches",
+        "bytes after the batch",
+        "magic 1",
+        "base offset not 0",
+        "too many records declared",
+        "no records declared",
+        "a last offset beyond the records",
+        "a negative last offset",
+        "a producer without a sequence",
+        "an unknown codec",
+        "a wrong CRC",
+        "a length that cannot be",
+        "a control batch",
+    ],
+)
+def test_what_a_client_may_not_send(records: bytearray, error: ErrorCode) -> None:
+    assert refusal(records).error is error
+
+
+def test_a_good_batch_is_its_header() -> None:
+    batch = a_batch(NOW, NOW + 1, producer_id=5, producer_epoch=0, base_sequence=3)
+    header = check_client_batch(batch, rules(), NOW)
+    assert header == read_header(batch)
+
+
+def test_size_is_counted_as_it_came() -> None:
+    batch = a_batch()
+    assert isinstance(check_client_batch(batch, rules(max_message_bytes=len(batch)), NOW), BatchHeader)
+    assert refusal(batch, rules(max_message_bytes=len(batch) - 1)).error is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_timestamps_must_lie_near_the_brokers() -> None:
+    assert isinstance(check_client_batch(a_batch(NOW + HOUR), rules(), NOW), BatchHeader)
+    late = refusal(a_batch(NOW, NOW + HOUR + 1))
+    assert late.error is ErrorCode.INVALID_TIMESTAMP and [index for index, _ in late.record_errors] == [1]
+    assert isinstance(check_client_batch(a_batch(0), rules(), NOW), BatchHeader)
+    early = refusal(a_batch(NOW, NOW - 1001), rules(message_timestamp_before_max_ms=1000))
+    assert early.error is ErrorCode.INVALID_TIMESTAMP and [index for index, _ in early.record_errors] == [1]
+    assert isinstance(check_client_batch(a_batch(-1), rules(message_timestamp_before_max_ms=1000), NOW), BatchHeader)
+    assert isinstance(check_client_batch(a_batch(0), rules(message_timestamp_type="LogAppendTime"), NOW), BatchHeader)
+
+
+def test_a_producer_does_not_set_log_append_time() -> None:
+    assert refusal(a_batch(log_append_time_ms=NOW)).error is ErrorCode.INVALID_TIMESTAMP
+    assert refusal(a_batch(log_append_time_ms=NOW), rules(message_timestamp_type="LogAppendTime")).error is ErrorCode.INVALID_TIMESTAMP
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_compacted_topics_want_keys(codec: Codec) -> None:
+    compacted = rules(cleanup_policy=("compact", "delete"))
+    records = [NewRecord(NOW, b"k", b"1"), NewRecord(NOW, None, b"2"), NewRecord(NOW, None, b"3")]
+    failure = refusal(build_batch(records, codec=codec), compacted)
+    assert failure.error is ErrorCode.INVALID_RECORD
+    assert failure.record_errors == tuple((index, "Compacted topic cannot accept message without key") for index in (1, 2))
+    assert isinstance(check_client_batch(a_batch(codec=codec), compacted, NOW), BatchHeader)
+
+
+def test_records_that_cannot_be_read_are_refused_where_they_are_looked_at() -> None:
+    batch = with_field(HEADER_SIZE, b"\x7f")
+    assert refusal(batch, rules(cleanup_policy=("compact",))).error is ErrorCode.INVALID_RECORD
+
+
+@pytest.mark.parametrize("target", ["uncompressed", "gzip", "snappy", "lz4", "zstd"])
+def test_the_broker_compresses_anew_where_the_topic_says_so(target: str) -> None:
+    given = rules(compression_type=target)
+    source = Codec.LZ4 if target != "lz4" else Codec.ZSTD
+    batch = build_batch(
+        [NewRecord(NOW, b"k%d" % n, b"v" * 50, [("h", b"1")]) for n in range(5)],
+        codec=source,
+        producer_id=9,
+        producer_epoch=1,
+        base_sequence=4,
+        is_transactional=True,
+    )
+    header = read_header(batch)
+    assert needs_rewrite(header, given) and not needs_rewrite(header, rules())
+    rebuilt = rewrite(batch, header, given, NOW)
+    assert isinstance(rebuilt, bytearray)
+    after = read_header(rebuilt)
+    assert after.codec is Codec.from_name(target) and not needs_rewrite(after, given)
+    assert (after.producer_id, after.producer_epoch, after.base_sequence, after.is_transactional) == (9, 1, 4, True)
+    assert [(bytes(r.key or b""), r.timestamp, r.headers[0].key) for r in records_of(rebuilt)] == [(b"k%d" % n, NOW, "h") for n in range(5)]
+    assert isinstance(check_client_batch(rebuilt, given, NOW), BatchHeader)
+
+
+def test_what_grows_beyond_the_limit_is_too_large() -> None:
+    batch = build_batch([NewRecord(NOW, b"k", b"v" * 10_000)], codec=Codec.ZSTD)
+    failure = rewrite(batch, read_header(batch), rules(compression_type="uncompressed", max_message_bytes=1000), NOW)
+    assert isinstance(failure, AppendFailure) and failure.error is ErrorCode.MESSAGE_TOO_LARGE

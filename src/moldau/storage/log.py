@@ -512,7 +512,10 @@ class Log:
                     end = self._end_for(segment, number, limit)
                     if position >= end:
                         break
-                    return self._slice(segment, offset, position, end, max_bytes, min_one_batch=min_one_batch, with_aborted=with_aborted)
+                    data = self._slice(segment, offset, position, end, max_bytes, min_one_batch=min_one_batch)
+                    if not with_aborted or data.records is None:
+                        return data
+                    return data._replace(aborted=self._aborted_in(segment, offset, position + data.size, limit))
                 number += 1  # compaction left nothing there
         except OSError as error:
             self.fail(error)
@@ -528,9 +531,7 @@ class Log:
         position = segment.position_of(limit)
         return segment.size if position is None else position
 
-    def _slice(
-        self, segment: Segment, offset: int, position: int, end: int, max_bytes: int, *, min_one_batch: bool, with_aborted: bool
-    ) -> FetchData:
+    def _slice(self, segment: Segment, offset: int, position: int, end: int, max_bytes: int, *, min_one_batch: bool) -> FetchData:
         size = end - position
         if size > max_bytes:
             first = segment.batch_size_at(position)
@@ -540,11 +541,10 @@ class Log:
                 size = first
             else:
                 size = max_bytes
-        aborted = self._aborted_in(segment, offset, position + size) if with_aborted else ()
-        return FetchData(FileSlice(segment.file, position, size), offset, segment.base_offset, position, aborted)
+        return FetchData(FileSlice(segment.file, position, size), offset, segment.base_offset, position)
 
-    def _aborted_in(self, segment: Segment, offset: int, end_position: int) -> tuple[AbortedTransaction, ...]:
-        """Aborted transactions with records between `offset` and the batch at `end_position`, oldest marker first."""
+    def _aborted_in(self, segment: Segment, offset: int, end_position: int, limit: int) -> tuple[AbortedTransaction, ...]:
+        """Aborted transactions with records between `offset` and the batch at `end_position`, oldest marker first; a few too many at times."""
         number = self.segments.index(segment)
         upper = self.log_end_offset
         if end_position < segment.size:
@@ -555,7 +555,7 @@ class Log:
                 upper = self._bases[number + 1]
         elif number + 1 < len(self._bases):
             upper = self._bases[number + 1]
-        return self.aborted_transactions(offset, upper)
+        return self.aborted_transactions(offset, min(upper, limit))
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
         """Those with records in the range (`end_offset` exclusive)."""

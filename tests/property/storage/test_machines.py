@@ -59,13 +59,14 @@ class IndexMachine(RuleBasedStateMachine):
         assert self.offsets.first_at_or_after(position) == (after[0] if after else None)
 
     @precondition(lambda self: self.offsets.is_active)
-    @rule(offset=st.integers(1000, 2500))
-    def truncate(self, offset: int) -> None:
+    @rule(data=st.data(), beside=st.integers(-1, 1))
+    def truncate(self, data: st.DataObject, beside: int) -> None:
+        offset = data.draw(st.sampled_from([last for last, _ in self.offset_pairs] or [1000])) + beside
         self.offsets.truncate_to(offset)
         self.times.truncate_to(offset)
         self.offset_pairs = [pair for pair in self.offset_pairs if pair[0] < offset]
         self.time_pairs = [pair for pair in self.time_pairs if pair[1] < offset]
-        self.next_offset = min(self.next_offset, max(offset, 1000))
+        self.next_offset = min(self.next_offset, max(offset - 1, 1000))
         self.timestamp = self.time_pairs[-1][0] if self.time_pairs else 0
 
     @rule()
@@ -261,9 +262,9 @@ class ProducerMachine(RuleBasedStateMachine):
         self.sequences.setdefault(producer_id, [])
         self.offset += 1
 
-    @rule(behind=st.integers(0, 10))
-    def high_watermark(self, behind: int) -> None:
-        mark = max(0, self.offset - behind)
+    @rule(data=st.data(), beside=st.integers(-1, 1))
+    def high_watermark(self, data: st.DataObject, beside: int) -> None:
+        mark = max(0, data.draw(st.sampled_from([self.offset, *self.waiting.values()])) + beside)
         self.states.high_watermark_moved(mark)
         self.waiting = {first: last for first, last in self.waiting.items() if last >= mark}
 

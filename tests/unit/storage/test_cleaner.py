@@ -180,6 +180,25 @@ def test_small_neighbours_become_one_segment() -> None:
     assert not [name for name in log.files.listdir("/t-0") if "deleted" in name or "swap" in name or "cleaned" in name]
 
 
+def test_the_new_segment_reaches_as_far_as_those_it_replaces() -> None:
+    log = a_log()
+    for number in range(6):
+        put(log, [("a", str(number))])
+        log.roll(NOW_MS)
+    put(log, [("a", "6")])
+    log.roll(NOW_MS)
+    log.flush()
+    log.update_high_watermark(7)
+    dirt = dirtiness(log, None, NOW_MS)
+    log.producers.clear(7)
+    plan = plan_cleaning(log, dirt, NOW_MS, map_bytes=MAP_BYTES)
+    assert plan is not None
+    first, second = plan.segments[:3], plan.segments[3:]
+    assert install(log, clean(log.files, plan._replace(max_segment_bytes=3 * plan.segments[0].size)), NOW_MS)
+    assert [segment.base_offset for segment in log.segments] == [0, 3, 6, 7] and len(first) == 3 and second
+    assert [(header.base_offset, header.records_count) for _, header in batches(stored_bytes(log))] == [(2, 0), (5, 0), (6, 1)]
+
+
 def test_a_full_map_cleans_a_part_and_the_next_round_goes_on() -> None:
     log = a_log(segment_bytes=400)
     for number in range(40):
@@ -281,7 +300,8 @@ def test_a_crash_at_every_step_of_the_swap_leaves_a_whole_log() -> None:
             after = files.crashed(random.Random(states * 10 + seed))
             again = open_log(after, "/t-0", COMPACTED, recovery_point=log.recovery_point)
             found = content(again)
-            assert set(found) <= set(before), (call, path, seed)
+            offsets = [offset for offset, _, _ in found]
+            assert set(found) <= set(before) and offsets == sorted(set(offsets)), (call, path, seed)
             assert {key: (offset, value) for offset, key, value in found} == latest, (call, path, seed)
             assert again.log_end_offset == 25 and again.producers.producers[5].last_sequence == 23
             states += 1

@@ -6,6 +6,7 @@ import pytest
 from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.protocol.records.control import build_end_txn_marker
 from moldau.storage.config import LogConfig
 from moldau.storage.log import AppendResult, FetchData, Log
 from moldau.storage.producer_state import AppendOrigin
@@ -233,6 +234,70 @@ def test_truncation_takes_records_epochs_and_producers_back() -> None:
     log.truncate_fully_and_start_at(50)
     assert stored(log) == [] and log.log_end_offset == 50 and not log.producers.producers
     assert append(log, a_batch(), epoch=3).first_offset == 50
+
+
+def test_a_reader_after_a_truncation_finds_the_new_batches() -> None:
+    log = a_log()
+    for _ in range(6):
+        append(log, a_batch(1))
+    log.truncate_to(2)
+    append(log, a_batch(3, size=100))
+    append(log, a_batch(1))
+    assert [fetch(log, offset, max_bytes=1) for offset in range(6)] == [[0], [1], [2], [2], [2], [5]]
+
+
+def test_a_truncation_at_a_segments_base_may_come_back_in_a_crash_and_is_seen() -> None:
+    for seed in range(60):
+        files = a_disk()
+        log = a_log(files, segment_bytes=300)
+        for _ in range(3):
+            append(log, a_batch(2))
+        log.flush()
+        before = stored(log)
+        assert [segment.base_offset for segment in log.segments] == [0]
+        log.truncate_to(4)
+        log.roll(NOW)
+        append(log, a_batch(2, size=30), epoch=1)
+        after = stored(log)
+        files.crash(random.Random(seed))
+        again = a_log(files, recovery_point=4, segment_bytes=300)
+        found = stored(again)
+        assert found in (before[:4], after), seed
+        assert again.log_end_offset == len(found)
+
+
+def test_a_base_offset_that_does_not_follow_is_damage_though_no_checksum_covers_it() -> None:
+    files = a_disk()
+    log = a_log(files)
+    for _ in range(4):
+        append(log, a_batch(2))
+    path, third = log.active_segment.path(".log"), log.active_segment.position_of(4)
+    assert third is not None
+    files.open(path).pwrite([b"\x01"], third + 6)
+    assert a_log(files).log_end_offset == 4
+    compacted = a_disk()
+    compacted.mkdir(DIRECTORY)
+    follower = a_log(compacted, cleanup_policy=("compact",))
+    for offset in (0, 7, 9):
+        assert isinstance(follower.append_as_follower(a_batch(1, base_offset=offset, leader_epoch=0), 0), AppendResult)
+    assert a_log(compacted, cleanup_policy=("compact",)).log_end_offset == 10  # there a gap is what compaction left
+
+
+def test_the_last_stable_offset_stays_below_what_is_undecided() -> None:
+    log = a_log()
+    log.verifies_transactions = False
+    append(log, a_batch(2))
+    append(log, a_batch(2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=1))
+    append(log, a_batch(1))
+    assert [log.update_high_watermark(mark) and log.last_stable_offset for mark in (1, 2, 3, 5)] == [1, 2, 2, 2]
+    marker = build_end_txn_marker(is_commit=False, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW)
+    log.append_as_leader(marker, leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    assert [log.update_high_watermark(mark) and log.last_stable_offset for mark in (4, 5, 6)] == [2, 2, 6]
+    data = log.read(0, 1 << 20, with_aborted=True)
+    assert isinstance(data, FetchData) and [entry[:3] for entry in data.aborted] == [(7, 2, 5)]
+    assert log.read(0, 100, limit_offset=2, with_aborted=True).aborted == ()  # type: ignore[union-attr]
+    with_deleted = log.delete_records_before(4)
+    assert with_deleted == 4 and log.last_stable_offset == 6
 
 
 def test_retention_deletes_the_oldest_below_the_high_watermark_only() -> None:

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 import random
 from uuid import UUID
@@ -152,6 +153,22 @@ def test_a_truncation_lowers_the_recovery_point_on_the_disk_first() -> None:
     manager.truncate_to(log, 4, NOW)
     assert order.index(f"rename {RECOVERY_POINTS}.tmp") < order.index(f"truncate {0:020d}.log")
     assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n1\nt 0 4\n"
+
+
+def test_the_new_start_is_on_the_disk_before_segments_go() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = create(manager, T0)
+    for _ in range(3):
+        append(log, 3)
+        log.roll(NOW)
+    log.update_high_watermark(9)
+    log.configure(dataclasses.replace(CONFIG, retention_ms=1))
+    order: list[str] = []
+    files.hook = lambda call, path: order.append(path.rpartition("/")[2]) if call == "rename" else None
+    assert manager.delete_old_segments(NOW + 5000, 0) == 3
+    assert order.index(f"{LOG_START_OFFSETS}.tmp") < order.index(f"{0:020d}.log")
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 9\n"
 
 
 def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_is_written_again() -> None:

@@ -544,7 +544,7 @@ class Log:
         return FetchData(FileSlice(segment.file, position, size), offset, segment.base_offset, position)
 
     def _aborted_in(self, segment: Segment, offset: int, end_position: int, limit: int) -> tuple[AbortedTransaction, ...]:
-        """Aborted transactions with records between `offset` and the batch at `end_position`, oldest marker first; a few too many at times."""
+        """Aborted transactions with records between `offset` and the batch at `end_position`, oldest marker first; at times some more."""
         number = self.segments.index(segment)
         upper = self.log_end_offset
         if end_position < segment.size:

@@ -41,7 +41,7 @@ class LogState(NamedTuple):
     log_end_offset: int
     recovery_point: int
     unsynced: list[Segment]
-    """Older ones of which something is not on stable storage: what lies above the recovery point, or indexes that were rebuilt."""
+    """Older segments that the next flush must cover."""
 
 
 class LogDamaged(Exception):
@@ -98,12 +98,26 @@ def load_log(
         raise LogDamaged(way_out(f"the batches of {name} cannot be read: {error}")) from None
     for segment in segments[:-1]:
         segment.seal()
-    recovery_point = min(recovery_point, log_end_offset)
-    rebuilt = {segment.base_offset for segment in recovery.rebuilt}
-    unsynced = [
-        segment for segment, following in pairwise(segments) if following.base_offset > recovery_point or segment.base_offset in rebuilt
-    ]
-    return LogState(segments, producers, epochs, log_start_offset, log_end_offset, recovery_point, unsynced)
+    unsynced = _settle_rebuilt(files, directory, recovery, min(recovery_point, log_end_offset))
+    return LogState(segments, producers, epochs, log_start_offset, log_end_offset, min(recovery_point, log_end_offset), unsynced)
+
+
+def _settle_rebuilt(files: Files, directory: str, recovery: "_Recovery", recovery_point: int) -> list[Segment]:
+    """Older segments that were made anew and not yet synced.
+
+    One that lies below the recovery point would not be read again after the next crash, so what was made anew of it is synced here.
+    """
+    ends = {before.base_offset: after.base_offset for before, after in pairwise(recovery.segments)}
+    unsynced = []
+    for segment in recovery.rebuilt:
+        end = ends.get(segment.base_offset)
+        if end is None:
+            continue
+        if end <= recovery_point:
+            segment.sync_indexes()
+            files.sync_dir(directory)
+        unsynced.append(segment)
+    return unsynced
 
 
 def _new_log(

@@ -236,6 +236,40 @@ def test_truncation_takes_records_epochs_and_producers_back() -> None:
     assert append(log, a_batch(), epoch=3).first_offset == 50
 
 
+def test_a_flush_after_a_recovery_covers_what_the_last_life_left_unsynced() -> None:
+    files = a_disk()
+    log = a_log(files, segment_bytes=400)
+    append(log, a_batch(2))
+    log.flush()
+    for _ in range(9):
+        append(log, a_batch(2))
+    before = stored(log)
+    again = a_log(files, segment_bytes=400, recovery_point=2)  # the process was killed, the machine was not
+    assert stored(again) == before and again.recovery_point == 2
+    assert again.flush() == 20
+    for seed in range(20):
+        assert stored(a_log(files.crashed(random.Random(seed)), segment_bytes=400, recovery_point=20)) == before
+
+
+def test_indexes_made_anew_below_the_recovery_point_are_durable_at_once() -> None:
+    files = a_disk()
+    log = a_log(files, segment_bytes=400)
+    log.verifies_transactions = False
+    append(log, a_batch(2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=1))
+    marker = build_end_txn_marker(is_commit=False, producer_id=7, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW)
+    log.append_as_leader(marker, leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    for _ in range(9):
+        append(log, a_batch(2))
+    log.flush()
+    files.unlink(f"{DIRECTORY}/{0:020d}.index")
+    files.sync_everything()
+    again = a_log(files, segment_bytes=400, recovery_point=21)
+    assert files.exists(f"{DIRECTORY}/{0:020d}.index") and len(again.aborted_transactions(0, 21)) == 1
+    for seed in range(20):
+        after = a_log(files.crashed(random.Random(seed)), segment_bytes=400, recovery_point=21)
+        assert len(after.aborted_transactions(0, 21)) == 1, seed
+
+
 def test_a_reader_after_a_truncation_finds_the_new_batches() -> None:
     log = a_log()
     for _ in range(6):

@@ -46,9 +46,9 @@ class Compactor:
         """Until it is cancelled: log.cleaner.threads compactions side by side."""
         if not self._options.enable or self._options.threads == 0:
             return
-        async with asyncio.TaskGroup() as group:
-            for _ in range(self._options.threads):
-                group.create_task(self._work())
+        if self._options.threads == 1:
+            await self._work()
+        await asyncio.gather(*(self._work() for _ in range(self._options.threads)))
 
     async def _work(self) -> None:
         while True:

@@ -60,7 +60,7 @@ def test_an_epoch_that_does_not_reach_the_disk_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
-    "garbage", ["", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0 x\n", "0\n2\n3 0\n2 5\n", "0\n2\n2 9\n3 5\n", "0\nx\n", "0\n1\n0 0 0\n"]
+    "garbage", ["\n", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0 x\n", "0\n2\n3 0\n2 5\n", "0\n2\n2 9\n3 5\n", "0\nx\n", "0\n1\n0 0 0\n"]
 )
 def test_garbage_is_refused_with_the_files_name(garbage: str) -> None:
     files = MemoryFiles()

@@ -10,7 +10,7 @@ HOURS ?= 1
 ARGS ?=
 export PYTHONPATH := src
 
-.PHONY: setup demo test check sim bench golden docs
+.PHONY: setup demo test check lint sim bench golden docs
 
 setup: $(VENV)/.provisioned   ## Python packages, Java, Apache Kafka's jars, Spark's connector
 
@@ -20,12 +20,14 @@ demo: setup                   ## real orders through a stock client, our broker 
 test: setup                   ## everything, the slow and the Java tests too
 	@$(RUN) pytest tests -n 2 --dist loadgroup $(ARGS)
 
-check: $(VENV)/.ready         ## what every commit passes; no Java
+check: lint                   ## what every commit passes; no Java
+	$(RUN) pytest tests/unit tests/property -n 2 $(ARGS)
+
+lint: $(VENV)/.ready          ## style, types, floors
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(RUN) pytest tests/unit tests/property tests/scripts -n 2 $(ARGS)
 
 sim: $(VENV)/.ready           ## a whole cluster on virtual time: make sim SEED=7 HOURS=10
 	@PYTHONHASHSEED=0 $(RUN) moldau.testing.simulate --seed $(SEED) --hours $(HOURS) $(ARGS)

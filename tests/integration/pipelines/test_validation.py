@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from moldau.pipelines import retail
 from moldau.pipelines.kafka import KafkaEnds
-from moldau.pipelines.session import this_tree_first
+from moldau.pipelines.session import SHORT_LIVED, this_tree_first
 from moldau.pipelines.validation import job, oracle
 from moldau.pipelines.validation.faults import FaultPlan, with_faults
 from moldau.pipelines.validation.ledger import Ledger
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spar
 ORDERS = 2_000
 # Many faults for few orders.
 FAULTS = FaultPlan(held_back=20, lost_request=90, wrong_total=70, malformed=50)
-WITHIN_S = 150.0
+WITHIN_S = 240.0
 
 
 @pytest.fixture(scope="module")
@@ -76,12 +76,13 @@ def test_every_verdict_is_the_oracles(spark: SparkSession, bootstrap: str, prefi
     assert scene.ledger.repeats == 0
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_driver_killed_in_the_middle_changes_no_verdict(bootstrap: str, prefix: str, tmp_path: Path, catalogue: dict[int, int]) -> None:
     scene = Scene(bootstrap, prefix, catalogue)
     command = [sys.executable, "-m", "moldau.pipelines.validation", "--bootstrap-server", bootstrap, "--topic-prefix", prefix]
     command += ["--checkpoint", str(tmp_path / "checkpoint"), "--master", "local[2]", "--max-records-per-batch", "400"]
-    environment = {**os.environ, "PYTHONPATH": this_tree_first()}
+    # The quick compiler only: two starts in a row, each far too short for the other one.
+    environment = {**os.environ, "PYTHONPATH": this_tree_first(), "JAVA_TOOL_OPTIONS": SHORT_LIVED["spark.driver.extraJavaOptions"]}
     with (tmp_path / "job.log").open("wb") as log:
         driver = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
         try:

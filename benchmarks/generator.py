@@ -54,6 +54,7 @@ class Tally:
     records: int = 0
     seconds: float = 0.0
     all_bytes: int = 0
+    all_requests: int = 0
     cpu_s: float = 0.0
     latencies: list[float] = field(default_factory=list)
     end_to_end: list[float] = field(default_factory=list)
@@ -127,6 +128,7 @@ def produce(load: Load) -> Tally:
                 if start <= moved < end:
                     latencies.append(moved - begun)
             tally.all_bytes += done * payload
+            tally.all_requests += done
             tally.requests += done if start <= moved < end else 0
             if several:
                 sent.extend([moved] * done)
@@ -164,6 +166,7 @@ def consume(load: Load) -> Tally:
             after = offsets[partition] + size // batch_size * load.records
             offsets[partition] = after if after < high_watermark else 0
         tally.all_bytes += got
+        tally.all_requests += 1
         if start <= moved < end:
             tally.requests += 1
             tally.bytes += got
@@ -210,7 +213,7 @@ def paced(load: Load) -> Tally:
                 offset = after
                 buffer.clear()
                 back.sendall(fetch_one(load, offset))
-    tally.seconds, tally.all_bytes = load.seconds, tally.requests * payload
+    tally.seconds, tally.all_bytes, tally.all_requests = load.seconds, tally.requests * payload, tally.requests
     return tally
 
 
@@ -273,7 +276,7 @@ def run(load: Load) -> Tally:
         parts = pool.map(one_process, [load] * load.processes, chunksize=1)
     whole = Tally(seconds=max(part.seconds for part in parts))
     for part in parts:
-        for name in ("requests", "bytes", "records", "all_bytes", "cpu_s", "latencies", "end_to_end"):
+        for name in ("requests", "bytes", "records", "all_bytes", "all_requests", "cpu_s", "latencies", "end_to_end"):
             setattr(whole, name, getattr(whole, name) + getattr(part, name))
     return whole
 

@@ -75,6 +75,7 @@ def raw(peer: Peer, **spec: object) -> Numbers:
     numbers["requests_s"] = numbers["requests"] / numbers["seconds"]
     numbers["records_s"] = numbers["records"] / numbers["seconds"]
     numbers["cpu_s_gb"] = used / max(numbers["all_bytes"], 1) * 1e9
+    numbers["cpu_us_request"] = used / max(numbers["all_requests"], 1) * 1e6
     return numbers
 
 
@@ -199,6 +200,7 @@ def loaded_memory(peer: Peer, _: float, __: int) -> Numbers:
 MB_S, P99 = Metric("mb_s", "MB/s"), Metric("p99_ms", "p99 ms", more_is_better=False)
 CPU = Metric("cpu_s_gb", "broker CPU-s/GB", more_is_better=False)
 RECORDS = Metric("records_s", "records/s")
+CPU_REQUEST = Metric("cpu_us_request", "broker CPU-µs/request", more_is_better=False)
 
 SCENARIOS = (
     Scenario(
@@ -230,13 +232,13 @@ SCENARIOS = (
         "one-record-1",
         "one 100 B record a request, 5 in flight, one connection",
         partial(raw_produce, tag="one-1", partitions=1, records=1, record_size=100),
-        (Metric("requests_s", "requests/s", target=1.5), Metric("p50_ms", "p50 ms", more_is_better=False), P99),
+        (Metric("requests_s", "requests/s", target=1.5), Metric("p50_ms", "p50 ms", more_is_better=False), P99, CPU_REQUEST),
     ),
     Scenario(
         "one-record-10",
         "one 100 B record a request, 5 in flight, ten connections",
         partial(raw_produce, tag="one-10", partitions=1, records=1, record_size=100, connections=10),
-        (Metric("requests_s", "requests/s", target=1.0), Metric("p50_ms", "p50 ms", more_is_better=False), P99),
+        (Metric("requests_s", "requests/s", target=1.0), Metric("p50_ms", "p50 ms", more_is_better=False), P99, CPU_REQUEST),
     ),
     Scenario(
         "consume-1",

@@ -137,9 +137,18 @@ def case_connection(_: Bench) -> Call:
 
 
 def case_readable(_: Bench) -> Call:
-    socket = SimpleNamespace(recv_into=lambda buffer: len(FRAME))
-    transport = SocketTransport(None, socket, Address("127.0.0.1", 1))  # type: ignore[arg-type]
+    turn = 0
+
+    def recv_into(_: memoryview) -> int:
+        nonlocal turn
+        turn += 1
+        if turn % 2:
+            return len(FRAME)
+        raise BlockingIOError
+
+    transport = SocketTransport(None, SimpleNamespace(recv_into=recv_into), Address("127.0.0.1", 1))  # type: ignore[arg-type]
     transport._receiver = a_connection()
+    transport._is_reading = True
     return transport._on_readable
 
 

@@ -71,10 +71,16 @@ class ServerConfig(Configs):
         "socket.request.max.bytes", 100 << 20, check=at_least(1), importance="high", doc="The largest request that is taken."
     )
     socket_send_buffer_bytes: int = option(
-        "socket.send.buffer.bytes", 102400, importance="high", doc="SO_SNDBUF of a connection; -1 leaves it to the system."
+        "socket.send.buffer.bytes",
+        102400,
+        importance="high",
+        doc="SO_SNDBUF of a connection; -1 leaves it to the system.  Not set: 262144.",
     )
     socket_receive_buffer_bytes: int = option(
-        "socket.receive.buffer.bytes", 102400, importance="high", doc="SO_RCVBUF of a connection; -1 leaves it to the system."
+        "socket.receive.buffer.bytes",
+        102400,
+        importance="high",
+        doc="SO_RCVBUF of a connection; -1 leaves it to the system, as when it is not set.",
     )
     socket_listen_backlog_size: int = option(
         "socket.listen.backlog.size", 50, check=at_least(1), doc="Connections that may wait to be accepted."

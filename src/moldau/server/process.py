@@ -25,7 +25,7 @@ async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: N
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    node = Node(config, files=SystemFiles(), network=SystemNetwork(), clock=SystemClock(), random=random.SystemRandom())
+    node = Node(config, files=SystemFiles(), network=_network(config), clock=SystemClock(), random=random.SystemRandom())
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -42,3 +42,14 @@ async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: N
     stopping.cancel()
     await node.stop()
     return 1 if failed else 0
+
+
+def _network(config: NodeConfig) -> SystemNetwork:
+    """With the buffer sizes that the properties name; ours are better than the defaults of those options, which are Kafka's."""
+    server = config.server
+    given: dict[str, int | None] = {}
+    if "socket.send.buffer.bytes" in config.properties:
+        given["send_buffer_bytes"] = server.socket_send_buffer_bytes if server.socket_send_buffer_bytes > 0 else None
+    if "socket.receive.buffer.bytes" in config.properties:
+        given["receive_buffer_bytes"] = server.socket_receive_buffer_bytes if server.socket_receive_buffer_bytes > 0 else None
+    return SystemNetwork(**given)

@@ -14,6 +14,7 @@ Options live in the room that reads them.  Names and defaults are Kafka's (Abstr
 import dataclasses
 import difflib
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from enum import IntEnum
 from typing import Any, ClassVar, Final, Literal, Self, TypeVar, cast, dataclass_transform
 
@@ -97,7 +98,7 @@ class Option:
             return "true" if value else "false"
         if self.kind is Kind.LIST:
             return ",".join(value)
-        return str(value)
+        return _double_text(value) if self.kind is Kind.DOUBLE else str(value)
 
 
 def option(
@@ -191,6 +192,14 @@ def each_of(*allowed: str) -> Check:
         return f"String must be one of: {', '.join(allowed)}" if wrong else None
 
     return check
+
+
+def _double_text(value: float) -> str:
+    """As Java spells it: 1.0E10 from ten million up and below a thousandth."""
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(float(value))
+    mantissa, _, exponent = f"{Decimal(repr(float(value))).normalize():E}".partition("E")
+    return f"{mantissa if '.' in mantissa else mantissa + '.0'}E{int(exponent)}"
 
 
 def _parse_boolean(text: str) -> bool:

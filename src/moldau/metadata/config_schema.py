@@ -74,6 +74,7 @@ class ConfigSchema:
             **{option.key: option for option in declared if option.key},
         }
         self._static_log: Final = LogConfig.load(properties)
+        self._base: tuple[Mapping[str, str], Mapping[str, str], list[Effective]] | None = None
 
     # ---------------------------------------------------------------- topics
 
@@ -108,13 +109,23 @@ class ConfigSchema:
 
     def new_topic_configs(self, image: MetadataImage, overrides: Mapping[str, str]) -> list[Effective]:
         """As CreateTopics tells it: the value that holds, whatever unit it was given in, and where that stands."""
+        base = self._without_overrides(image)
+        config = self._static_log.override(overrides)
+        return [_overridden(one, one.option.text(getattr(config, one.option.field))) if one.name in overrides else one for one in base]
+
+    def _without_overrides(self, image: MetadataImage) -> list[Effective]:
+        """Made once while the brokers' configs stay as they are: a request may create thousands of topics."""
+        of_all = image.config_of(ResourceType.BROKER, "")
+        own = image.config_of(ResourceType.BROKER, str(self.node_id))
+        if self._base is not None and self._base[0] is of_all and self._base[1] is own:
+            return self._base[2]
         properties = self._dynamic_properties(image)
-        config = (LogConfig.load(properties) if properties else self._static_log).override(overrides)
+        config = LogConfig.load(properties) if properties else self._static_log
         found = []
         for name, option in sorted(self.topic_options.items()):
             sources = [one.source for one in self._all_synonyms(image, option)]
-            source = Source.DYNAMIC_TOPIC if name in overrides else sources[0] if sources else Source.DEFAULT
-            found.append(Effective(option, name, option.text(getattr(config, option.field)), source, ()))
+            found.append(Effective(option, name, option.text(getattr(config, option.field)), sources[0] if sources else Source.DEFAULT, ()))
+        self._base = of_all, own, found
         return found
 
     def validate_topic(self, overrides: Mapping[str, str]) -> Refusal | None:
@@ -247,6 +258,11 @@ class ConfigSchema:
         of_all = image.config_of(ResourceType.BROKER, "")
         own = image.config_of(ResourceType.BROKER, str(self.node_id))
         return {**self.properties, **of_all, **own} if of_all or own else None
+
+
+def _overridden(one: Effective, value: str | None) -> Effective:
+    """With a topic's own value."""
+    return one._replace(value=value, source=Source.DYNAMIC_TOPIC)
 
 
 def _shown(option: Option, text: str) -> str | None:

@@ -15,13 +15,14 @@ from moldau.errors import ErrorCode
 from moldau.metadata.config_schema import ConfigSchema, Refusal, validate_client_metrics
 from moldau.metadata.image import MetadataImage, Resource, ResourceType
 from moldau.metadata.outcome import Outcome
-from moldau.metadata.records import ConfigRecord
+from moldau.metadata.records import ClearElrRecord, ConfigRecord
 from moldau.metadata.topic_names import invalid_topic_reason
 from moldau.protocol.messages import alter_configs as legacy
 from moldau.protocol.messages import incremental_alter_configs as incremental
 from moldau.protocol.messages.list_config_resources import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
 from moldau.protocol.wire import StoredRecord
 
+MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
 MAX_RECORDS: Final = 10_000
 """Records that one request may write."""
 
@@ -126,6 +127,8 @@ def _alter(
             refusal = changes if isinstance(changes, Refusal) else _validate(image, schema, resource, changes)
             if refusal is None and not isinstance(changes, Refusal):
                 made = set_records(resource, changes, image.configs.get(resource, {}))
+                if image.is_elr_enabled:
+                    made += _cleared_elr(made)
                 if len(records) + len(made) > MAX_RECORDS:
                     refusal = Refusal(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
                 else:
@@ -139,6 +142,29 @@ def _alter(
             }
         )
     return results, [] if validate_only else records
+
+
+def _cleared_elr(records: Sequence[StoredRecord]) -> list[StoredRecord]:
+    """Who was eligible under another min.insync.replicas may lack records that count under the new one (KIP-966)."""
+    cleared: list[StoredRecord] = []
+    for record in records:
+        if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS:
+            cleared.append(ClearElrRecord(topic_name=record.resource_name if record.resource_type == ResourceType.TOPIC else ""))
+    return cleared
+
+
+def elr_safety_records(image: MetadataImage, schema: ConfigSchema) -> list[StoredRecord]:
+    """With eligible leader replicas min.insync.replicas is the same for all brokers: it becomes a config of the cluster (KIP-966)."""
+    records: list[StoredRecord] = []
+    if MIN_INSYNC_REPLICAS not in image.config_of(ResourceType.BROKER, ""):
+        value = str(schema.min_insync_replicas(image, ""))
+        records.append(ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name=MIN_INSYNC_REPLICAS, value=value))
+    for resource, configs in image.configs.items():
+        if resource.type == ResourceType.BROKER and resource.name and MIN_INSYNC_REPLICAS in configs:
+            records.append(
+                ConfigRecord(resource_type=ResourceType.BROKER, resource_name=resource.name, name=MIN_INSYNC_REPLICAS, value=None)
+            )
+    return records
 
 
 def _operations(
@@ -202,11 +228,11 @@ def _validate_broker(image: MetadataImage, schema: ConfigSchema, name: str, afte
             return Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
         if int(name) != schema.node_id:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {schema.node_id}, but received {name}")
-    if "min.insync.replicas" in changes and image.is_elr_enabled:
+    if MIN_INSYNC_REPLICAS in changes and image.is_elr_enabled:
         if name:
             text = "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
             return Refusal(ErrorCode.INVALID_CONFIG, text)
-        if changes["min.insync.replicas"] is None:
+        if changes[MIN_INSYNC_REPLICAS] is None:
             text = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
             return Refusal(ErrorCode.INVALID_CONFIG, text)
     return schema.validate_broker(after, is_default=not name)

@@ -21,10 +21,10 @@ from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata import brokers, configs, elections, features, producer_ids, topics
 from moldau.metadata.config_schema import ConfigSchema
-from moldau.metadata.image import MetadataImage, ResourceType, encode_record
+from moldau.metadata.image import MetadataImage, encode_record
 from moldau.metadata.loader import Loader
 from moldau.metadata.outcome import Outcome
-from moldau.metadata.records import ConfigRecord, NoOpRecord
+from moldau.metadata.records import NoOpRecord
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from moldau.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -127,7 +127,7 @@ class Controller:
         self._image = self._loader.image
         self.sessions.adopt(self._image.brokers, self._clock.monotonic_ms())
         if self._image.metadata_version == 0:
-            self._append([*self._bootstrap, *self._cluster_min_insync()])
+            self._append(self._first_records())
         self._active.set()
         if self._ticker is None:
             self._ticker = asyncio.get_running_loop().create_task(self._tick(), name="controller")
@@ -157,7 +157,13 @@ class Controller:
         return await self._decide(lambda image: configs.incremental_alter_configs(image, self.config.schema, request))
 
     async def update_features(self, request: UpdateFeaturesRequest, *, version: int) -> UpdateFeaturesResponse:
-        return await self._decide(lambda image: features.update_features(image, request, version=version))
+        def decide(image: MetadataImage) -> Outcome[UpdateFeaturesResponse]:
+            outcome = features.update_features(image, request, version=version)
+            if not image.is_elr_enabled and image.apply(outcome.records).is_elr_enabled:
+                outcome.records += configs.elr_safety_records(image, self.config.schema)
+            return outcome
+
+        return await self._decide(decide)
 
     async def allocate_producer_ids(self, request: AllocateProducerIdsRequest) -> AllocateProducerIdsResponse:
         return await self._decide(lambda image: producer_ids.allocate_producer_ids(image, request))
@@ -224,13 +230,9 @@ class Controller:
         self._image = image
         return end_offset
 
-    def _cluster_min_insync(self) -> list[StoredRecord]:
-        """With eligible leader replicas min.insync.replicas is the same for all brokers: a config of the cluster (KIP-966)."""
+    def _first_records(self) -> list[StoredRecord]:
         image = MetadataImage().apply(self._bootstrap)
-        if not image.is_elr_enabled:
-            return []
-        value = str(self.config.schema.min_insync_replicas(image, ""))
-        return [ConfigRecord(resource_type=ResourceType.BROKER, resource_name="", name="min.insync.replicas", value=value)]
+        return [*self._bootstrap, *(configs.elr_safety_records(image, self.config.schema) if image.is_elr_enabled else ())]
 
     async def _tick(self) -> None:
         """Sessions that ended, snapshots that are due, a sign of life."""

@@ -9,6 +9,7 @@ A connection that is closed instead of an answer is an answer too.
 
 import socket
 import struct
+import time
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, Final, TypeAlias, cast
 
@@ -18,6 +19,8 @@ from moldau.protocol.wire import Request, Response, Struct
 Address: TypeAlias = tuple[str, int]
 
 PATIENCE_S: Final = 15.0
+SETTLES_WITHIN_S: Final = 5.0
+BETWEEN_TRIES_S: Final = 0.05
 _LENGTH: Final = struct.Struct(">i")
 
 
@@ -85,10 +88,26 @@ class Differential:
         self.ours: Final = RawClient(ours)
         self.theirs: Final = RawClient(theirs)
 
-    def ask(self, request: Request[Any], version: int, *, ignoring: Collection[str] = (), unordered: bool = True) -> tuple[Any, Any]:
-        """Our answer and theirs.  With `unordered` lists of structs are compared as sets are.  Errors: Differs."""
-        ours, theirs = self.both(request, version)
-        found = list(differences(ours, theirs, ignoring=ignoring, unordered=unordered))
+    def ask(
+        self,
+        request: Request[Any],
+        version: int,
+        *,
+        ignoring: Collection[str] = (),
+        unordered: bool = True,
+        settling: bool = False,
+    ) -> tuple[Any, Any]:
+        """Our answer and theirs.  With `unordered` lists of structs are compared as sets are.  Errors: Differs.
+
+        `settling`: Kafka acknowledges a config change before it can be read, so a difference is asked about again for a while.
+        """
+        deadline = time.monotonic() + SETTLES_WITHIN_S
+        while True:
+            ours, theirs = self.both(request, version)
+            found = list(differences(ours, theirs, ignoring=ignoring, unordered=unordered))
+            if not (found and settling and time.monotonic() < deadline):
+                break
+            time.sleep(BETWEEN_TRIES_S)
         if found:
             raise Differs(f"{request!r} version {version}:\n" + "\n".join(found))
         return ours, theirs

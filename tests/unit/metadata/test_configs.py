@@ -5,10 +5,10 @@ import pytest
 from moldau.config import MAX_INT
 from moldau.errors import ErrorCode
 from moldau.metadata.config_schema import ConfigSchema, Source, validate_client_metrics
-from moldau.metadata.configs import alter_configs, incremental_alter_configs, list_config_resources
+from moldau.metadata.configs import alter_configs, elr_safety_records, incremental_alter_configs, list_config_resources
 from moldau.metadata.features import UNSAFE_DOWNGRADE, UPGRADE, level_of_release, record_version, update_features
 from moldau.metadata.image import MetadataImage, ResourceType
-from moldau.metadata.records import ConfigRecord, TopicRecord
+from moldau.metadata.records import ClearElrRecord, ConfigRecord, TopicRecord
 from moldau.protocol.messages import alter_configs as legacy
 from moldau.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
@@ -90,6 +90,23 @@ def test_appending_begins_with_what_holds() -> None:
 )
 def test_what_is_refused_writes_nothing(kind: int, name: str, op: tuple[str, int, str | None], code: ErrorCode) -> None:
     assert change(the_image(), kind, name, op) == ({}, code)
+
+
+def test_another_min_insync_makes_nobody_eligible() -> None:
+    config = AlterableConfig(name="min.insync.replicas", config_operation=SET, value="2")
+    for kind, name, cleared in ((TOPIC, "t", "t"), (BROKER, "", "")):
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[config])
+        request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+        assert ClearElrRecord(topic_name=cleared) in incremental_alter_configs(the_image(), schema(), request).records
+
+
+def test_with_eligible_replicas_min_insync_is_the_clusters() -> None:
+    def set_on(name: str, value: str | None) -> ConfigRecord:
+        return ConfigRecord(resource_type=BROKER, resource_name=name, name="min.insync.replicas", value=value)
+
+    assert elr_safety_records(an_image(), schema(min_insync_replicas="2")) == [set_on("", "2")]
+    image = an_image().apply([set_on("", "3"), set_on("1", "4")])
+    assert elr_safety_records(image, schema()) == [set_on("1", None)]
 
 
 def test_a_group_keeps_within_the_brokers_limits() -> None:

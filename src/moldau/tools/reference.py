@@ -6,6 +6,7 @@ would write, so a page cannot fall behind.
 
 import contextlib
 import io
+import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -94,6 +95,7 @@ def commands_page() -> str:
 
 
 def help_of(arguments: Sequence[str]) -> str:
+    os.environ["COLUMNS"] = "100"  # argparse folds at the terminal's width, a page has one of its own
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), contextlib.suppress(SystemExit):
         command_line.main(list(arguments))

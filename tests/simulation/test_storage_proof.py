@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.testing.storage_proof import crash_states, damaged_segments, failing_calls
+from moldau.testing.storage_proof import crash_states, damaged_segments, damaged_side_files, failing_calls
 
 pytestmark = pytest.mark.slow
 
@@ -20,3 +20,8 @@ def test_faults(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(1000, 1004))
 def test_damage(seed: int) -> None:
     assert sum(damaged_segments(seed, every=41).values()) > 10_000
+
+
+@pytest.mark.parametrize("seed", range(1000, 1004))
+def test_side_files(seed: int) -> None:
+    assert sum(damaged_side_files(seed, every=7).values()) > 500

@@ -186,6 +186,14 @@ class OffsetIndex(SparseIndex):
         number = self.floor(offset - self.base_offset)
         return self.entry_at(number)[1] if number >= 0 else 0
 
+    def entry_before(self, offset: int) -> tuple[int, int] | None:
+        """Last offset and position of a batch that ends at or before `offset`; None when none is indexed."""
+        number = self.floor(offset - self.base_offset)
+        if number < 0:
+            return None
+        last_offset, position = self.entry_at(number)
+        return self.base_offset + last_offset, position
+
     def first_at_or_after(self, position: int) -> int | None:
         """The relative offset of the first entry at `position` or later: what is read before that position lies below it."""
         low, high = 0, self.count
@@ -241,16 +249,14 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """The aborted transactions whose markers lie in one segment, in the order of the markers.  There is no file until there is one."""
 
-    __slots__ = ("_entries", "_files", "path")
+    __slots__ = ("_entries", "_files", "is_unsynced", "path")
 
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
+        self.is_unsynced = False
+        """Whether the file has changed since a flush was told of it."""
         self._files = files
         self._entries: list[AbortedTransaction] | None = None  # read when first asked for
-
-    @property
-    def has_file(self) -> bool:
-        return bool(self._entries)
 
     def entries(self) -> list[AbortedTransaction]:
         """Errors: CorruptIndex."""
@@ -271,6 +277,7 @@ class TransactionIndex:
         file.pwrite([ABORTED_ENTRY.pack(0, *aborted)], len(entries) * ABORTED_ENTRY.size)
         file.close()
         entries.append(aborted)
+        self.is_unsynced = True
 
     def truncate_to(self, offset: int) -> None:
         """Transactions whose marker lies below `offset` stay."""
@@ -281,6 +288,7 @@ class TransactionIndex:
             file.truncate(len(kept) * ABORTED_ENTRY.size)
             file.close()
             self._entries = kept
+            self.is_unsynced = True
 
     def reset(self) -> None:
         """Before a rebuild."""

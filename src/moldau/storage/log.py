@@ -626,8 +626,9 @@ class Log:
     def begin_flush(self) -> Flush:
         """What must be synced for everything that is in the log now."""
         paths, self._unsynced_paths = self._unsynced_paths, []
-        if self._active.txn_index.has_file:
+        if self._active.txn_index.is_unsynced:
             paths = [*paths, self._active.txn_index.path]
+            self._active.txn_index.is_unsynced = False
         directory = self.directory if self._names_changed else None
         self._names_changed = False
         return Flush(

@@ -3,6 +3,7 @@
     python -m moldau.testing.storage_proof crashes --states 100000 --seed 1     a crash at every call, legal subsets of unsynced writes
     python -m moldau.testing.storage_proof faults --seed 1                      every call fails once
     python -m moldau.testing.storage_proof damage --seed 1                      every truncation and every single-bit flip of a segment
+    python -m moldau.testing.storage_proof side-files --seed 1                  the same of indexes and snapshots
 
 Everything runs in memory and follows from the seed.  Tests run a small share; the figures of whole runs are in docs/reliability/storage.md.
 """
@@ -22,7 +23,7 @@ from uuid import UUID
 
 from moldau.errors import KafkaError
 from moldau.storage.config import LogConfig
-from moldau.storage.log import AppendResult, Log
+from moldau.storage.log import AppendResult, FetchData, Log
 from moldau.storage.manager import LogManager
 from moldau.storage.recovery import LogDamaged
 from moldau.testing.files import Fault, MemoryFiles
@@ -330,6 +331,56 @@ def damaged_segments(seed: int, *, size: int = 64 << 10, every: int = 1) -> Coun
     return outcomes
 
 
+def damaged_side_files(seed: int, *, every: int = 1) -> Counter[str]:
+    """Every flipped bit and every truncation of indexes and snapshots beside a log that was closed cleanly.  How often each outcome came.
+
+    Whatever is damaged, every record is found where it is, by offset and by time, and transactions and producers are what they were.
+    """
+    files = MemoryFiles()
+    files.mkdir("/t-0")
+    config = dataclasses.replace(DEFAULTS, segment_bytes=3000, index_interval_bytes=200)
+    log = open_log(files, "/t-0", config)
+    for batch in batches_of_every_kind(seed, 40):
+        append(log, batch)
+    log.close()
+    files.sync_everything()
+    expected = _seen(open_log(files, "/t-0", config, recovery_point=log.log_end_offset, clean=True))
+    outcomes: Counter[str] = Counter()
+    number = seed % every
+    for name in files.listdir("/t-0"):
+        kind = name.rpartition(".")[2]
+        if kind not in ("index", "timeindex", "txnindex", "snapshot"):
+            continue
+        content = files.read(f"/t-0/{name}")
+        damages = [partial(_flip, bit) for bit in range(len(content) * 8)] + [partial(_cut, cut) for cut in range(len(content))]
+        for damage in damages[number % every :: every]:
+            after = files.crashed(random.Random(0))
+            damaged = bytearray(content)
+            damage(damaged)
+            file = after.open(f"/t-0/{name}")
+            file.truncate(0)
+            file.pwrite([damaged], 0)
+            seen = _seen(open_log(after, "/t-0", config, recovery_point=log.log_end_offset, clean=True))
+            if seen != expected and not (kind == "txnindex" and seen[:-1] == expected[:-1]):
+                raise Broken(f"seed {seed}: {name} damaged by {damage}: {seen} instead of {expected}")
+            outcomes[f"{kind}: " + ("nothing is lost" if seen == expected else "aborted transactions differ: it has no checksum")] += 1
+    return outcomes
+
+
+def _seen(log: Log) -> tuple[object, ...]:
+    """What readers get, by offset and by time, and what is known of producers."""
+    found = []
+    for offset in range(log.log_start_offset, log.log_end_offset):
+        data = log.read(offset, 1)
+        found.append(data.position if isinstance(data, FetchData) else data)
+    times = [log.offset_for_timestamp(NOW_MS + step) for step in range(0, 450, 7)]
+    producers = sorted(
+        (entry.producer_id, entry.last_sequence, entry.transaction_first_offset) for entry in log.producers.producers.values()
+    )
+    aborted = [entry[:3] for entry in log.aborted_transactions(log.log_start_offset, log.log_end_offset)]
+    return log.log_end_offset, found, times, log.offset_of_max_timestamp(), producers, aborted
+
+
 def _cut(size: int, content: bytearray) -> None:
     del content[size:]
 
@@ -340,7 +391,7 @@ def _flip(bit: int, content: bytearray) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="moldau.testing.storage_proof", description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("what", choices=["crashes", "faults", "damage"])
+    parser.add_argument("what", choices=["crashes", "faults", "damage", "side-files"])
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--states", type=int, default=100_000, help="crashes: how many states to check at least")
     parser.add_argument("--images", type=int, default=10, help="crashes: outcomes of each crash")
@@ -360,8 +411,10 @@ def main(arguments: list[str] | None = None) -> int:
         for seed in range(chosen.seed, chosen.seed + chosen.workloads):
             done += failing_calls(seed, every=chosen.every)
             print(f"\r{sum(done.values())} runs with a fault, {time.monotonic() - began:.0f} s", end="", flush=True)
-    else:
+    elif chosen.what == "damage":
         done = damaged_segments(chosen.seed, every=chosen.every)
+    else:
+        done = damaged_side_files(chosen.seed, every=chosen.every)
     print()
     for outcome, count in sorted(done.items()):
         print(f"{count:9d}  {outcome}")

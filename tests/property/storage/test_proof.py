@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.testing.storage_proof import crash_states, damaged_segments, failing_calls
+from moldau.testing.storage_proof import crash_states, damaged_segments, damaged_side_files, failing_calls
 
 
 @pytest.mark.parametrize("seed", range(1, 9))
@@ -18,3 +18,7 @@ def test_a_call_that_fails_costs_nothing_that_was_promised(seed: int) -> None:
 def test_damage_leaves_the_exact_prefix_or_is_refused() -> None:
     outcomes = damaged_segments(3, size=16 << 10, every=1201)
     assert set(outcomes) == {"refused: below the recovery point", "the exact prefix of whole batches"}
+
+
+def test_a_damaged_index_or_snapshot_loses_nothing() -> None:
+    assert sum(damaged_side_files(4, every=101).values()) > 50

@@ -134,6 +134,11 @@ class RaftDriver:
     def is_leader(self) -> bool:
         return self.node.is_leader and self._is_leader_told and self.failure is None
 
+    @property
+    def is_lone_voter(self) -> bool:
+        """This node alone decides, so it leads as soon as its vote is on the disk."""
+        return self.node.voters.is_only(self.node_id, self.directory_id)
+
     def status(self) -> QuorumStatus | None:
         """None where no leader is known."""
         if not self.is_leader:

@@ -35,6 +35,9 @@ from moldau.net.transport import Network
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature
 from moldau.protocol.messages.broker_registration import Listener as RegisteredListener
+from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest
+from moldau.protocol.messages.controller_registration import Feature as ControllerFeature
+from moldau.protocol.messages.controller_registration import Listener as ControllerListener
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.raft.config import QuorumConfig
 from moldau.raft.driver import RaftDriver
@@ -172,6 +175,10 @@ class Node:
         return await reply if isinstance(reply, asyncio.Future) else reply
 
     async def _start_metadata(self) -> None:
+        if not self.config.is_controller:
+            raise StartRefused(
+                "process.roles=broker: a broker apart from its controller is not served yet, set process.roles=broker,controller"
+            )
         quorum = self.config.of(QuorumConfig)
         self._loader = Loader(self.clock)
         self._driver = RaftDriver(
@@ -207,7 +214,30 @@ class Node:
         )
         await self._driver.start(self._loader)
         self._started.append("metadata")
+        if not self._driver.is_lone_voter:
+            raise StartRefused(_who_votes(self.config.node_id, self._driver.node.voters))
         await self._controller.wait_until_active()
+        await self._controller.register_controller(self._controller_registration())
+
+    def _controller_registration(self) -> ControllerRegistrationRequest:
+        return ControllerRegistrationRequest(
+            controller_id=self.config.node_id,
+            incarnation_id=self._new_uuid(),
+            zk_migration_ready=False,
+            listeners=[
+                ControllerListener(
+                    name=endpoint.name,
+                    host=endpoint.host or "localhost",
+                    port=endpoint.port or self.listeners[endpoint.name].port,
+                    security_protocol=PROTOCOLS[endpoint.protocol],
+                )
+                for endpoint in self.config.advertised_controller_listeners
+            ],
+            features=[
+                ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
+                for name, (low, high) in sorted(supported_ranges().items())
+            ],
+        )
 
     def _static_voters(self, quorum: QuorumConfig) -> VoterSet | None:
         return VoterSet.from_option(quorum.voters, self.config.controller_names[0]) if quorum.voters else None
@@ -414,6 +444,16 @@ class Node:
             made = UUID(int=self.random.getrandbits(128), version=4)
             if not _text_begins_with_dash(made):
                 return made
+
+
+def _who_votes(node_id: int, voters: VoterSet) -> str:
+    """Why this node cannot lead the metadata log."""
+    if len(voters) > 1:
+        names = ", ".join(map(str, voters.by_id))
+        return f"the quorum has the controllers {names}: several of them are not served yet, give this node a cluster of its own"
+    if node_id in voters.by_id:
+        return f"the quorum knows controller {node_id} with another directory: bring the folder back that it was formatted with"
+    return f"node {node_id} is no voter of its quorum: format a new folder with --standalone, or set controller.quorum.voters to this node"
 
 
 def _text_begins_with_dash(made: UUID) -> bool:

@@ -8,7 +8,13 @@ from moldau.testing.differential import Differential
 from moldau.testing.kafka import ApacheKafka
 from moldau.testing.process import BrokerProcess
 
-PROPERTIES = {"auto.create.topics.enable": "false", "log.retention.hours": "100", "num.partitions": "2"}
+PROPERTIES = {
+    "auto.create.topics.enable": "false",
+    "log.retention.hours": "100",
+    "num.partitions": "2",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+}
 
 
 @pytest.fixture(scope="session")

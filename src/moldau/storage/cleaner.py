@@ -238,11 +238,11 @@ def _map_offsets(files: Files, plan: CleaningPlan, pace: Pace) -> tuple[dict[byt
             if header.is_control:
                 transactions.marker(header, batch)
             elif not transactions.is_aborted(header):
-                for record in _skim(header, batch):
-                    if record.key is not None and record.offset >= plan.first_dirty_offset:
-                        before = len(newest)
-                        newest[record.key] = record.offset
-                        used += (BYTES_PER_KEY + len(record.key)) * (len(newest) - before)
+                for offset, _, key, *_ in _skim(header, _plain(header, batch)):
+                    if key is not None and offset >= plan.first_dirty_offset:
+                        if key not in newest:
+                            used += BYTES_PER_KEY + len(key)
+                        newest[key] = offset
             clean_offset = max(clean_offset, header.next_offset)
         clean_offset = max(clean_offset, following)
     return newest, clean_offset
@@ -334,7 +334,8 @@ class _Cleaning:
             return _emptied(header) if self._must_stay(header) else None
         if header.records_count == 0:
             return batch if self._must_stay(header) else None
-        records = list(_skim(header, batch))
+        data = _plain(header, batch)
+        records = list(_skim(header, data))
         kept = [record for record in records if self._stays(header, record)]
         if not kept:
             return _emptied(header) if self._must_stay(header) else None
@@ -342,7 +343,7 @@ class _Cleaning:
         if len(kept) == len(records) and not needs_horizon:
             return batch
         horizon = self._plan.now_ms + self._plan.delete_retention_ms if needs_horizon else None
-        return _rebuilt(header, kept, horizon)
+        return _rebuilt(header, data, kept, horizon)
 
     def _kept_marker(self, header: BatchHeader, batch: memoryview, cleaned: Segment) -> bytes | memoryview | None:
         is_without_records, transaction = self._transactions.marker(header, batch)
@@ -353,7 +354,8 @@ class _Cleaning:
         if header.records_count == 0:
             return batch if self._must_stay(header) else None
         if not header.has_delete_horizon:
-            return _rebuilt(header, list(_skim(header, batch)), self._plan.now_ms + self._plan.delete_retention_ms)
+            data = _plain(header, batch)
+            return _rebuilt(header, data, list(_skim(header, data)), self._plan.now_ms + self._plan.delete_retention_ms)
         if header.base_timestamp <= self._plan.now_ms:
             return _emptied(header) if self._must_stay(header) else None
         return batch
@@ -403,49 +405,58 @@ def _batches(files: Files, plan: CleaningPlan, segment: SegmentToClean, pace: Pa
 
 
 class _Skimmed(NamedTuple):
-    """One record, looked at just enough; `rest` is all of it after its timestamp."""
+    """One record, looked at just enough.  `start`, `rest` (after the timestamp) and `end` are places in the plain bytes of its batch."""
 
     offset: int
     timestamp: int
     key: bytes | None
     is_tombstone: bool
-    raw: memoryview
-    attributes: int
-    rest: memoryview
+    start: int
+    rest: int
+    end: int
 
 
-def _skim(header: BatchHeader, batch: memoryview) -> Iterator[_Skimmed]:
-    """The records of one batch.  Errors: CorruptBatch."""
+def _plain(header: BatchHeader, batch: memoryview) -> bytes:
+    """The records' bytes, decompressed; as `bytes`, which are quicker to walk through than a view.  Errors: CorruptBatch."""
     data = batch[HEADER_SIZE:]
-    if header.attributes & CODEC_MASK:
-        data = memoryview(decompress(header.codec, data))
+    return bytes(decompress(header.codec, data)) if header.attributes & CODEC_MASK else bytes(data)
+
+
+def _skim(header: BatchHeader, data: bytes) -> Iterator[_Skimmed]:  # hot: 1.5 µs a record
+    """The records of one batch.  Numbers of one byte, which most are, are read in place.  Errors: CorruptBatch."""
+    base_offset, base_timestamp, limit = header.base_offset, header.base_timestamp, len(data)
     position = 0
-    for _ in range(header.records_count):
-        try:
+    make = _Skimmed._make
+    try:
+        for _ in range(header.records_count):
             start = position
             size, position = _varint(data, position)
             end = position + size
-            attributes = data[position]
-            delta, after_timestamp = _varint(data, position + 1)
-            offset_delta, position = _varint(data, after_timestamp)
-            key_size, position = _varint(data, position)
+            delta, rest = _varint(data, position + 1)
+            byte = data[rest]
+            if byte < 0x80:
+                offset_delta, position = byte >> 1, rest + 1
+            else:
+                offset_delta, position = _varint(data, rest)
+            byte = data[position]
+            if byte < 0x80:
+                key_size, position = (byte >> 1) ^ -(byte & 1), position + 1
+            else:
+                key_size, position = _varint(data, position)
             key = None
             if key_size >= 0:
-                key = bytes(data[position : position + key_size])
+                key = data[position : position + key_size]
                 position += key_size
-            value_size, _ = _varint(data, position)
-        except IndexError:
-            raise CorruptBatch(f"the batch at offset {header.base_offset} ends within a record") from None
-        if not start < position <= end <= len(data):
-            raise CorruptBatch(f"a record of the batch at offset {header.base_offset} does not end where it says")
-        rest = data[after_timestamp:end]
-        yield _Skimmed(
-            header.base_offset + offset_delta, header.base_timestamp + delta, key, value_size < 0, data[start:end], attributes, rest
-        )
-        position = end
+            if not start < position < end <= limit:
+                raise CorruptBatch(f"a record of the batch at offset {base_offset} does not end where it says")
+            is_tombstone = bool(data[position] & 1)  # the value's size: zig-zag keeps the sign in the lowest bit
+            yield make((base_offset + offset_delta, base_timestamp + delta, key, is_tombstone, start, rest, end))
+            position = end
+    except IndexError:
+        raise CorruptBatch(f"the batch at offset {base_offset} ends within a record") from None
 
 
-def _varint(data: memoryview, position: int) -> tuple[int, int]:
+def _varint(data: bytes, position: int) -> tuple[int, int]:
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -459,14 +470,14 @@ def _varint(data: memoryview, position: int) -> tuple[int, int]:
         shift += 7
 
 
-def _rebuilt(header: BatchHeader, kept: list[_Skimmed], horizon: int | None) -> bytes:
+def _rebuilt(header: BatchHeader, data: bytes, kept: list[_Skimmed], horizon: int | None) -> bytes:
     """The same batch with these records.  A new delete horizon takes the place of the base timestamp, so all deltas change with it."""
     base_timestamp = header.base_timestamp
     attributes = header.attributes
     if horizon is None:
-        records = b"".join(record.raw for record in kept)
+        records = b"".join([data[record.start : record.end] for record in kept])
     else:
-        records = b"".join(_with_delta(record, record.timestamp - horizon) for record in kept)
+        records = b"".join([_with_delta(data, record, record.timestamp - horizon) for record in kept])
         base_timestamp = horizon
         attributes |= DELETE_HORIZON
     max_timestamp = header.max_timestamp if attributes & LOG_APPEND_TIME else max(record.timestamp for record in kept)
@@ -474,9 +485,9 @@ def _rebuilt(header: BatchHeader, kept: list[_Skimmed], horizon: int | None) -> 
     return _sealed(header, payload, attributes, base_timestamp, max_timestamp, count=len(kept))
 
 
-def _with_delta(record: _Skimmed, delta: int) -> bytes:
-    head = bytes([record.attributes]) + encode_varint(delta)
-    return encode_varint(len(head) + len(record.rest)) + head + record.rest
+def _with_delta(data: bytes, record: _Skimmed, delta: int) -> bytes:
+    body = b"\0" + encode_varint(delta) + data[record.rest : record.end]
+    return encode_varint(len(body)) + body
 
 
 def _emptied(header: BatchHeader) -> bytes:

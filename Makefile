@@ -30,7 +30,7 @@ lint: $(VENV)/.ready          ## style, types, floors
 	$(BIN)/lint-imports
 
 sim: $(VENV)/.ready           ## a whole cluster on virtual time: make sim SEED=7 HOURS=10
-	@PYTHONHASHSEED=0 $(RUN) moldau.testing.simulate --seed $(SEED) --hours $(HOURS) $(ARGS)
+	@PYTHONHASHSEED=0 $(RUN) moldau.testing.simulate --seed $(SEED) --hours $(HOURS) --seeds-file tests/simulation/seeds.txt $(ARGS)
 
 bench: setup                  ## beside Apache Kafka and Tansu: make bench ARGS="--only produce --rounds 3"
 	@$(BIN)/pip install --quiet '.[bench]'

@@ -41,9 +41,10 @@ ROUND_S: Final = 120.0
 CALM_S: Final = 60.0
 BETWEEN_FAULTS_S: Final = 15.0
 LONGEST_FAULT_S: Final = 12.0
+BETWEEN_RESETS_S: Final = 0.03
 START_WITHIN_S: Final = 60.0
 STOP_WITHIN_S: Final = 60.0
-FAULTS: Final = ("kill", "power", "power", "power_while_starting", "restart", "reset", "cut", "slow_disk", "clock_jump")
+FAULTS: Final = ("kill", "power", "power", "power_while_starting", "restart", "reset", "flaky", "flaky", "cut", "slow_disk", "clock_jump")
 
 PROPERTIES: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
@@ -256,6 +257,13 @@ class Simulation:
 
     async def _fault_reset(self) -> None:
         self.network.reset(BROKER, chance=0.7)
+
+    async def _fault_flaky(self) -> None:
+        """Connections break over and over, often between a request and its answer: whoever retries does it now."""
+        until_s = self.loop.time() + self._a_while()
+        while self.loop.time() < until_s:
+            self.network.reset(BROKER, chance=0.5)
+            await asyncio.sleep(self.choice.expovariate(1 / BETWEEN_RESETS_S))
 
     async def _fault_cut(self) -> None:
         machine, _ = self.choice.choice(self._clients)

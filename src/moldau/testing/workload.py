@@ -23,7 +23,7 @@ from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
-from moldau.protocol.records.batch import batches, records_of
+from moldau.protocol.records.batch import batches, records_of, verify_crc
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.testing.checker import ALL, HighWatermark, History, Operation, Outcome, Poll, Read, Send
 from moldau.testing.clock import EPOCH_MS
@@ -58,6 +58,7 @@ EXPECTED: Final = BEFORE_THE_APPEND | {
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.INCONSISTENT_TOPIC_ID,
+    ErrorCode.INVALID_REPLICATION_FACTOR,  # of a topic to create, while the only broker is fenced
 }
 """What a client may meet while a broker comes and goes.  Any other code is a violation."""
 
@@ -355,6 +356,11 @@ class Client:
         if records:
             view = memoryview(records)
             for position, header in batches(view):
+                if header.size <= len(view) - position and not verify_crc(view, position, header):
+                    self._notes.violations.append(
+                        f"{key}: the batch at offset {header.base_offset} was served with a CRC that does not fit"
+                    )
+                    break
                 for record in records_of(view[position : position + header.size]):
                     if record.offset >= self._positions[key] and record.value is not None:
                         reads.append(Read(key, record.offset, int.from_bytes(record.value[:8], "big")))

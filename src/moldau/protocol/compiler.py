@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from moldau.protocol.codegen import Source
-from moldau.protocol.decoding import Decoding
+from moldau.protocol.decoding import Decoding, LenientDecoding
 from moldau.protocol.encoding import Encoding
 from moldau.protocol.wire import Message
 from moldau.types import Part
@@ -48,12 +48,21 @@ class Codecs(dict[tuple[type[Any], int], Any]):
 
 
 DECODERS: Final = Codecs("decoder", Decoding)
+LENIENT_DECODERS: Final = Codecs("lenient decoder", LenientDecoding)
 ENCODERS: Final = Codecs("encoder", Encoding)
 
 
 def decoder(declared: type[M], version: int) -> Callable[[memoryview], M]:
     """Reads a whole body.  Errors: DecodeError, and nothing else."""
     return DECODERS[declared, version]  # type: ignore[no-any-return]
+
+
+def request_decoder(declared: type[M], version: int) -> Callable[[memoryview], M]:
+    """Reads a client's body as Kafka does: bytes behind it are nobody's business, and librdkafka 2.16 sends three behind a Metadata v13.
+
+    Errors: DecodeError, and nothing else.
+    """
+    return LENIENT_DECODERS[declared, version]  # type: ignore[no-any-return]
 
 
 def encoder(declared: type[M], version: int) -> Callable[[M], list[Part]]:

@@ -6,7 +6,7 @@ What it guarantees stands in `compiler`.
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID, SafeUUID
 
 from moldau.protocol.codegen import MAX_STRING, SCALARS, SIZES, Refused, Source, default_of, explain, length_code
@@ -78,6 +78,9 @@ def read_uuid(raw: bytes, new: Any = UUID.__new__, kind: Any = UUID, unknown: An
 class Decoding:
     """Writes the statements that read one message.  Fixed-size reads wait in `group` until something needs their values."""
 
+    is_exact: ClassVar[bool] = True
+    """Whether bytes behind the message are refused."""
+
     def __init__(self, source: Source) -> None:
         self.source = source
         self.version = source.version
@@ -103,7 +106,8 @@ class Decoding:
             source.line("end = len(data); p = 0")
             with source.block("try:"):
                 self.struct(source.declared, "o")
-                source.line("if p != end: refuse_trailing(p, end)")
+                if self.is_exact:
+                    source.line("if p != end: refuse_trailing(p, end)")
                 source.line("return o")
             with source.block("except FAILURES as error:"):
                 source.line("raise fail(error) from None")
@@ -317,3 +321,9 @@ def element_size(field: Field, version: int, flexible: bool) -> int:
         return max(1, smallest_struct(field.struct, version, flexible))
     assert isinstance(field.element, str)
     return SIZES.get(field.element) or (1 if flexible else 2 if field.element == "string" else 4)
+
+
+class LenientDecoding(Decoding):
+    """Leaves what stands behind the message alone."""
+
+    is_exact = False

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.connection import Connection, InvalidFrame
-from moldau.protocol.compiler import decoder
+from moldau.protocol.compiler import request_decoder
 from moldau.protocol.header import RequestHeader, decode_request_header, encode_response
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.wire import DecodeError, EncodeError, Request, Response
@@ -125,7 +125,7 @@ class Dispatcher:
             if api.request is ApiVersionsRequest:
                 return None
             raise ConnectionClosed(f"{api.request.__name__} version {header.api_version} is not served, only {served[0]}-{served[-1]}")
-        route = decoder(api.request, header.api_version), api.handle
+        route = request_decoder(api.request, header.api_version), api.handle
         self._routes[header[:2]] = route
         return route
 

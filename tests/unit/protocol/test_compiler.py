@@ -6,9 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from moldau.protocol.compiler import decode, decoder, encode, encode_bytes, source_of
+from moldau.protocol.compiler import decode, decoder, encode, encode_bytes, request_decoder, source_of
 from moldau.protocol.decoding import read_varint
 from moldau.protocol.encoding import write_varint
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.wire import (
@@ -251,3 +252,10 @@ def test_varints(value: int) -> None:
 def test_varints_that_are_too_long(raw: bytes) -> None:
     with pytest.raises(ValueError, match="longer than 32 bits"):
         read_varint(memoryview(raw), 0)
+
+
+def test_bytes_behind_a_request_are_refused_or_left_alone() -> None:
+    body = memoryview(encode_bytes(ApiVersionsRequest(client_software_name="a", client_software_version="1"), 3) + b"\0\0\0")
+    with pytest.raises(DecodeError, match="3 bytes are left behind its end"):
+        decode(ApiVersionsRequest, 3, body)
+    assert request_decoder(ApiVersionsRequest, 3)(body).client_software_name == "a"

@@ -119,7 +119,7 @@ def test_its_tools_read_our_metadata(pair: Pair) -> None:
     first = pair.log_dir / METADATA / "00000000000000000000-0000000000.checkpoint"
     assert "SnapshotFooter" in run_tool(Tool.DUMP_LOG, "--cluster-metadata-decoder", "--files", str(first))
     assert {"0", "1"} <= set(shell(pair.log_dir, "ls", "/image/topics/byName/orders").split())
-    assert "77000" in shell(pair.log_dir, "cat", "/image/configs/topic/orders/retention.ms")
+    assert "77000" in shell(pair.log_dir, "cat", "/image/configs/TOPIC:orders/retention.ms")
 
 
 def shell(log_dir: Path, *command: str) -> str:

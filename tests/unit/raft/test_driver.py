@@ -12,7 +12,7 @@ from moldau.raft.config import QuorumConfig
 from moldau.raft.driver import CommittedBatch, RaftDriver
 from moldau.raft.snapshots import build_snapshot, snapshot_name
 from moldau.raft.voters import Address, Voter, VoterSet
-from moldau.testing.files import MemoryFiles
+from moldau.testing.files import Fault, MemoryFiles
 from moldau.types import OffsetAndEpoch
 
 DIRECTORY = UUID(int=77)
@@ -169,3 +169,37 @@ async def test_who_may_not_lead_refuses() -> None:
         driver.propose([b"a"])
     assert refusal.value.code is ErrorCode.NOT_CONTROLLER
     await driver.stop()
+
+
+async def test_after_a_failed_sync_nothing_is_committed_any_more() -> None:
+    files, failures = MemoryFiles(), []
+    driver = a_driver(files)
+    driver._on_failure = failures.append  # type: ignore[misc]
+    listener = Recorder()
+    await driver.start(listener)
+    await driver.wait_for_commit(1)
+    files.hook = lambda call, path: Fault() if call == "sync" and path.endswith(".log") else None
+    with pytest.raises(KafkaError) as refusal:
+        await driver.wait_for_commit(driver.propose([b"lost?"]))
+    assert refusal.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    assert len(failures) == 1 and listener.records == [] and not driver.is_leader
+    files.hook = None
+    with pytest.raises(KafkaError):
+        driver.propose([b"no more"])
+
+
+async def test_a_machine_that_cannot_replay_stops_the_log() -> None:
+    class Broken(Recorder):
+        def committed(self, batches: Sequence[CommittedBatch]) -> None:
+            if any(batch.records for batch in batches):
+                raise ValueError("a record that cannot follow")
+            super().committed(batches)
+
+    failures: list[Exception] = []
+    driver = a_driver(MemoryFiles())
+    driver._on_failure = failures.append  # type: ignore[misc]
+    await driver.start(Broken())
+    await driver.wait_for_commit(1)
+    with pytest.raises(KafkaError):
+        await driver.wait_for_commit(driver.propose([b"poison"]))
+    assert [type(failure) for failure in failures] == [ValueError]

@@ -1,8 +1,9 @@
 """● What handlers work with: the parts of one node, and short answers out of its metadata."""
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from uuid import UUID
 
 from moldau.clock import Clock
@@ -11,7 +12,6 @@ from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.controller import Controller
 from moldau.metadata.loader import Loader
 from moldau.replication.manager import ReplicaManager
-from moldau.replication.partition import Partition
 from moldau.server.endpoints import Endpoint
 from moldau.server.fetch_session import FetchSessionCache
 from moldau.server.node_config import NodeConfig
@@ -22,6 +22,11 @@ from moldau.types import INTERNAL_TOPICS
 if TYPE_CHECKING:
     from moldau.server.coordinators import Coordinators
     from moldau.server.dispatch import Api
+
+
+LOG: Final = logging.getLogger(__name__)
+
+COMPLAIN_EVERY_MS: Final = 1000
 
 
 class Leader(NamedTuple):
@@ -70,6 +75,7 @@ class Broker:
     coordinators: "Coordinators"
     apis: Mapping[str, "Mapping[int, Api]"] = field(default_factory=dict)
     """What each listener serves, by listener name and api key."""
+    complained_ms: int = -COMPLAIN_EVERY_MS
 
     @property
     def schema(self) -> ConfigSchema:
@@ -88,5 +94,9 @@ class Broker:
         is_known = self.cluster.has_partition(topic, index)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    def on_log_start_moved(self, partition: Partition) -> None:
-        """Records were deleted: the checkpoint of log starts has to learn it soon."""
+    def complain(self, what: str) -> None:
+        """A fault of the disk under a request: told in the log, once a second at most."""
+        now_ms = self.clock.monotonic_ms()
+        if now_ms - self.complained_ms >= COMPLAIN_EVERY_MS:
+            self.complained_ms = now_ms
+            LOG.error("%s", what)

@@ -12,7 +12,7 @@ Source: KafkaRaftServer, SharedServer, BrokerServer, ControllerServer.  Called b
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Coroutine, Sequence
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -41,6 +41,8 @@ from moldau.protocol.messages.controller_registration import Listener as Control
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.raft.config import QuorumConfig
 from moldau.raft.driver import RaftDriver
+from moldau.raft.roles import CorruptQuorumState
+from moldau.raft.snapshots import CorruptSnapshot
 from moldau.raft.voters import VoterSet
 from moldau.replication.manager import ReplicaManager
 from moldau.server.broker import Broker
@@ -58,15 +60,19 @@ from moldau.server.node_config import ROOMS, NodeConfig
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.publisher import Publisher
 from moldau.storage.config import CleanerConfig
+from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import Files, LockHeld
 from moldau.storage.flusher import Flusher
-from moldau.storage.manager import LogManager
+from moldau.storage.manager import DuplicateLog, LogManager
+from moldau.storage.recovery import LogDamaged
 
 LOG: Final = logging.getLogger(__name__)
 
 MAX_SESSION_ID: Final = (1 << 31) - 1
 LOADS_AT_ONCE: Final = 4
 SHUTDOWN_PATIENCE_MS: Final = 10_000
+DAMAGES: Final = (CorruptCheckpoint, CorruptQuorumState, CorruptSnapshot, DuplicateLog, LogDamaged)
+"""Files that cannot be as they are; the text names the file, what is wrong and the way out."""
 GRACE_S: Final = 5.0
 """How long replies of requests in work may take to leave when the node stops."""
 
@@ -108,9 +114,12 @@ class Node:
     # ---------------------------------------------------------------- up
 
     async def start(self) -> None:
-        """Returns once clients are served.  Errors: StartRefused, and whatever a damaged folder raises: each names the way out."""
+        """Returns once clients are served.  Errors: StartRefused, OSError."""
         try:
             await self._start()
+        except DAMAGES as error:
+            await self.stop()
+            raise StartRefused(str(error)) from error
         except BaseException:
             await self.stop()
             raise
@@ -135,6 +144,8 @@ class Node:
             folder = str(error.filename or "").rpartition("/")[0]
             raise StartRefused(f"{folder} is in use by another process: stop that one, or give this node folders of its own") from error
         self._started.append("folders")
+        if not self.config.is_controller:
+            raise StartRefused("process.roles: a broker without a controller is not served yet: set broker,controller")
         self.logs.on_directory_failure = self._directory_failed
         self._identity = check_folders(self.logs.directories, self.config.node_id)
         for directory in self.logs.directories:
@@ -216,7 +227,7 @@ class Node:
         self._started.append("metadata")
         if not self._driver.is_lone_voter:
             raise StartRefused(_who_votes(self.config.node_id, self._driver.node.voters))
-        await self._controller.wait_until_active()
+        await self._unless_failed(self._controller.wait_until_active())
         await self._controller.register_controller(self._controller_registration())
 
     def _controller_registration(self) -> ControllerRegistrationRequest:
@@ -238,6 +249,23 @@ class Node:
                 for name, (low, high) in sorted(supported_ranges().items())
             ],
         )
+
+    async def _unless_failed(self, work: Coroutine[None, None, None]) -> None:
+        """Nobody waits for what a broken disk will never bring.  Errors: StartRefused."""
+        task = asyncio.get_running_loop().create_task(work)
+
+        def give_up(_: object) -> None:
+            task.cancel()
+
+        self.failed.add_done_callback(give_up)
+        try:
+            await task
+        except asyncio.CancelledError:
+            if self.failed.done():
+                raise StartRefused(f"the metadata log does not work: {self.failed.result()}") from None
+            raise
+        finally:
+            self.failed.remove_done_callback(give_up)
 
     def _static_voters(self, quorum: QuorumConfig) -> VoterSet | None:
         return VoterSet.from_option(quorum.voters, self.config.controller_names[0]) if quorum.voters else None

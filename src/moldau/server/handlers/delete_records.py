@@ -49,7 +49,6 @@ def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> Delete
     start = partition.log.delete_records_before(asked.offset)
     if isinstance(start, ErrorCode):
         return _refused(asked, start)
-    broker.on_log_start_moved(partition)
     return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=partition.low_watermark)
 
 

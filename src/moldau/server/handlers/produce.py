@@ -126,6 +126,8 @@ def append_all(broker: Broker, context: RequestContext, request: ProduceRequest,
             else:
                 result = partition.append(data.records, acks=acks, now_ms=context.now_ms, guard=guard)  # type: ignore[arg-type]
             if isinstance(result, AppendFailure):
+                if result.error is ErrorCode.KAFKA_STORAGE_ERROR:
+                    broker.complain(result.detail)
                 slots.append(_refused(data.index, *_as_kafka_says(result, data, partition)))
                 failed = True
                 continue

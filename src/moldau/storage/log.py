@@ -45,7 +45,7 @@ from moldau.storage.producer_state import (
     AppendOrigin,
     VerificationGuard,
 )
-from moldau.storage.recovery import LogState, load_log, load_producers
+from moldau.storage.recovery import LogState, load_log, load_producers, snapshot_offsets
 from moldau.storage.replay import read_marker, replay_producer
 from moldau.storage.segment import DELETED_SUFFIX, Segment, TimestampOffset, file_name
 from moldau.storage.validator import AppendFailure, Rules, check_client_batch, needs_rewrite, rewrite, too_large
@@ -825,6 +825,7 @@ class Log:
         self._unsynced = [segment for segment in self._unsynced if segment is not self._active]
         self._end_at(offset)
         self.epochs.truncate_from_end(offset)
+        self._delete_snapshots_above(offset)
         self._reload_producers()
         return True
 
@@ -841,7 +842,7 @@ class Log:
         self.log_start_offset = offset if log_start_offset is None else log_start_offset
         self._end_at(offset)
         self.epochs.clear()
-        self._delete_all_snapshots()
+        self._delete_snapshots_above(-1)
         self.producers.clear(offset)
 
     def _end_at(self, offset: int) -> None:
@@ -856,10 +857,12 @@ class Log:
         )
         self.producers.high_watermark_moved(self.high_watermark)
 
-    def _delete_all_snapshots(self) -> None:
-        for name in self.files.listdir(self.directory):
-            if name.endswith(SNAPSHOT_SUFFIX):
-                self.files.unlink(f"{self.directory}/{name}")
+    def _delete_snapshots_above(self, offset: int) -> None:
+        """They tell of batches that are no more, and must not come back when the log has grown past them again: synced at once."""
+        for taken_at in snapshot_offsets(self.files, self.directory):
+            if taken_at > offset:
+                self._delete_snapshot(taken_at)
+        self.files.sync_dir(self.directory)
 
     # ---------------------------------------------------------------- life
 

@@ -270,6 +270,23 @@ def test_indexes_made_anew_below_the_recovery_point_are_durable_at_once() -> Non
         assert len(after.aborted_transactions(0, 21)) == 1, seed
 
 
+def test_a_snapshot_from_before_a_truncation_is_not_believed_when_the_log_has_grown_past_it() -> None:
+    files = a_disk()
+    log = a_log(files)
+    log.verifies_transactions = False
+    append(log, a_batch(2))
+    append(log, a_batch(2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=1))
+    log.close()  # leaves a snapshot at 4 with an open transaction
+    again = a_log(files, clean=True, recovery_point=4)
+    again.truncate_to(2)
+    for _ in range(4):
+        append(again, a_batch(1), epoch=1)
+    again.close()
+    files.unlink(f"{DIRECTORY}/{6:020d}.snapshot")
+    after = a_log(files, clean=True, recovery_point=6)
+    assert (after.log_end_offset, after.producers.open_transactions) == (6, {})
+
+
 def test_a_reader_after_a_truncation_finds_the_new_batches() -> None:
     log = a_log()
     for _ in range(6):

@@ -12,7 +12,13 @@ from moldau.errors import ErrorCode
 from moldau.metadata.formatting import FormatRequest, format_storage
 from moldau.net.channel import Channel
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -27,6 +33,7 @@ from moldau.testing.clock import EPOCH_MS, SimClock
 from moldau.testing.files import MemoryFiles
 from moldau.testing.loop import Machine, SimLoop
 from moldau.testing.network import SimNetwork
+from moldau.types import ZERO_UUID
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 PORT, CONTROLLER_PORT = 9092, 9093
@@ -222,6 +229,41 @@ def test_the_first_delta_hosts_what_the_log_holds() -> None:
     assert sorted(node.replicas.hosted) == [("orders", 0), ("orders", 1), ("orders", 2)]
     world.crash()
     assert sorted(world.up().replicas.hosted) == [("orders", 0), ("orders", 1), ("orders", 2)]
+
+
+def test_a_topic_deleted_and_made_again_begins_anew() -> None:
+    world = World()
+    node = world.up()
+
+    async def dialogue(channel: Channel) -> None:
+        await create(channel, "orders")
+        await produce(channel, "orders", b"old")
+        first = node.replicas.hosted["orders", 0].topic_id
+        deleted = await channel.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders", topic_id=ZERO_UUID)], timeout_ms=5000), 6)
+        assert deleted.responses[0].error_code == ErrorCode.NONE
+        assert not node.replicas.hosted
+        assert any(name.endswith("-delete") for name in world.files.listdir("/data"))
+        await create(channel, "orders")
+        assert node.replicas.hosted["orders", 0].topic_id != first
+        assert await fetch(channel, "orders") == []
+        assert await produce(channel, "orders", b"new") == 0
+
+    world.talk(dialogue)
+
+
+def test_options_of_a_topic_reach_its_logs() -> None:
+    world = World()
+    node = world.up()
+
+    async def dialogue(channel: Channel) -> None:
+        await create(channel, "orders")
+        changed = AlterableConfig(name="retention.ms", config_operation=0, value="1234")
+        resource = AlterConfigsResource(resource_type=2, resource_name="orders", configs=[changed])
+        answer = await channel.send(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+        assert answer.responses[0].error_code == ErrorCode.NONE
+        assert node.replicas.hosted["orders", 0].log.config.retention_ms == 1234
+
+    world.talk(dialogue)
 
 
 def refused(world: World, **changed: str) -> str:

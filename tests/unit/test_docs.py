@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.config import Configs
 from moldau.tools import reference
 from moldau.tools.cli.main import ALL
 
@@ -24,6 +25,11 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 def test_a_generated_page_says_what_the_code_declares(name: str, page: object) -> None:
     assert callable(page)
     assert (DOCS / name).read_text(encoding="utf-8") == page(), f"docs/{name} is behind the code: `make docs` writes it anew"
+
+
+def test_every_room_with_options_is_in_the_reference() -> None:
+    declared = {each for each in Configs.__subclasses__() if each.__module__.startswith("moldau.") and "." in each.__module__}
+    assert declared == set(reference.ROOMS.values())
 
 
 def test_every_command_has_its_section() -> None:

@@ -27,9 +27,9 @@ from typing import Self
 
 from moldau.testing.provision import java_home, kafka_classpath
 
-READY_WITHIN_S = 60.0
+READY_WITHIN_S = 120.0
 STOP_WITHIN_S = 20.0
-TOOL_WITHIN_S = 60.0
+TOOL_WITHIN_S = 180.0
 READY_WORDS = "Kafka Server started"
 CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 QUIET_LOG4J = """\

@@ -30,7 +30,7 @@ from moldau.protocol.wire import AnyResponse, Request
 from moldau.testing.kafka import CLUSTER_ID, free_ports
 
 HOST: Final = "127.0.0.1"
-READY_WITHIN_S: Final = 30.0
+READY_WITHIN_S: Final = 60.0
 STOP_WITHIN_S: Final = 20.0
 FORMAT_WITHIN_S: Final = 30.0
 BETWEEN_TRIES_S: Final = 0.01

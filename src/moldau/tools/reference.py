@@ -24,12 +24,13 @@ from moldau.raft.config import QuorumConfig
 from moldau.server import handlers
 from moldau.server.handlers.registry import apis_of
 from moldau.server.options import ServerConfig
-from moldau.storage.config import LogConfig
+from moldau.storage.config import CleanerConfig, LogConfig
 from moldau.tools.cli import main as command_line
 
 ROOMS: Final[Mapping[str, type[Configs]]] = {
     "Node": ServerConfig,
     "Logs and topics": LogConfig,
+    "Compaction": CleanerConfig,
     "Metadata quorum": QuorumConfig,
     "Groups": GroupCoordinatorConfig,
     "Transactions": TransactionConfig,

@@ -34,13 +34,13 @@ MOVING = re.compile(r"(HighWatermark: +|Epoch: )\d+")
 
 
 def theirs(tool: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
-    done = subprocess.run(java_command(CLASSES[tool], *arguments), input=stdin, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(java_command(CLASSES[tool], *arguments), input=stdin, capture_output=True, text=True, timeout=240, check=False)
     return done.returncode, done.stdout
 
 
 def ours(tool: str, *arguments: str, stdin: str = "") -> tuple[int, str]:
     command = [sys.executable, "-m", "moldau.tools.cli.main", tool, *arguments]
-    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=240, check=False)
     return done.returncode, done.stdout
 
 

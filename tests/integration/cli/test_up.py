@@ -15,7 +15,7 @@ import pytest
 pytestmark = pytest.mark.slow
 
 MOLDAU = [sys.executable, "-m", "moldau.tools.cli.main"]
-READY_WITHIN_S = 30.0
+READY_WITHIN_S = 60.0
 
 
 def moldau(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:

@@ -125,6 +125,6 @@ def test_its_tools_read_our_metadata(pair: Pair) -> None:
 def shell(log_dir: Path, *command: str) -> str:
     """MetadataShell on the newest log segment of a folder."""
     arguments = java_command(Tool.METADATA_SHELL, "--snapshot", str(log_dir / METADATA / "00000000000000000000.log"), *command)
-    done = subprocess.run(arguments, capture_output=True, timeout=60, check=False)
+    done = subprocess.run(arguments, capture_output=True, timeout=180, check=False)
     assert done.returncode == 0, done.stderr.decode()
     return done.stdout.decode()

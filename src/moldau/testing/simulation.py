@@ -39,7 +39,8 @@ CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 CLIENTS: Final = 4
 ROUND_S: Final = 120.0
 CALM_S: Final = 60.0
-BETWEEN_FAULTS_S: Final = 15.0
+BETWEEN_FAULTS_S: Final = 8.0
+SLOW_MS: Final = 3000
 LONGEST_FAULT_S: Final = 12.0
 BETWEEN_RESETS_S: Final = 0.03
 START_WITHIN_S: Final = 60.0
@@ -96,7 +97,8 @@ class Simulation:
         self.choice = random.Random(seed)
         self.loop = SimLoop(Trace(keep=keep_trace))
         self.network = SimNetwork(self.loop, self.choice.getrandbits(64), _weather(self.choice))
-        self.files = MemoryFiles(seed=self.choice.getrandbits(64), slow_ms=self.choice.choice((1, 5, 30)), hook=self._note_call)
+        self._usual_slow_ms = self.choice.choice((1, 5, 30))
+        self.files = MemoryFiles(seed=self.choice.getrandbits(64), slow_ms=self._usual_slow_ms, hook=self._note_call)
         self.config = NodeConfig.parse({**PROPERTIES, **(properties or {})})
         self.notes = Notes()
         self.result = Result(seed)
@@ -273,9 +275,12 @@ class Simulation:
         self.network.heal()
 
     async def _fault_slow_disk(self) -> None:
-        usual, self.files.slow_ms = self.files.slow_ms, 3000
-        await asyncio.sleep(self._a_while())
-        self.files.slow_ms = usual
+        """For a while, in which other faults strike: what waits for a slow sync is what a power failure takes."""
+        self.files.slow_ms = SLOW_MS
+        self.loop.call_later(LONGEST_FAULT_S * self.choice.random(), self._disk_recovers)
+
+    def _disk_recovers(self) -> None:
+        self.files.slow_ms = self._usual_slow_ms
 
     async def _fault_clock_jump(self) -> None:
         # Within what message.timestamp.after.max.ms lets clients be ahead.
@@ -287,6 +292,7 @@ class Simulation:
         end_s = self.loop.time() + ROUND_S
         working = [self.loop.start(machine, client.run(end_s)) for machine, client in self._clients]
         await self._faults(end_s)
+        self._disk_recovers()
         calm_s = self.loop.time() + CALM_S
         for number, work in enumerate(working):
             await self._within(work, calm_s, f"client {number} is still busy")

@@ -112,7 +112,7 @@ class Client:
         self.number = number
         self.is_idempotent = choice.random() < 0.5
         self.uses_names = choice.random() < 0.3
-        self.think_s = 0.3
+        self.think_s = choice.choice((0.05, 0.3))
         self._network = network
         self._address = address
         self._notes = notes
@@ -139,7 +139,8 @@ class Client:
         if not keys or dice < 0.01:
             await self.create_topic()
         elif dice < 0.50:
-            await self.send(self._choice.choice(keys))
+            # Often the same one, so that clients meet there.
+            await self.send(keys[0] if self._choice.random() < 0.4 else self._choice.choice(keys))
         elif dice < 0.95 and self._positions:
             await self.poll()
         else:

@@ -33,7 +33,7 @@ sim: $(VENV)/.ready           ## a whole cluster on virtual time: make sim SEED=
 	@PYTHONHASHSEED=0 $(RUN) moldau.testing.simulate --seed $(SEED) --hours $(HOURS) --seeds-file tests/simulation/seeds.txt $(ARGS)
 
 bench: setup                  ## beside Apache Kafka and Tansu: make bench ARGS="--only produce --rounds 3"
-	@$(BIN)/pip install --quiet '.[bench]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	@$(RUN) benchmarks $(ARGS)
 
 golden: setup                 ## write the golden files anew from real Kafka; review the diff

@@ -1,0 +1,159 @@
+"""Groups as their pictures show them, with stock clients over TCP."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from confluent_kafka import Consumer, TopicPartition
+from kafka import KafkaConsumer
+
+from moldau.clients.cluster import Cluster
+from moldau.clients.consumer import EARLIEST, ConsumerOptions
+from moldau.clients.group_consumer import GroupConsumer, GroupConsumerOptions
+from moldau.testing.process import BrokerProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("groups")]
+
+Produce = Callable[..., list[bytes]]
+PROTOCOLS = ["classic", "consumer"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_four_partitions_to_one_two_four_and_five_members(crowd, topic: str, produce: Produce, protocol: str) -> None:
+    for counts in ([4], [2, 2], [2, 1, 1], [1, 1, 1, 1], [1, 1, 1, 1, 0]):
+        crowd.join("g-" + topic, topic, **{"group.protocol": protocol})
+        crowd.settles(*counts)
+    for counts in ([1, 1, 1, 1], [2, 1, 1]):
+        busy = next(one for one in crowd.consumers if one.assignment())
+        crowd.leave(busy)
+        crowd.settles(*counts)
+    values = produce(topic, 40)
+    crowd.wait_for(lambda: len(crowd.seen) >= 40, "reading")
+    assert crowd.values() == values
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_two_groups_see_everything_each(crowd, topic: str, produce: Produce, protocol: str) -> None:
+    values = produce(topic, 40)
+    for group in ("one-", "two-"):
+        crowd.join(group + topic, topic, **{"group.protocol": protocol})
+        crowd.join(group + topic, topic, **{"group.protocol": protocol})
+    crowd.wait_for(lambda: len(crowd.seen) >= 80, "reading twice")
+    assert crowd.values() == sorted(values * 2)
+
+
+def test_clients_of_four_kinds_share_one_classic_group(broker: BrokerProcess, crowd, topic: str, produce: Produce) -> None:
+    """librdkafka, kafka-python, aiokafka and ours: a partition each, and every record once."""
+    values = produce(topic, 40)
+    group_id = "g-" + topic
+    is_over = False
+    seen: list[bytes] = []
+
+    def with_kafka_python() -> None:
+        consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=broker.bootstrap,
+            group_id=group_id,
+            auto_offset_reset="earliest",
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=300,
+        )
+        while not is_over:
+            for records in consumer.poll(timeout_ms=50).values():
+                seen.extend(record.value for record in records)
+        consumer.close()
+
+    async def with_aiokafka() -> None:
+        consumer = AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=broker.bootstrap,
+            group_id=group_id,
+            auto_offset_reset="earliest",
+            session_timeout_ms=6_000,
+            heartbeat_interval_ms=300,
+        )
+        await consumer.start()
+        while not is_over:
+            for records in (await consumer.getmany(timeout_ms=50)).values():
+                seen.extend(record.value for record in records)
+        await consumer.stop()
+
+    async def with_ours() -> None:
+        options = GroupConsumerOptions(consumer=ConsumerOptions(reset=EARLIEST, max_wait_ms=50))
+        async with (
+            Cluster.connect(broker.bootstrap) as cluster,
+            GroupConsumer(cluster, group_id, [topic], options, lambda found: ours.append(len(found))) as consumer,
+        ):
+            while not is_over:
+                seen.extend(record.value or b"" for record in await consumer.poll(wait_s=0.05))
+
+    ours: list[int] = []
+    crowd.join(group_id, topic)
+    with ThreadPoolExecutor() as threads:
+        running = [
+            threads.submit(with_kafka_python),
+            threads.submit(asyncio.run, with_aiokafka()),
+            threads.submit(asyncio.run, with_ours()),
+        ]
+        try:
+            crowd.wait_for(lambda: crowd.partitions() and len(crowd.partitions()[0]) == 1 and ours[-1:] == [1], "a partition for each")
+            more = produce(topic, 40, start=40)
+            crowd.wait_for(lambda: {value for *_, value in crowd.seen} | set(seen) >= {*values, *more}, "reading")
+            shared = [value for value in [*seen, *(value for *_, value in crowd.seen)] if value in more]
+            assert sorted(shared) == more, "each record of a settled group goes to one member"
+        finally:
+            is_over = True
+            for one in running:
+                one.result(30)
+
+
+def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(crowd, topic: str) -> None:
+    rebalances: list[str] = []
+    stays = crowd.join("g-" + topic, topic, **{"group.instance.id": "stays", "session.timeout.ms": 20_000})
+    stays.subscribe([topic], on_revoke=lambda *_: rebalances.append("revoked"))
+    restarts = crowd.join("g-" + topic, topic, **{"group.instance.id": "restarts", "session.timeout.ms": 20_000})
+    crowd.settles(2, 2)
+    before, rebalances[:] = crowd.partitions(), []
+    crowd.leave(restarts)
+    crowd.join("g-" + topic, topic, **{"group.instance.id": "restarts", "session.timeout.ms": 20_000})
+    crowd.settles(2, 2)
+    assert crowd.partitions() == before
+    assert rebalances == []
+
+
+def test_cooperative_members_keep_what_they_keep(crowd, topic: str) -> None:
+    revoked: list[int] = []
+    first = crowd.join("g-" + topic, topic, **{"partition.assignment.strategy": "cooperative-sticky"})
+    first.subscribe([topic], on_revoke=lambda _, partitions: revoked.extend(one.partition for one in partitions))
+    crowd.settles(4)
+    crowd.join("g-" + topic, topic, **{"partition.assignment.strategy": "cooperative-sticky"})
+    crowd.settles(2, 2)
+    assert len(revoked) == 2, "two partitions moved, two were never given up"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_commit_and_seek(broker: BrokerProcess, crowd, topic: str, produce: Produce, protocol: str) -> None:
+    produce(topic, 40)
+    settings = {"group.protocol": protocol, "enable.auto.commit": False}
+    consumer = crowd.join("g-" + topic, topic, **settings)
+    crowd.wait_for(lambda: len(crowd.seen) == 40, "reading")
+    consumer.commit(offsets=[TopicPartition(topic, 0, 4, "half way")], asynchronous=False)
+    (committed,) = consumer.committed([TopicPartition(topic, 0)], timeout=10)
+    assert (committed.offset, committed.metadata) == (4, "half way")
+    consumer.seek(TopicPartition(topic, 1, 8))
+    crowd.wait_for(lambda: len(crowd.seen) == 42, "reading again")
+    assert [offset for _, partition, offset, _ in crowd.seen[40:] if partition == 1] == [8, 9]
+    crowd.leave(consumer)
+    crowd.seen.clear()
+    crowd.join("g-" + topic, topic, **settings)
+    crowd.wait_for(lambda: len(crowd.seen) == 36, "reading from what was committed")
+
+
+def test_an_expression_finds_topics(broker: BrokerProcess, crowd, topic: str, produce: Produce) -> None:
+    values = produce(topic, 8)
+    consumer = crowd.join("g-" + topic, f"^{topic[:-3]}.*", **{"group.protocol": "consumer"})
+    crowd.wait_for(lambda: len(crowd.seen) == 8, "reading")
+    assert crowd.values() == values
+    assert isinstance(consumer, Consumer)

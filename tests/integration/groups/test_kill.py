@@ -14,9 +14,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("groups")]
 def test_a_group_goes_on_after_its_coordinator_was_killed(
     broker: BrokerProcess, crowd, topic: str, produce: Callable[..., list[bytes]], protocol: str
 ) -> None:
-    first = produce(topic, 40)
     members = [crowd.join("g-" + topic, topic, **{"group.protocol": protocol, "enable.auto.commit": False}) for _ in range(2)]
     crowd.settles(2, 2)
+    first = produce(topic, 40)
     crowd.wait_for(lambda: len(crowd.seen) == 40, "reading")
     for member in members:
         member.commit(offsets=[TopicPartition(topic, one.partition, 10) for one in member.assignment()], asynchronous=False)

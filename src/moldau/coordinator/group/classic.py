@@ -394,7 +394,7 @@ class ClassicGroup:
             self.leader_id = member_id
         outcome += self._take_join(token, request, member)
         outcome.timers.append(self._session_timer(member, now_ms))
-        if self.state is not GroupState.STABLE or self._select_protocol() != old_protocol:
+        if self.state is not GroupState.STABLE or self.select_protocol() != old_protocol:
             outcome += self._rebalance(now_ms)
             return outcome
         member.join_token = None
@@ -476,7 +476,7 @@ class ClassicGroup:
             self.state = GroupState.EMPTY
             outcome.records.append(self.record({}, now_ms))
             return outcome
-        self.protocol_name = self._select_protocol()
+        self.protocol_name = self.select_protocol()
         self.state = GroupState.COMPLETING_REBALANCE
         self.pending_sync = set(self.members)
         for member in self.members.values():
@@ -520,13 +520,22 @@ class ClassicGroup:
         self.leader_id = leader.member_id
         return True
 
-    def _select_protocol(self) -> str:
+    def select_protocol(self) -> str:
         """Each member votes for the first protocol of its list that all support; a tie goes by the first member's order."""
         common = self._common_protocols()
         votes = dict.fromkeys((name for name in next(iter(self.members.values())).protocols if name in common), 0)
         for member in self.members.values():
             votes[next(name for name in member.protocols if name in common)] += 1
         return max(votes, key=lambda name: votes[name])
+
+    def rebalance(self, now_ms: int) -> Outcome:
+        """Everyone joins again, as far as the group stands."""
+        return self._prepare_rebalance(now_ms) if self.state is GroupState.STABLE else Outcome()
+
+    def cancelled_timers(self) -> list[Timer]:
+        """Of all there are: the group comes to an end."""
+        keys = [self._session_key(member_id) for member_id in [*self.members, *sorted(self.pending_join)]]
+        return [Timer(self._join_key), Timer(self._sync_key), *(Timer(key) for key in keys)]
 
     # -- leaving --------------------------------------------------------------------------------------------------------------
 

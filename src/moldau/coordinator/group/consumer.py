@@ -18,6 +18,7 @@ from hashlib import blake2b
 from typing import ClassVar, Final
 from uuid import UUID
 
+from moldau.coordinator.group import migration
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors import ASSIGNORS
 from moldau.coordinator.group.assignors.model import Assignment, Subscriber, TopicIdPartition, TopicView
@@ -33,6 +34,8 @@ LEAVE_STATIC_EPOCH: Final = -2
 """Epoch of a static member that is away and keeps its partitions for its successor."""
 JOIN_EPOCH: Final = 0
 FIRST_GROUP_EPOCH: Final = 1
+CLASSIC_MEMBER: Final = 0
+CONSUMER_MEMBER: Final = 1
 FENCING_VERSION: Final = 9
 """First OffsetCommit version whose clients know member epochs."""
 
@@ -59,6 +62,15 @@ Owned = Mapping[TopicIdPartition, int]
 
 
 @dataclass(slots=True, frozen=True)
+class ClassicMember:
+    """What is kept of a member that speaks the classic protocol in a group of this one (`migration`)."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]
+    """Names with metadata, in the member's order of preference."""
+
+
+@dataclass(slots=True, frozen=True)
 class Member:
     """The first part is its metadata record, the second its current assignment record."""
 
@@ -71,6 +83,7 @@ class Member:
     topic_regex: str | None = None
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
+    classic: ClassicMember | None = None
 
     epoch: int = JOIN_EPOCH
     previous_epoch: int = JOIN_EPOCH
@@ -106,6 +119,10 @@ class ConsumerGroup:
     regexes: dict[str, frozenset[str]] = field(default_factory=dict)
     """What each regular expression of a member matched when it was last looked at."""
     # Soft from here on.
+    successor: object | None = None
+    """The classic group that this one becomes, once the records of the downgrade are replayed."""
+    rejoin_due_ms: dict[str, int] = field(default_factory=dict)
+    """By when classic members that were told to join again must have done so."""
     topics_version: int = -1
     """The topics that `metadata_hash` and `regexes` were last checked against."""
 
@@ -145,20 +162,35 @@ class ConsumerGroup:
         owned = _reported(request)
         members, target = dict(self.members), dict(self.target)
         before = self._find_member(request, owned, members, target, outcome)
+        member = self._updated(before, request, client)
+        settled = self.advance(before, member, owned, members, target, outcome, now_ms)
+        outcome.timers += self.member_timers(settled, now_ms)
+        shows_assignment = request.member_epoch == JOIN_EPOCH or _is_full(request) or settled.owned.keys() != member.owned.keys()
+        outcome.replies.append(Reply(token, self._answered(settled, shows_assignment=shows_assignment)))
+        return outcome
+
+    def advance(
+        self,
+        before: Member,
+        member: Member,
+        owned: frozenset[TopicIdPartition] | None,
+        members: dict[str, Member],
+        target: dict[str, frozenset[TopicIdPartition]],
+        outcome: Outcome,
+        now_ms: int,
+    ) -> Member:
+        """One member's step, `before` to `member` to what is returned: group epoch, target, current assignment, with their records."""
         is_new = before.member_id not in members
-        member = members[before.member_id] = self._updated(before, request, client)
+        members[member.member_id] = member
         has_new_subscription = is_new or _subscription(member) != _subscription(before)
         if is_new or _metadata(member) != _metadata(before):
-            outcome.records.append(self._metadata_record(member))
+            outcome.records.append(self.metadata_record(member))
         epoch = self._next_group_epoch(members, outcome, is_changed=has_new_subscription, now_ms=now_ms)
         target_epoch = self._assign(epoch, members, target, outcome, now_ms)
         settled = self._reconcile(member, members, target.get(member.member_id, frozenset()), target_epoch, owned)
         if settled != member or (is_new and settled.epoch == JOIN_EPOCH):
-            outcome.records.append(self._current_record(settled))
-        outcome.timers += self._member_timers(settled, now_ms)
-        shows_assignment = request.member_epoch == JOIN_EPOCH or _is_full(request) or settled.owned.keys() != member.owned.keys()
-        outcome.replies.append(Reply(token, self._answered(settled, shows_assignment=shows_assignment)))
-        return outcome
+            outcome.records.append(self.current_record(settled))
+        return settled
 
     def _find_member(
         self,
@@ -172,9 +204,9 @@ class ConsumerGroup:
         member_id = request.member_id
         known = self.members.get(member_id)
         if request.instance_id is not None:
-            static = self._static_member(request.instance_id)
+            static = self.static_member(request.instance_id)
             if request.member_epoch == JOIN_EPOCH and static is not None and static.member_id != member_id:
-                return self._succeed(static, member_id, members, target, outcome)
+                return self.succeed(static, member_id, members, target, outcome)
             if request.member_epoch != JOIN_EPOCH:
                 if static is None:
                     raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance {request.instance_id} is not a member of the group.")
@@ -189,7 +221,7 @@ class ConsumerGroup:
         _check_epoch(known, request.member_epoch, owned)
         return known
 
-    def _succeed(
+    def succeed(
         self,
         static: Member,
         member_id: str,
@@ -197,21 +229,22 @@ class ConsumerGroup:
         target: dict[str, frozenset[TopicIdPartition]],
         outcome: Outcome,
     ) -> Member:
-        if static.epoch != LEAVE_STATIC_EPOCH:
+        """Classic members have no word for going away for a while: one of them may be succeeded, and may succeed, at any time."""
+        if static.epoch != LEAVE_STATIC_EPOCH and static.classic is None:
             raise Refused(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Instance {static.instance_id} is held by a member that has not left; wait for its session to end or let it leave.",
             )
-        outcome.records += self._removal(static.member_id)
-        outcome.timers += self._cancelled_timers(static.member_id)
+        outcome.records += self.removal(static.member_id)
+        outcome.timers += self.cancelled_timers(static.member_id)
         del members[static.member_id]
         if static.member_id in target:
             target[member_id] = target.pop(static.member_id)
-            outcome.records.append(self._target_record(member_id, target[member_id]))
+            outcome.records.append(self.target_record(member_id, target[member_id]))
         successor = replace(static, member_id=member_id, epoch=JOIN_EPOCH)
         members[member_id] = successor
         # Its record goes out even where nothing else changes: under the new id it is new to the log.
-        outcome.records += [self._metadata_record(successor), self._current_record(successor)]
+        outcome.records += [self.metadata_record(successor), self.current_record(successor)]
         return successor
 
     def _updated(self, member: Member, request: messages.ConsumerGroupHeartbeatRequest, client: Client) -> Member:
@@ -237,6 +270,7 @@ class ConsumerGroup:
             topic_regex=(regex or None) if regex is not None else member.topic_regex,
             rebalance_timeout_ms=request.rebalance_timeout_ms if request.rebalance_timeout_ms != -1 else member.rebalance_timeout_ms,
             server_assignor=assignor if assignor is not None else member.server_assignor,
+            classic=None,
         )
 
     # -- group epoch and target assignment ------------------------------------------------------------------------------------
@@ -299,7 +333,7 @@ class ConsumerGroup:
         assignment = self._compute(members, target)
         for member_id, partitions in assignment.items():
             if target.get(member_id) != partitions:
-                outcome.records.append(self._target_record(member_id, partitions))
+                outcome.records.append(self.target_record(member_id, partitions))
         target.clear()
         target.update(assignment)
         value = stored.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
@@ -371,7 +405,7 @@ class ConsumerGroup:
         if request.member_epoch == LEAVE_STATIC_EPOCH:
             # It will be back: its partitions wait for it as long as its session lasts.
             away = replace(member, epoch=LEAVE_STATIC_EPOCH, pending_revocation={})
-            outcome = Outcome([self._current_record(away)])
+            outcome = Outcome([self.current_record(away)])
         else:
             outcome = self.fence(member.member_id, now_ms)
         outcome.replies.append(Reply(token, reply))
@@ -383,7 +417,7 @@ class ConsumerGroup:
             if member is None:
                 raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of group {self.group_id}.")
             return member
-        static = self._static_member(request.instance_id)
+        static = self.static_member(request.instance_id)
         if static is None:
             raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance {request.instance_id} is not a member of the group.")
         if static.member_id != request.member_id:
@@ -394,12 +428,22 @@ class ConsumerGroup:
         """The member is out: it left, its session ended, or it did not give up partitions in time."""
         if member_id not in self.members:
             return Outcome()
-        outcome = Outcome(self._removal(member_id), timers=self._cancelled_timers(member_id))
         remaining = {key: member for key, member in self.members.items() if key != member_id}
+        if self.members[member_id].classic is None and migration.can_downgrade(self, remaining):
+            return migration.downgrade(self, member_id, now_ms)
+        return self.remove([member_id], now_ms)
+
+    def remove(self, member_ids: Iterable[str], now_ms: int) -> Outcome:
+        outcome, remaining = Outcome(), dict(self.members)
+        for member_id in member_ids:
+            del remaining[member_id]
+            self.rejoin_due_ms.pop(member_id, None)
+            outcome.records += self.removal(member_id)
+            outcome.timers += self.cancelled_timers(member_id)
         self._next_group_epoch(remaining, outcome, is_changed=True, now_ms=now_ms)
         return outcome
 
-    def _removal(self, member_id: str) -> list[CoordinatorRecord]:
+    def removal(self, member_id: str) -> list[CoordinatorRecord]:
         key = {"group_id": self.group_id, "member_id": member_id}
         return [
             CoordinatorRecord(stored.ConsumerGroupCurrentMemberAssignmentKey(**key), None),
@@ -410,6 +454,10 @@ class ConsumerGroup:
     def tombstones(self) -> list[CoordinatorRecord]:
         """What forgets an empty group."""
         assert not self.members, "members are removed one by one"
+        return self.group_tombstones()
+
+    def group_tombstones(self) -> list[CoordinatorRecord]:
+        """What forgets the group, once its members are."""
         return [
             *(
                 CoordinatorRecord(stored.ConsumerGroupRegularExpressionKey(group_id=self.group_id, regular_expression=regex), None)
@@ -428,8 +476,10 @@ class ConsumerGroup:
         member = self.members.get(commit.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
-        if not commit.is_transactional and commit.api_version < FENCING_VERSION:
+        if not commit.is_transactional and member.classic is None and commit.api_version < FENCING_VERSION:
             return ErrorCode.UNSUPPORTED_VERSION
+        if member.classic is not None and commit.generation_id_or_member_epoch != member.epoch:
+            return ErrorCode.ILLEGAL_GENERATION
         if commit.generation_id_or_member_epoch == member.epoch:
             return ErrorCode.NONE
         # Clients that commit within a transaction have no word for member epochs.
@@ -494,6 +544,7 @@ class ConsumerGroup:
             topic_regex=value.subscribed_topic_regex or None,
             rebalance_timeout_ms=value.rebalance_timeout_ms,
             server_assignor=value.server_assignor,
+            classic=_classic_of(value.classic_member_metadata),
         )
 
     def _replay_current(self, member_id: str, value: object) -> None:
@@ -515,7 +566,7 @@ class ConsumerGroup:
             pending_revocation=_owned_of(value.partitions_pending_revocation, value.member_epoch),
         )
 
-    def _metadata_record(self, member: Member) -> CoordinatorRecord:
+    def metadata_record(self, member: Member) -> CoordinatorRecord:
         key = stored.ConsumerGroupMemberMetadataKey(group_id=self.group_id, member_id=member.member_id)
         value = stored.ConsumerGroupMemberMetadataValue(
             instance_id=member.instance_id,
@@ -526,15 +577,17 @@ class ConsumerGroup:
             subscribed_topic_regex=member.topic_regex,
             rebalance_timeout_ms=member.rebalance_timeout_ms,
             server_assignor=member.server_assignor,
+            # Null is said, not left out: what is missing counts as a classic member without protocols.
+            classic_member_metadata=_stored_classic(member.classic),
         )
         return CoordinatorRecord(key, value)
 
-    def _target_record(self, member_id: str, partitions: frozenset[TopicIdPartition]) -> CoordinatorRecord:
+    def target_record(self, member_id: str, partitions: frozenset[TopicIdPartition]) -> CoordinatorRecord:
         key = stored.ConsumerGroupTargetAssignmentMemberKey(group_id=self.group_id, member_id=member_id)
         topics = [stored.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in _by_topic(partitions).items()]
         return CoordinatorRecord(key, stored.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
 
-    def _current_record(self, member: Member) -> CoordinatorRecord:
+    def current_record(self, member: Member) -> CoordinatorRecord:
         key = stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=self.group_id, member_id=member.member_id)
         value = stored.ConsumerGroupCurrentMemberAssignmentValue(
             member_epoch=member.epoch,
@@ -585,7 +638,7 @@ class ConsumerGroup:
             subscribed_topic_regex=member.topic_regex,
             assignment=self._described_partitions(member.owned),
             target_assignment=self._described_partitions(self.target.get(member.member_id, frozenset())),
-            member_type=1,
+            member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
         )
 
     def _described_partitions(self, partitions: Iterable[TopicIdPartition]) -> described.Assignment:
@@ -600,10 +653,11 @@ class ConsumerGroup:
 
     def on_loaded(self, now_ms: int) -> list[Timer]:
         """Members that were there before the fail-over get a session to report in."""
-        return [timer for member in self.members.values() for timer in self._member_timers(member, now_ms)]
+        return [timer for member in self.members.values() for timer in self.member_timers(member, now_ms)]
 
-    def _member_timers(self, member: Member, now_ms: int) -> list[Timer]:
-        session_due_ms = now_ms + self.environment.config.consumer_session_timeout_ms
+    def member_timers(self, member: Member, now_ms: int) -> list[Timer]:
+        config = self.environment.config
+        session_due_ms = now_ms + (member.classic.session_timeout_ms if member.classic else config.consumer_session_timeout_ms)
         timers = [Timer(self._session_key(member.member_id), session_due_ms, lambda then_ms: self.fence(member.member_id, then_ms))]
         revoking_key = self._revoking_key(member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -621,8 +675,13 @@ class ConsumerGroup:
             return Outcome()
         return self.fence(member_id, now_ms)
 
-    def _cancelled_timers(self, member_id: str) -> list[Timer]:
-        return [Timer(self._session_key(member_id)), Timer(self._revoking_key(member_id))]
+    def cancelled_timers(self, member_id: str) -> list[Timer]:
+        return [
+            Timer(self._session_key(member_id)),
+            Timer(self._revoking_key(member_id)),
+            Timer(migration.join_key(self.group_id, member_id)),
+            Timer(migration.sync_key(self.group_id, member_id)),
+        ]
 
     def _session_key(self, member_id: str) -> tuple[str, str, str]:
         return ("session", self.group_id, member_id)
@@ -630,7 +689,7 @@ class ConsumerGroup:
     def _revoking_key(self, member_id: str) -> tuple[str, str, str]:
         return ("revoking", self.group_id, member_id)
 
-    def _static_member(self, instance_id: str) -> Member | None:
+    def static_member(self, instance_id: str) -> Member | None:
         return next((member for member in self.members.values() if member.instance_id == instance_id), None)
 
 
@@ -668,7 +727,21 @@ def _metadata(member: Member) -> tuple[object, ...]:
         member.topic_regex,
         member.rebalance_timeout_ms,
         member.server_assignor,
+        member.classic,
     )
+
+
+def _classic_of(value: stored.ClassicMemberMetadata | None) -> ClassicMember | None:
+    if value is None or not value.supported_protocols:
+        return None
+    return ClassicMember(value.session_timeout_ms, tuple((each.name, bytes(each.metadata)) for each in value.supported_protocols))
+
+
+def _stored_classic(member: ClassicMember | None) -> stored.ClassicMemberMetadata | None:
+    if member is None:
+        return None
+    protocols = [stored.ClassicProtocol(name=name, metadata=metadata) for name, metadata in member.protocols]
+    return stored.ClassicMemberMetadata(session_timeout_ms=member.session_timeout_ms, supported_protocols=protocols)
 
 
 def _subscription(member: Member) -> tuple[object, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from typing import Final, get_args
 from uuid import UUID
 
+from moldau.coordinator.group import migration
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.classic import ClassicGroup, GroupState
 from moldau.coordinator.group.consumer import JOIN_EPOCH, ConsumerGroup
@@ -88,6 +89,8 @@ class GroupMachine:
         self.offsets: Final = Offsets()
         self._prepared: dict[str, ConsumerGroup] = {}
         """Groups that a decision made, until its records are replayed: the timers it set are bound to them."""
+        self._downgraded: dict[str, ClassicGroup] = {}
+        """The same, between the last record of a group of one protocol and the first of the other."""
 
     # -- the machine ----------------------------------------------------------------------------------------------------------
 
@@ -107,13 +110,15 @@ class GroupMachine:
             return
         group = self.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
-            group = self.groups[group_id] = ClassicGroup(group_id, self.environment)
+            group = self.groups[group_id] = self._downgraded.pop(group_id, ClassicGroup(group_id, self.environment))
         group.replay(value)
 
     def _replay_consumer(self, key: ConsumerKey, value: object) -> None:
         group = self.groups.get(key.group_id)
         if isinstance(key, stored.ConsumerGroupMetadataKey) and value is None:
-            self.groups.pop(key.group_id, None)
+            gone = self.groups.pop(key.group_id, None)
+            if isinstance(gone, ConsumerGroup) and isinstance(gone.successor, ClassicGroup):
+                self._downgraded[key.group_id] = gone.successor
             return
         if not isinstance(group, ConsumerGroup):
             if value is None:
@@ -135,12 +140,12 @@ class GroupMachine:
     # -- membership -----------------------------------------------------------------------------------------------------------
 
     def join(self, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
-        """Errors: as `ClassicGroup.join`; INCONSISTENT_GROUP_PROTOCOL for a living group of another protocol."""
+        """Errors: as `ClassicGroup.join`, or `migration.join` for a living group of the consumer protocol."""
         group = self.groups.get(request.group_id)
         outcome = Outcome()
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
-                return answer(token, request.refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+                return migration.join(group, token, request, client, now_ms)
             outcome.records += group.tombstones()
             group = None
         if group is None:
@@ -152,20 +157,26 @@ class GroupMachine:
 
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> Outcome:
         group = self.groups.get(request.group_id)
-        if not isinstance(group, ClassicGroup):
+        if isinstance(group, ConsumerGroup):
+            return migration.sync(group, token, request, now_ms)
+        if group is None:
             return answer(token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, assignment=b""))
         return group.sync(token, request, now_ms)
 
     def heartbeat(self, token: Token, request: HeartbeatRequest, now_ms: int) -> Outcome:
         group = self.groups.get(request.group_id)
-        if not isinstance(group, ClassicGroup):
+        if isinstance(group, ConsumerGroup):
+            return migration.heartbeat(group, token, request, now_ms)
+        if group is None:
             return answer(token, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         return group.heartbeat(token, request, now_ms)
 
     def leave(self, token: Token, request: LeaveGroupRequest, now_ms: int) -> Outcome:
         """`request.members` is filled in for versions that name one member outside the list."""
         group = self.groups.get(request.group_id)
-        if not isinstance(group, ClassicGroup):
+        if isinstance(group, ConsumerGroup):
+            return migration.leave(group, token, request, now_ms)
+        if group is None:
             return answer(token, LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         return group.leave(token, request, now_ms)
 
@@ -174,12 +185,21 @@ class GroupMachine:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group.heartbeat(token, request, client, now_ms)
-        if request.member_epoch != JOIN_EPOCH or (group is not None and not group.is_empty):
+        is_upgrade = group is not None and not group.is_empty
+        if request.member_epoch != JOIN_EPOCH or (is_upgrade and not migration.can_upgrade(group)):
             message = f"Group {request.group_id} not found."
             return answer(token, request.refused(ErrorCode.GROUP_ID_NOT_FOUND, message))
         prepared = ConsumerGroup(request.group_id, self.environment)
-        outcome = Outcome(group.tombstones() if group is not None else [])
-        outcome += prepared.heartbeat(token, request, client, now_ms)
+        records = group.tombstones() if group is not None else []
+        if group is not None and is_upgrade:
+            records += migration.upgraded_records(group, prepared, now_ms)
+        decided = prepared.heartbeat(token, request, client, now_ms)
+        if not decided.records:
+            return decided
+        outcome = Outcome(records)
+        if group is not None and is_upgrade:
+            outcome += migration.leave_classic_behind(group, prepared, now_ms)
+        outcome += decided
         if outcome.records:
             self._prepared[request.group_id] = prepared
         return outcome

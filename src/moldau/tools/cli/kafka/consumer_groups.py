@@ -365,15 +365,21 @@ async def _reset(groups: GroupAdmin, options: argparse.Namespace) -> int:
                     raise error
         plan += [(group_id, one, offsets[one]) for one in sorted(offsets)]
     if options.export:
-        is_single = len(options.group) == 1
-        rows = [
-            f"{one.topic},{one.partition},{offset}" if is_single else f"{name},{one.topic},{one.partition},{offset}"
-            for name, one, offset in plan
-        ]
-        print("".join(f"{row}\n" for row in rows))
+        named = len(options.group) != 1
+        rows = [[*([csv_text(name)] if named else []), csv_text(one.topic), str(one.partition), str(offset)] for name, one, offset in plan]
+        print("".join(",".join(row) + "\n" for row in rows))
     else:
         _print_block(tables.reset_lines(plan))
     return 0
+
+
+LONGEST_UNQUOTED: Final = 24
+
+
+def csv_text(text: str) -> str:
+    """Quoted as Kafka's CSV writer does: not only what must be, but whatever is long, too.  Source: Jackson's CsvEncoder."""
+    is_plain = len(text) <= LONGEST_UNQUOTED and not any(letter in '",' or letter < " " for letter in text)
+    return text if is_plain else '"' + text.replace('"', '""') + '"'
 
 
 async def _state_of(groups: GroupAdmin, group_id: str) -> str:

@@ -100,7 +100,12 @@ def test_kafkas_formatters_read_our_offsets_topic(broker: BrokerProcess, group: 
             *("--command-property", "enable.auto.commit=false"),  # its own commits would go on forever
             *("--formatter", f"org.apache.kafka.tools.consumer.{name}"),
         )
-        return [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+        found, decoder = [], json.JSONDecoder()
+        while printed.startswith("{"):  # one right behind the other
+            one, end = decoder.raw_decode(printed)
+            found.append(one)
+            printed = printed[end:].lstrip()
+        return found
 
     offsets = [one for one in formatted("OffsetsMessageFormatter") if one["key"]["data"]["group"] == group]  # type: ignore[index]
     assert {(one["key"]["data"]["partition"], one["value"]["data"]["offset"]) for one in offsets} >= {(index, 10) for index in range(4)}  # type: ignore[index]

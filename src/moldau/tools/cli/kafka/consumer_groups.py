@@ -353,7 +353,8 @@ async def _named_partitions(groups: GroupAdmin, topics: Sequence[str]) -> tuple[
 
 async def _reset(groups: GroupAdmin, options: argparse.Namespace) -> int:
     plan: list[tuple[str, TopicPartition, int]] = []
-    for group_id in await _group_ids(groups, options):
+    group_ids = await _group_ids(groups, options)
+    for group_id in group_ids:
         state = await _state_of(groups, group_id)
         if state not in ("Empty", "Dead"):
             print_error(f"Assignments can only be reset if the group '{group_id}' is inactive, but the current state is {state}.")
@@ -369,7 +370,7 @@ async def _reset(groups: GroupAdmin, options: argparse.Namespace) -> int:
         rows = [[*([csv_text(name)] if named else []), csv_text(one.topic), str(one.partition), str(offset)] for name, one, offset in plan]
         print("".join(",".join(row) + "\n" for row in rows))
     else:
-        _print_block(tables.reset_lines(plan))
+        _print_block(tables.reset_lines(group_ids, plan))
     return 0
 
 

@@ -134,8 +134,10 @@ def assignment_text(partitions: Iterable[TopicPartition]) -> str:
     return ";".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in topics.items()) or MISSING
 
 
-def reset_lines(offsets: Iterable[tuple[str, TopicPartition, int]]) -> list[str]:
-    return _lines(_RESET, [(group_id, one.topic, one.partition, offset) for group_id, one, offset in offsets], hidden=frozenset())
+def reset_lines(group_ids: Iterable[str], offsets: Iterable[tuple[str, TopicPartition, int]]) -> list[str]:
+    """The names of groups that are not reset count for the width of their column, too."""
+    columns = (("GROUP", max((15, *map(len, group_ids)))), *_RESET[1:])
+    return _lines(columns, [(group_id, one.topic, one.partition, offset) for group_id, one, offset in offsets], hidden=frozenset())
 
 
 def listing_lines(groups: Sequence[ListedGroup], *, with_type: bool, with_state: bool) -> list[str]:

@@ -88,3 +88,7 @@ def test_list() -> None:
 def test_assignments_as_text() -> None:
     assert tables.assignment_text([TopicPartition("u", 0), T1, T0]) == "t:0,1;u:0"
     assert tables.assignment_text([]) == "-"
+
+
+def test_a_group_that_is_not_reset_widens_its_column() -> None:
+    assert tables.reset_lines(["a-group-with-a-long-name"], []) == ["GROUP                    TOPIC           PARTITION  NEW-OFFSET"]

@@ -63,7 +63,8 @@ def is_wanted(group: ListedGroup, options: argparse.Namespace) -> bool:
 
 
 def lines(groups: list[ListedGroup]) -> list[str]:
-    """Rows end with a space more than their title, as Kafka's do."""
+    """All columns are as wide as the longest group id; rows end with a space more than their title, as Kafka's do."""
     width = max((20, *(len(group.group_id) for group in groups)))
-    title = f"{'GROUP':<{width}} {'TYPE':<20} {'PROTOCOL':<20}"
-    return [title, *(f"{group.group_id:<{width}} {group.group_type.capitalize():<20} {group.protocol_type:<20} " for group in groups)]
+    rows = [("GROUP", "TYPE", "PROTOCOL"), *((group.group_id, group.group_type.capitalize(), group.protocol_type) for group in groups)]
+    title, *others = [" ".join(f"{cell:<{width}}" for cell in row) for row in rows]
+    return [title, *(f"{row} " for row in others)]

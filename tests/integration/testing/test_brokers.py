@@ -11,7 +11,6 @@ from moldau.testing.embedded import EmbeddedBroker
 from moldau.testing.process import BrokerFailed, BrokerProcess
 
 pytestmark = pytest.mark.slow
-pytest_plugins = ["moldau.testing.pytest_plugin"]
 
 
 def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:

@@ -136,7 +136,7 @@ class CoordinatorTopic(Generic[M]):
         self._shards: dict[int, Shard[M]] = {}
         self._leader_epochs: dict[int, int] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
-        self._alarms: dict[int, tuple[int, asyncio.TimerHandle]] = {}
+        self._alarms: dict[Shard[M], tuple[int, asyncio.TimerHandle]] = {}
 
     # -- what handlers use ----------------------------------------------------------------------------------------------------
 
@@ -164,10 +164,7 @@ class CoordinatorTopic(Generic[M]):
     def run(self, shard: Shard[M], operation: Callable[[int], Outcome]) -> None:
         """Lets the shard decide, and sets the loop's timer to its next one."""
         shard.run(operation, self._clock.now_ms())
-        for index, each in self._shards.items():
-            if each is shard:
-                self._set_alarm(index)
-                return
+        self._set_alarm(shard)
 
     def ask(
         self,
@@ -214,13 +211,11 @@ class CoordinatorTopic(Generic[M]):
         loading = self._loading.pop(index, None)
         if loading is not None:
             loading.cancel()
-        alarm = self._alarms.pop(index, None)
-        if alarm is not None:
-            alarm[1].cancel()
         shard = self._shards.pop(index, None)
         self._leader_epochs.pop(index, None)
         if shard is not None:
             shard.close()
+            self._set_alarm(shard)
 
     @staticmethod
     def _acknowledged(shard: Shard[M]) -> None:
@@ -255,7 +250,7 @@ class CoordinatorTopic(Generic[M]):
         finally:
             self._loading.pop(index, None)
         shard.activate(self._clock.now_ms())
-        self._set_alarm(index)
+        self._set_alarm(shard)
         elapsed_ms = self._clock.monotonic_ms() - started_ms
         level = logging.INFO if count else logging.DEBUG
         LOG.log(level, "%s: coordinator loaded %d records in %d ms", partition.topic_partition, count, elapsed_ms)
@@ -292,26 +287,25 @@ class CoordinatorTopic(Generic[M]):
 
     # -- time -----------------------------------------------------------------------------------------------------------------
 
-    def _set_alarm(self, index: int) -> None:
-        shard = self._shards.get(index)
-        due_ms = shard.next_due_ms() if shard is not None else None
-        alarm = self._alarms.get(index)
+    def _set_alarm(self, shard: Shard[M]) -> None:
+        """At the shard's next timer; a closed shard has none."""
+        due_ms = shard.next_due_ms()
+        alarm = self._alarms.get(shard)
         if alarm is not None:
             if due_ms is not None and alarm[0] <= due_ms:
                 return  # it rings early, sees that nothing is due, and is set anew: cheaper than a new alarm at every heartbeat
             alarm[1].cancel()
-            del self._alarms[index]
+            del self._alarms[shard]
         if due_ms is not None:
             delay_s = max(due_ms - self._clock.now_ms(), 0) / 1000
-            handle = asyncio.get_running_loop().call_later(delay_s, self._ring, index)
-            self._alarms[index] = (due_ms, handle)
+            handle = asyncio.get_running_loop().call_later(delay_s, self._ring, shard)
+            self._alarms[shard] = (due_ms, handle)
 
-    def _ring(self, index: int) -> None:
-        self._alarms.pop(index, None)
-        shard = self._shards.get(index)
-        if shard is not None and shard.state is ShardState.ACTIVE:
+    def _ring(self, shard: Shard[M]) -> None:
+        self._alarms.pop(shard, None)
+        if shard.state is ShardState.ACTIVE:
             shard.fire(self._clock.now_ms())
-            self._set_alarm(index)
+            self._set_alarm(shard)
 
 
 def gather(parts: Sequence[Later[T] | T], combine: Callable[[list[T]], R]) -> Later[R] | R:

@@ -140,6 +140,35 @@ def quorum(topic: str = "__cluster_metadata", *partitions: int) -> DescribeQuoru
     return DescribeQuorumRequest(topics=[DescribeQuorumRequestTopicData(topic_name=topic, partitions=numbers)])
 
 
+OURS_ALONE = {"log.flush.policy"}
+OF_THIS_NODE = {"advertised.listeners", "listeners", "log.dirs", "controller.quorum.bootstrap.servers"}
+KNOWN = {
+    "node.id": "the default of broker.id stands behind it",
+    "broker.id": "Kafka sets it from node.id",
+    "controller.listener.names": "has no default in Kafka",
+    "process.roles": "has no default in Kafka",
+    "listener.security.protocol.map": "a string in Kafka, a list here",
+    "group.consumer.heartbeat.interval.ms": "can be set while the broker runs",
+    "group.consumer.session.timeout.ms": "can be set while the broker runs",
+}
+
+
+def test_the_options_of_a_broker_are_kafkas(both: Differential) -> None:
+    """Options without effect here are read-only, whatever they are in Kafka."""
+    request = describe(BROKER, "1")
+    ours, theirs = ({config.name: config for config in answer.results[0].configs} for answer in both.both(request, 4))
+    assert ours.keys() - theirs.keys() == OURS_ALONE
+    assert theirs.keys() - ours.keys() == set()
+    for name in sorted(theirs.keys() - OF_THIS_NODE - KNOWN.keys()):
+        mine, other = ours[name], theirs[name]
+        assert (mine.value, mine.config_source, mine.config_type) == (other.value, other.config_source, other.config_type), name
+        assert mine.is_sensitive == other.is_sensitive, name
+        assert mine.read_only or not other.read_only, f"{name} can be set here, not in Kafka"
+        assert [(one.name, one.value, one.source) for one in mine.synonyms] == [
+            (one.name, one.value, one.source) for one in other.synonyms
+        ], name
+
+
 CASES = {
     # creating
     "create": Case(create(a_topic("orders", 3)), 7),
@@ -359,32 +388,3 @@ def test_the_answers_are_the_same(both: Differential, name: str) -> None:
     versions = type(case.request).VERSIONS if case.version is None else [case.version]
     for version in versions:
         both.ask(case.request, version, ignoring={*ADDRESSES, *TOPIC_IDS, *case.known}, settling=", seen" in name or name.endswith(" seen"))
-
-
-OURS_ALONE = {"log.flush.policy"}
-OF_THIS_NODE = {"advertised.listeners", "listeners", "log.dirs", "controller.quorum.bootstrap.servers"}
-KNOWN = {
-    "node.id": "the default of broker.id stands behind it",
-    "broker.id": "Kafka sets it from node.id",
-    "controller.listener.names": "has no default in Kafka",
-    "process.roles": "has no default in Kafka",
-    "listener.security.protocol.map": "a string in Kafka, a list here",
-    "group.consumer.heartbeat.interval.ms": "can be set while the broker runs",
-    "group.consumer.session.timeout.ms": "can be set while the broker runs",
-}
-
-
-def test_the_options_of_a_broker_are_kafkas(both: Differential) -> None:
-    """Options without effect here are read-only, whatever they are in Kafka."""
-    request = describe(BROKER, "1")
-    ours, theirs = ({config.name: config for config in answer.results[0].configs} for answer in both.both(request, 4))
-    assert ours.keys() - theirs.keys() == OURS_ALONE
-    assert theirs.keys() - ours.keys() == set()
-    for name in sorted(theirs.keys() - OF_THIS_NODE - KNOWN.keys()):
-        mine, other = ours[name], theirs[name]
-        assert (mine.value, mine.config_source, mine.config_type) == (other.value, other.config_source, other.config_type), name
-        assert mine.is_sensitive == other.is_sensitive, name
-        assert mine.read_only or not other.read_only, f"{name} can be set here, not in Kafka"
-        assert [(one.name, one.value, one.source) for one in mine.synonyms] == [
-            (one.name, one.value, one.source) for one in other.synonyms
-        ], name

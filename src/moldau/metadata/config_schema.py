@@ -10,13 +10,15 @@ DynamicBrokerConfig, ControllerConfigurationValidator; KIP-226.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 
 from moldau.config import MAX_INT, ConfigError, Configs, Kind, Option
 from moldau.errors import ErrorCode
-from moldau.metadata.group_configs import GROUP_OPTIONS, group_refusal
+from moldau.metadata.group_configs import GROUP_OPTIONS, group_refusal, group_values
 from moldau.metadata.image import MetadataImage, Resource, ResourceType
 from moldau.storage.config import LogConfig
+
+_Room = TypeVar("_Room", bound=Configs)
 
 
 class Source(IntEnum):
@@ -75,6 +77,10 @@ class ConfigSchema:
         }
         self._static_log: Final = LogConfig.load(properties)
         self._base: tuple[Mapping[str, str], Mapping[str, str], list[Effective]] | None = None
+
+    def options(self, image: MetadataImage, room: type[_Room]) -> _Room:
+        """A room's options as they hold on this node now, those set at run time too."""
+        return room.load(self._dynamic_properties(image) or self.properties)
 
     # ---------------------------------------------------------------- topics
 
@@ -198,6 +204,10 @@ class ConfigSchema:
                 synonyms.append(Synonym(behind, option.text(option.default), Source.DEFAULT))
             found.append(Effective(option, name, synonyms[0].value, synonyms[0].source, tuple(synonyms)))
         return found
+
+    def group_values(self, image: MetadataImage, group: str) -> Mapping[str, Any]:
+        """What the group was given and what of it holds here, by name; empty for most groups."""
+        return group_values(self.properties, image.config_of(ResourceType.GROUP, group))
 
     def validate_group(self, configs: Mapping[str, str]) -> Refusal | None:
         """Errors: INVALID_CONFIG."""

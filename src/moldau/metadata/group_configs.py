@@ -6,7 +6,7 @@ Source: GroupConfig.java of 4.3.1; KIP-848, 932, 1071.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from moldau.config import Check, ConfigError, Kind, Option, at_least, one_of
 
@@ -111,3 +111,22 @@ def group_refusal(properties: Mapping[str, str], configs: Mapping[str, str]) -> 
         if known.high is not None and value > int(properties.get(known.high.key, known.high.default)):
             return f"{name} must be less than or equal to {known.high.key}"
     return None
+
+
+def group_values(properties: Mapping[str, str], configs: Mapping[str, str]) -> dict[str, Any]:
+    """What a group was given, by name, as it holds on a broker with these properties: its limits may be narrower than they were then."""
+    values: dict[str, Any] = {}
+    for name, text in configs.items():
+        known = GROUP_OPTIONS.get(name)
+        if known is None:
+            continue
+        try:
+            value = known.option.parse(text, key=name)
+        except ConfigError:
+            continue
+        if known.low is not None:
+            value = max(value, int(properties.get(known.low.key, known.low.default)))
+        if known.high is not None:
+            value = min(value, int(properties.get(known.high.key, known.high.default)))
+        values[name] = value
+    return values

@@ -100,8 +100,6 @@ delete.records.purgatory.purge.interval.requests INT 1
 early.start.listeners LIST null
 fetch.purgatory.purge.interval.requests INT 1000
 follower.fetch.last.tiered.offset.enable BOOLEAN false
-group.consumer.max.assignment.interval.ms INT 15000
-group.consumer.min.assignment.interval.ms INT 0
 group.coordinator.append.linger.ms INT -1
 group.coordinator.background.threads INT 2
 group.coordinator.cached.buffer.max.bytes INT 1048588

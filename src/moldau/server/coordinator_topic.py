@@ -18,6 +18,7 @@ from moldau.coordinator.runtime import Machine, Shard, ShardState
 from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.protocol.records.compression import Codec
 from moldau.protocol.records.control import ControlType, parse_control_key
 from moldau.protocol.records.corrupt import CorruptBatch
 from moldau.protocol.stored import KeyedRecords
@@ -31,8 +32,8 @@ from moldau.types import java_string_hash
 
 LOG: Final = logging.getLogger(__name__)
 
-LOAD_BYTES: Final = 1024 * 1024
-"""Read at once while loading; the loop serves others between two reads."""
+LOAD_BYTES: Final = 5 * 1024 * 1024
+"""Read at once while loading, unless an option says otherwise; the loop serves others between two reads."""
 
 M = TypeVar("M", bound=Machine)
 T = TypeVar("T")
@@ -61,6 +62,7 @@ class RecordFormat(NamedTuple):
 
     records: KeyedRecords
     version_of: Callable[[StoredRecord], int]
+    codec: Codec = Codec.NONE
 
 
 class Slot:
@@ -98,6 +100,7 @@ class PartitionLog:
             producer_id=producer.producer_id if producer is not None else -1,
             producer_epoch=producer.epoch if producer is not None else -1,
             is_transactional=producer is not None,
+            codec=self._format.codec,
         )
         assert guard is None or isinstance(guard, VerificationGuard)
         result = self.partition.append(batch, acks=ALL_IN_SYNC, now_ms=now_ms, origin=AppendOrigin.COORDINATOR, guard=guard)
@@ -126,6 +129,8 @@ class CoordinatorTopic(Generic[M]):
         new_machine: Callable[[], M],
         clock: Clock,
         on_send: Callable[[Shard[M], Any], None],
+        *,
+        load_bytes: int = LOAD_BYTES,
     ) -> None:
         self.topic: Final = topic
         self.partition_count: Final = partition_count
@@ -133,6 +138,7 @@ class CoordinatorTopic(Generic[M]):
         self._new_machine: Final = new_machine
         self._clock: Final = clock
         self._on_send: Final = on_send
+        self._load_bytes: Final = load_bytes
         self._shards: dict[int, Shard[M]] = {}
         self._leader_epochs: dict[int, int] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
@@ -259,7 +265,7 @@ class CoordinatorTopic(Generic[M]):
         log = partition.log
         offset, count = log.log_start_offset, 0
         while offset < log.log_end_offset:
-            data = log.read(offset, LOAD_BYTES, limit_offset=log.log_end_offset, min_one_batch=True)
+            data = log.read(offset, self._load_bytes, limit_offset=log.log_end_offset, min_one_batch=True)
             if isinstance(data, ErrorCode):
                 raise CorruptBatch(f"offset {offset} cannot be read: {data.name}")
             view = memoryview(data.records.read() if data.records is not None else b"")

@@ -7,7 +7,7 @@ Source: GroupCoordinatorService, TransactionCoordinator.  Put together by `node.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -25,6 +25,7 @@ from moldau.coordinator.txn.coordinator import Markers, TransactionMachine
 from moldau.coordinator.txn.options import TransactionConfig
 from moldau.coordinator.txn.records import TRANSACTION_RECORDS
 from moldau.errors import KafkaError
+from moldau.protocol.records.compression import Codec
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.coordinator_topic import CoordinatorTopic, RecordFormat
@@ -58,10 +59,11 @@ class Coordinators:
         self.groups: Final = CoordinatorTopic(
             GROUP_TOPIC,
             group_config.offsets_topic_partition_count,
-            RecordFormat(GROUP_RECORDS, written_version),
+            RecordFormat(GROUP_RECORDS, written_version, Codec(group_config.offsets_topic_compression_codec)),
             partial(GroupMachine, self.group_environment),
             clock,
             _sends_nothing,
+            load_bytes=group_config.offsets_load_buffer_size,
         )
         transaction_environment = TransactionEnvironment(transaction_config, producer_ids.take_or_ask)
         self.transactions: Final = CoordinatorTopic(
@@ -95,6 +97,17 @@ class Coordinators:
             for each in deleted:
                 if each.topic == topic.topic:
                     topic.resigned(each.partition)
+
+    def group_configs_changed(self, group_id: str, own: Mapping[str, Any]) -> None:
+        """What one group was given; empty: it has nothing of its own any more."""
+        if own:
+            self.group_environment.group_configs[group_id] = own
+        else:
+            self.group_environment.group_configs.pop(group_id, None)
+
+    def group_options_changed(self, config: GroupCoordinatorConfig) -> None:
+        """Some options of all groups can be set while the broker runs."""
+        self.group_environment.config = config
 
     def close(self) -> None:
         self.markers.close()

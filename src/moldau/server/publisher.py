@@ -2,7 +2,7 @@
 
     1  topics that are gone: their partitions stop serving, their logs are set aside
     2  partitions that moved away
-    3  options, of topics and of brokers, before the partitions they are for
+    3  options, of topics, groups and brokers, before the partitions they are for
     4  partitions that are new here, lead here, follow here
     5  brokers that came or went: who may join an in-sync set
 
@@ -15,6 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from moldau.clock import Clock
+from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.delta import Delta
 from moldau.metadata.image import MetadataImage, PartitionRegistration, ResourceType, TopicImage
@@ -89,6 +90,10 @@ class Publisher:
         topics = [resource.name for resource in delta.changed_configs if resource.type == ResourceType.TOPIC]
         if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
             topics = list(image.topics)
+            self._coordinators.group_options_changed(self._schema.options(image, GroupCoordinatorConfig))
+        for resource in delta.changed_configs:
+            if resource.type == ResourceType.GROUP:
+                self._coordinators.group_configs_changed(resource.name, self._schema.group_values(image, resource.name))
         for topic in topics:
             self._replicas.configure(topic, self._schema.log_config(image, topic))
 

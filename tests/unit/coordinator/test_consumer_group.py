@@ -56,8 +56,8 @@ class Group:
     def __init__(self, *topics: TopicView, **config: Any) -> None:
         config.setdefault("consumer_assignment_interval_ms", 0)
         self.topics = FixedTopics(*(topics or (ORDERS,)))
-        environment = Environment(GroupCoordinatorConfig(**config), self.topics, ids())
-        self.desk = Desk(lambda: GroupMachine(environment))
+        self.environment = Environment(GroupCoordinatorConfig(**config), self.topics, ids())
+        self.desk = Desk(lambda: GroupMachine(self.environment))
         self.owned: dict[str, frozenset[TopicIdPartition]] = {}
         self.epochs: dict[str, int] = {}
 
@@ -285,3 +285,21 @@ def test_a_classic_client_cannot_join_a_living_consumer_group_unasked() -> None:
     group.join("a")
     listed = group.desk.ask(lambda token, now_ms: group.desk.machine.list_groups(token)).answer
     assert [(each.group_id, each.group_type, each.group_state) for each in listed] == [(GROUP, "consumer", "Stable")]
+
+
+def test_a_group_has_options_of_its_own() -> None:
+    group = Group()
+    group.environment.group_configs[GROUP] = {
+        "consumer.session.timeout.ms": 50_000,
+        "consumer.heartbeat.interval.ms": 7_000,
+        "consumer.assignment.interval.ms": 3_000,
+    }
+    assert group.join("a").heartbeat_interval_ms == 7_000
+    group.desk.advance(1_000)
+    assert group.join("b").member_epoch == 2, "the next assignment is not due yet"
+    group.desk.advance(SESSION_MS)
+    assert group.group.members.keys() == {"a", "b"}
+    group.beat("a")
+    assert group.group.target_epoch == 3
+    group.desk.advance(5_000)
+    assert group.group.members.keys() == {"a"}

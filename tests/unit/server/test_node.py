@@ -266,6 +266,40 @@ def test_options_of_a_topic_reach_its_logs() -> None:
     world.talk(dialogue)
 
 
+def test_options_of_a_group_reach_its_members() -> None:
+    """Those of one group within the broker's limits as they are now, and those of all groups that can be set at run time."""
+    world = World()
+    node = world.up(group__consumer__max__heartbeat__interval__ms="12000")
+    environment = node._coordinators.group_environment
+
+    async def alter(channel: Channel, kind: int, name: str, key: str, value: str | None) -> None:
+        changed = AlterableConfig(name=key, config_operation=1 if value is None else 0, value=value)
+        resource = AlterConfigsResource(resource_type=kind, resource_name=name, configs=[changed])
+        answer = await channel.send(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+        assert answer.responses[0].error_code == ErrorCode.NONE, answer
+
+    async def dialogue(channel: Channel) -> None:
+        await alter(channel, 32, "readers", "consumer.heartbeat.interval.ms", "11000")
+        await alter(channel, 32, "readers", "share.isolation.level", "read_committed")
+        assert environment.of_group("readers", "consumer.heartbeat.interval.ms", 5000) == 11_000
+        assert environment.of_group("readers", "share.isolation.level", "read_uncommitted") == "read_committed"
+        assert environment.of_group("others", "consumer.heartbeat.interval.ms", 5000) == 5000
+        await alter(channel, 32, "readers", "consumer.heartbeat.interval.ms", None)
+        assert environment.of_group("readers", "consumer.heartbeat.interval.ms", 5000) == 5000
+        await alter(channel, 4, "", "group.consumer.assignment.interval.ms", "77")
+        assert environment.config.consumer_assignment_interval_ms == 77
+
+    async def last(channel: Channel) -> None:
+        await alter(channel, 32, "readers", "consumer.heartbeat.interval.ms", "12000")
+
+    world.talk(dialogue)
+    world.talk(last)
+    world.crash()
+    again = world.up(group__consumer__max__heartbeat__interval__ms="9000")._coordinators.group_environment
+    assert again.of_group("readers", "consumer.heartbeat.interval.ms", 5000) == 9000, "the limit was narrowed meanwhile"
+    assert again.config.consumer_assignment_interval_ms == 77
+
+
 def refused(world: World, **changed: str) -> str:
     with pytest.raises(StartRefused) as caught:
         world.up(**changed)

@@ -328,7 +328,9 @@ class ConsumerGroup:
     ) -> int:
         """A new target when the group epoch is ahead of it, not more often than the interval; `target` becomes it."""
         elapsed_ms = now_ms - self.target_timestamp_ms
-        if epoch <= self.target_epoch or elapsed_ms < self.environment.config.consumer_assignment_interval_ms:
+        of_all = self.environment.config.consumer_assignment_interval_ms
+        interval_ms = self.environment.of_group(self.group_id, "consumer.assignment.interval.ms", of_all)
+        if epoch <= self.target_epoch or elapsed_ms < interval_ms:
             return self.target_epoch
         assignment = self._compute(members, target)
         for member_id, partitions in assignment.items():
@@ -611,7 +613,7 @@ class ConsumerGroup:
             error_code=ErrorCode.NONE,
             member_id=member.member_id,
             member_epoch=member.epoch,
-            heartbeat_interval_ms=self.environment.config.consumer_heartbeat_interval_ms,
+            heartbeat_interval_ms=self._heartbeat_interval_ms(),
             assignment=assignment if shows_assignment else None,
         )
 
@@ -656,8 +658,7 @@ class ConsumerGroup:
         return [timer for member in self.members.values() for timer in self.member_timers(member, now_ms)]
 
     def member_timers(self, member: Member, now_ms: int) -> list[Timer]:
-        config = self.environment.config
-        session_due_ms = now_ms + (member.classic.session_timeout_ms if member.classic else config.consumer_session_timeout_ms)
+        session_due_ms = now_ms + (member.classic.session_timeout_ms if member.classic else self._session_timeout_ms())
         timers = [Timer(self._session_key(member.member_id), session_due_ms, lambda then_ms: self.fence(member.member_id, then_ms))]
         revoking_key = self._revoking_key(member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
@@ -668,6 +669,14 @@ class ConsumerGroup:
         else:
             timers.append(Timer(revoking_key))
         return timers
+
+    def _session_timeout_ms(self) -> int:
+        of_all = self.environment.config.consumer_session_timeout_ms
+        return self.environment.of_group(self.group_id, "consumer.session.timeout.ms", of_all)
+
+    def _heartbeat_interval_ms(self) -> int:
+        of_all = self.environment.config.consumer_heartbeat_interval_ms
+        return self.environment.of_group(self.group_id, "consumer.heartbeat.interval.ms", of_all)
 
     def _revoking_is_over(self, member_id: str, epoch: int, now_ms: int) -> Outcome:
         member = self.members.get(member_id)

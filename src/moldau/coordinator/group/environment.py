@@ -1,8 +1,8 @@
 """◇ What the group machines need of the world: options, the metadata image, fresh ids."""
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 from uuid import UUID
 
 from moldau.coordinator.group.assignors.model import TopicView
@@ -56,11 +56,22 @@ class NoTopics:
         return ()
 
 
+T = TypeVar("T")
+NOTHING_OF_ITS_OWN: Final[Mapping[str, Any]] = {}
+
+
 @dataclass(slots=True)
 class Environment:
-    """Shared by all groups of a node; the shell keeps `config` and `topics` up to date."""
+    """Shared by all groups of a node; the shell keeps it up to date."""
 
     config: GroupCoordinatorConfig
     topics: Topics
     new_uuid: Callable[[], UUID]
     """The source of member ids: seeded in simulation."""
+    group_configs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By group id: options that were set for one group (resource GROUP), within this broker's limits."""
+
+    def of_group(self, group_id: str, option: str, otherwise: T) -> T:
+        """The group's own `option`, named as in the resource (`consumer.session.timeout.ms`), or the broker's for all groups."""
+        own = self.group_configs.get(group_id, NOTHING_OF_ITS_OWN)
+        return cast(T, own.get(option, otherwise))

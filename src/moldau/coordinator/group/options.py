@@ -32,14 +32,15 @@ class GroupCoordinatorConfig(Configs):
     max_size: int = option("group.max.size", MAX_INT, check=at_least(1),
         doc="Most members of a classic group.")  # fmt: skip
     rebalance_protocols: tuple[str, ...] = option("group.coordinator.rebalance.protocols", ("classic", "consumer", "streams"),
-        check=each_of("classic", "consumer", "share", "streams"), doc="Group protocols that are served.")  # fmt: skip
-    consumer_session_timeout_ms: int = option("group.consumer.session.timeout.ms", 45_000, check=at_least(1), update="cluster-wide",
+        check=each_of("classic", "consumer", "share", "streams"),
+        doc="Without consumer, requests of the consumer protocol are refused.")  # fmt: skip
+    consumer_session_timeout_ms: int = option("group.consumer.session.timeout.ms", 45_000, check=at_least(1),
         doc="How long a consumer group's member may be silent.")  # fmt: skip
     consumer_min_session_timeout_ms: int = option("group.consumer.min.session.timeout.ms", 45_000, check=at_least(1),
         doc="Least session time-out that a group may be given.")  # fmt: skip
     consumer_max_session_timeout_ms: int = option("group.consumer.max.session.timeout.ms", 60_000, check=at_least(1),
         doc="Greatest session time-out that a group may be given.")  # fmt: skip
-    consumer_heartbeat_interval_ms: int = option("group.consumer.heartbeat.interval.ms", 5_000, check=at_least(1), update="cluster-wide",
+    consumer_heartbeat_interval_ms: int = option("group.consumer.heartbeat.interval.ms", 5_000, check=at_least(1),
         doc="How often a consumer group's members report.")  # fmt: skip
     consumer_min_heartbeat_interval_ms: int = option("group.consumer.min.heartbeat.interval.ms", 5_000, check=at_least(1),
         doc="Least heartbeat interval that a group may be given.")  # fmt: skip
@@ -51,8 +52,12 @@ class GroupCoordinatorConfig(Configs):
         doc="Assignors of the server side; the first is the default.")  # fmt: skip
     consumer_assignment_interval_ms: int = option("group.consumer.assignment.interval.ms", 1_000, check=at_least(0), update="cluster-wide",
         doc="Least time between two assignments of one group.")  # fmt: skip
+    consumer_min_assignment_interval_ms: int = option("group.consumer.min.assignment.interval.ms", 0, check=at_least(0),
+        doc="Least assignment interval that a group may be given.")  # fmt: skip
+    consumer_max_assignment_interval_ms: int = option("group.consumer.max.assignment.interval.ms", 15_000, check=at_least(0),
+        doc="Greatest assignment interval that a group may be given.")  # fmt: skip
     consumer_regex_refresh_interval_ms: int = option("group.consumer.regex.refresh.interval.ms", 600_000, check=at_least(10_000),
-        doc="How often regular expressions are matched anew against the topics.")  # fmt: skip
+        doc="Without effect: regular expressions are matched anew with the first heartbeat after topics changed.")  # fmt: skip
     consumer_migration_policy: str = option("group.consumer.migration.policy", "bidirectional",
         check=one_of("disabled", "upgrade", "downgrade", "bidirectional"),
         doc="Which way a living group may change its protocol.")  # fmt: skip

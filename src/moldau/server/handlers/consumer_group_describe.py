@@ -3,7 +3,8 @@
 Versions       0-1.
 Authorises     DESCRIBE on each group, and on the topics that its members read.
 Version notes  1+ says which protocol each member speaks.
-Errors         On a group INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND (of another protocol too).
+Errors         On a group UNSUPPORTED_VERSION (the protocol is switched off),
+               INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND (of another protocol too).
 Differs from Kafka: nothing known.
 """
 
@@ -47,6 +48,8 @@ def _describe(broker: Broker, group_id: str) -> DescribedGroup | Later[Described
     def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
         return machine.describe_consumer_group(token, group_id)
 
+    if "consumer" not in broker.coordinators.group_environment.config.rebalance_protocols:
+        return refused(ErrorCode.UNSUPPORTED_VERSION)
     if not group_id:
         return refused(ErrorCode.INVALID_GROUP_ID)
     return broker.coordinators.groups.ask(group_id, decide, refused=refused)

@@ -4,7 +4,8 @@ Versions       0-1.
 Authorises     READ on the group, DESCRIBE on each topic subscribed to.
 Behaviour      Answers with the member's epoch and, when it changed or was asked for, its assignment.
 Version notes  0 lets the broker choose the member id; 1+ brings it along, and may subscribe by a regular expression.
-Errors         INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, and those of `ConsumerGroup.heartbeat`.
+Errors         UNSUPPORTED_VERSION (the protocol is switched off),
+               INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, and those of `ConsumerGroup.heartbeat`.
 Differs from Kafka: regular expressions are matched at once, not a moment later.
 """
 
@@ -28,6 +29,8 @@ MEMBER_ID_BROUGHT_SINCE: Final = 1
 def consumer_group_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | Later[ConsumerGroupHeartbeatResponse]:
+    if "consumer" not in broker.coordinators.group_environment.config.rebalance_protocols:
+        return request.refused(ErrorCode.UNSUPPORTED_VERSION)
     if context.version < MEMBER_ID_BROUGHT_SINCE and not request.member_id and request.member_epoch == JOIN_EPOCH:
         request.member_id = str(broker.coordinators.group_environment.new_uuid())
     wrong = _what_is_wrong(request)

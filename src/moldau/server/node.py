@@ -12,7 +12,7 @@ Source: KafkaRaftServer, SharedServer, BrokerServer, ControllerServer.  Called b
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -56,6 +56,7 @@ from moldau.server.handlers import MODULES
 from moldau.server.handlers.registry import apis_of
 from moldau.server.housekeeping import Housekeeping
 from moldau.server.lifecycle import BrokerLifecycle, Patience, RegistrationFailed
+from moldau.server.log_loading import LogLoading, SeveralDamaged
 from moldau.server.node_config import ROOMS, NodeConfig
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.publisher import Publisher
@@ -69,9 +70,8 @@ from moldau.storage.recovery import LogDamaged
 LOG: Final = logging.getLogger(__name__)
 
 MAX_SESSION_ID: Final = (1 << 31) - 1
-LOADS_AT_ONCE: Final = 4
 SHUTDOWN_PATIENCE_MS: Final = 10_000
-DAMAGES: Final = (CorruptCheckpoint, CorruptQuorumState, CorruptSnapshot, DuplicateLog, LogDamaged)
+DAMAGES: Final = (CorruptCheckpoint, CorruptQuorumState, CorruptSnapshot, DuplicateLog, LogDamaged, SeveralDamaged)
 """Files that cannot be as they are; the text names the file, what is wrong and the way out."""
 GRACE_S: Final = 5.0
 """How long replies of requests in work may take to leave when the node stops."""
@@ -88,6 +88,8 @@ class Node:
         self.random: Final = random
         self.failed: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """Set when the node cannot go on: a disk that it needs is gone."""
+        self.tell: Callable[[str], None] = LOG.info
+        """Gets a line now and then while the start takes long."""
         self.logs = LogManager(files, config.log_dirs, config.log, unique=self._new_uuid)
         self.schema = ConfigSchema(config.properties, ROOMS, node_id=config.node_id)
         self.flusher = Flusher(files, self._log_flushed)
@@ -332,16 +334,16 @@ class Node:
         self._dispatchers = {listener: Dispatcher(broker, served) for listener, served in apis.items()}
 
     async def _recover_logs(self) -> None:
-        """Several at a time, off the loop."""
         image = self._loader.image
         waiting = list(self.logs.found(lambda topic: self.schema.log_config(image, topic), self.clock.now_ms()))
-        if waiting:
-            LOG.info("loading %d log(s)%s", len(waiting), "" if waiting[0].directory.was_clean else " after an unclean stop")
-        for start in range(0, len(waiting), LOADS_AT_ONCE):
-            share = waiting[start : start + LOADS_AT_ONCE]
-            await asyncio.gather(*(self.files.run(found.load) for found in share))
-            for found in share:
-                self.logs.install(found)
+        loading = LogLoading(
+            self.files,
+            self.clock,
+            self.logs,
+            threads_per_directory=self.config.server.num_recovery_threads_per_data_dir,
+            tell=self.tell,
+        )
+        await loading.run(waiting)
 
     async def _join(self) -> None:
         config = self.config
@@ -355,7 +357,7 @@ class Node:
                 for name, (low, high) in sorted(supported_ranges().items())
             ],
             rack=config.server.broker_rack,
-            log_dirs=sorted(self._identity.directory_ids.values()),
+            log_dirs=sorted(self._identity.directory_ids[directory.path] for directory in self.logs.directories if directory.is_online),
             previous_broker_epoch=self._previous_epoch(),
         )
         # These folders are locked: whoever was this broker before is gone, and nobody has to wait for the end of his session.

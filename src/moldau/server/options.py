@@ -56,6 +56,14 @@ class ServerConfig(Configs):
     metadata_log_dir: str | None = option(
         "metadata.log.dir", None, importance="high", doc="The folder of the metadata log; without it, the first of log.dirs."
     )
+    num_recovery_threads_per_data_dir: int = option(
+        "num.recovery.threads.per.data.dir",
+        2,
+        check=at_least(1),
+        update="cluster-wide",
+        importance="high",
+        doc="How many logs of each folder are loaded at a time when the broker starts.",
+    )
     broker_rack: str | None = option("broker.rack", None, doc="Where this broker stands: replicas are spread over racks.")
 
     num_partitions: int = option("num.partitions", 1, check=at_least(1), doc="Partitions of a topic that does not say how many.")

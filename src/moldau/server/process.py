@@ -19,13 +19,17 @@ from moldau.storage.files import SystemFiles
 LOG: Final = logging.getLogger(__name__)
 
 
-async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: None) -> int:
-    """Until a signal, or until the node cannot go on.  The exit code.  Errors: StartRefused, and those of damaged folders."""
+async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: None, on_progress: Callable[[str], None] = LOG.info) -> int:
+    """Until a signal, or until the node cannot go on.  The exit code.  Errors: StartRefused, and those of damaged folders.
+
+    `on_progress` gets a line now and then while the start takes long.
+    """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     node = Node(config, files=SystemFiles(), network=_network(config), clock=SystemClock(), random=random.SystemRandom())
+    node.tell = on_progress
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(stop.wait())
     await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)

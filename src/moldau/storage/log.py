@@ -45,7 +45,7 @@ from moldau.storage.producer_state import (
     AppendOrigin,
     VerificationGuard,
 )
-from moldau.storage.recovery import LogState, load_log, load_producers, snapshot_offsets
+from moldau.storage.recovery import LogState, RecoveryProgress, load_log, load_producers, snapshot_offsets
 from moldau.storage.replay import read_marker, replay_producer
 from moldau.storage.segment import DELETED_SUFFIX, Segment, TimestampOffset, file_name
 from moldau.storage.validator import AppendFailure, Rules, check_client_batch, needs_rewrite, rewrite, too_large
@@ -185,6 +185,7 @@ class Log:
         log_start_offset: int = 0,
         clean: bool = False,
         topic_id: UUID | None = None,
+        progress: RecoveryProgress | None = None,
     ) -> "Log":
         """The log in `directory`, recovered unless it was closed cleanly; a new one where there is none.
 
@@ -199,6 +200,7 @@ class Log:
             recovery_point=recovery_point,
             log_start_offset=log_start_offset,
             clean=clean,
+            progress=progress,
         )
         return cls(files, directory, topic_partition, config, state, topic_id=topic_id)
 

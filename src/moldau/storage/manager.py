@@ -14,7 +14,7 @@ Source: LogManager, LogDirFailureChannel; KIP-112, KIP-858.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -39,6 +39,7 @@ from moldau.storage.checkpoints import (
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files, Lock, LockHeld
 from moldau.storage.log import Log
+from moldau.storage.recovery import RecoveryProgress, bytes_to_recover
 from moldau.types import METADATA_TOPIC, TopicPartition
 
 DELETE_SUFFIX: Final = "-delete"
@@ -103,6 +104,7 @@ class FoundLog:
         self.directory = directory
         self.topic_partition = topic_partition
         self.log: Log | None = None
+        self.progress = RecoveryProgress()
         self._files = files
         self._config = config
         self._now_ms = now_ms
@@ -110,6 +112,13 @@ class FoundLog:
     @property
     def path(self) -> str:
         return f"{self.directory.path}/{self.topic_partition}"
+
+    def measure(self) -> None:
+        """How much `load` will read; a disk that cannot tell will say so there."""
+        with suppress(OSError):
+            self.progress.bytes_to_read = bytes_to_recover(
+                self._files, self.path, self.directory.recovery_points.get(self.topic_partition, 0)
+            )
 
     def load(self) -> Log:
         """Errors: LogDamaged, CorruptCheckpoint, OSError."""
@@ -124,6 +133,7 @@ class FoundLog:
             log_start_offset=self.directory.log_start_offsets.get(where, 0),
             clean=self.directory.was_clean,
             topic_id=read_partition_metadata(self._files, self.path),
+            progress=self.progress,
         )
         self.log.update_high_watermark(self.directory.high_watermarks.get(where, 0))
         return self.log

@@ -44,6 +44,17 @@ class LogState(NamedTuple):
     """Older segments that the next flush must cover."""
 
 
+class RecoveryProgress:
+    """How far a log's recovery is.  Counted in the thread that recovers, looked at from elsewhere."""
+
+    __slots__ = ("bytes_read", "bytes_to_read")
+
+    def __init__(self) -> None:
+        self.bytes_to_read = 0
+        """As far as the sizes of the files tell it beforehand."""
+        self.bytes_read = 0
+
+
 class LogDamaged(Exception):
     """Bytes that were on stable storage are not what they were.  The text names the file, the place, and the way out."""
 
@@ -55,7 +66,16 @@ def base_offset_of(name: str, suffix: str) -> int | None:
 
 
 def load_log(
-    files: Files, directory: str, config: LogConfig, *, name: str, now_ms: int, recovery_point: int, log_start_offset: int, clean: bool
+    files: Files,
+    directory: str,
+    config: LogConfig,
+    *,
+    name: str,
+    now_ms: int,
+    recovery_point: int,
+    log_start_offset: int,
+    clean: bool,
+    progress: RecoveryProgress | None = None,
 ) -> LogState:
     """Errors: LogDamaged, CorruptCheckpoint, OSError."""
     if not files.is_dir(directory):
@@ -72,7 +92,7 @@ def load_log(
         segments.pop(0).delete_files()  # dropped before; the crash brought it back
     if not segments:
         return _new_log(files, directory, config, (epochs, producers), start_offset=log_start_offset, now_ms=now_ms)
-    recovery = _Recovery(files, segments, epochs, recovery_point, gaps_allowed=config.is_compacted)
+    recovery = _Recovery(files, segments, epochs, recovery_point, gaps_allowed=config.is_compacted, progress=progress or RecoveryProgress())
     log_end_offset = recovery.run(clean=clean)
     segments = recovery.segments
     log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -134,7 +154,16 @@ def _new_log(
 class _Recovery:
     """What one log's recovery knows while it runs.  Nothing on the disk changes before all that must be checked was checked."""
 
-    def __init__(self, files: Files, segments: list[Segment], epochs: LeaderEpochs, recovery_point: int, *, gaps_allowed: bool) -> None:
+    def __init__(
+        self,
+        files: Files,
+        segments: list[Segment],
+        epochs: LeaderEpochs,
+        recovery_point: int,
+        *,
+        gaps_allowed: bool,
+        progress: RecoveryProgress,
+    ) -> None:
         self.segments = segments
         self.rebuilt: list[Segment] = []
         """Whose indexes are made anew."""
@@ -142,6 +171,7 @@ class _Recovery:
         self._epochs = epochs
         self._recovery_point = recovery_point
         self._gaps_allowed = gaps_allowed
+        self._progress = progress
         self._found_epochs: list[tuple[int, int]] = []
         self._adopted_end: int | None = None
 
@@ -149,7 +179,7 @@ class _Recovery:
         """The log end offset.  Errors: LogDamaged."""
         last = len(self.segments) - 1
         # When the recovery point is a segment's base, the one before it may have been cut there without a sync: it is read too.
-        first = last + 1 if clean else self._holding(self._recovery_point - 1)
+        first = last + 1 if clean else first_to_read([segment.base_offset for segment in self.segments], self._recovery_point)
         if clean:  # all of it was on stable storage, whatever the checkpoint says
             self._recovery_point = max(self._recovery_point, self.segments[last].base_offset)
         end: int | None = None  # of the segment before, when it was read
@@ -169,10 +199,6 @@ class _Recovery:
                 self._epochs.assign(epoch, start_offset)
         return end
 
-    def _holding(self, offset: int) -> int:
-        """The number of the segment that holds `offset`."""
-        return max((number for number, segment in enumerate(self.segments) if segment.base_offset <= offset), default=0)
-
     def _adopted(self, segment: Segment, *, is_last: bool) -> bool:
         """Whether its indexes can be taken as they are."""
         try:
@@ -189,6 +215,7 @@ class _Recovery:
         """Read one segment and make its sparse indexes.  Where it ends, and the first batch that is none.  Errors: LogDamaged."""
         self.rebuilt.append(segment)
         next_offset = segment.base_offset if end_before is None else end_before
+        progress, read_before = self._progress, self._progress.bytes_read
         segment.forget_indexes()
         try:
             if segment.base_offset < next_offset or (segment.base_offset > next_offset and not self._gaps_allowed):
@@ -198,6 +225,8 @@ class _Recovery:
                 self._check_place(position, header, next_offset)
                 segment.note(position, header)
                 next_offset = header.next_offset
+                progress.bytes_read = read_before + position
+            progress.bytes_read = read_before + segment.size
         except BadBatch as bad:
             if bad.offset < self._recovery_point:
                 what = f"{segment.path(LOG_SUFFIX)} is damaged {bad}; everything below offset {self._recovery_point} was on stable storage"
@@ -226,6 +255,18 @@ class _Recovery:
         if bad.position == 0 and number > 0:
             self.segments.pop().delete_files()
             self.segments[-1].unseal()
+
+
+def first_to_read(base_offsets: list[int], recovery_point: int) -> int:
+    """The number of the segment that holds the last offset below the recovery point."""
+    return max((number for number, base_offset in enumerate(base_offsets) if base_offset < recovery_point), default=0)
+
+
+def bytes_to_recover(files: Files, directory: str, recovery_point: int) -> int:
+    """What a recovery will have to read, by the sizes of the files.  Errors: OSError."""
+    base_offsets = _base_offsets(files, directory)
+    waiting = base_offsets[first_to_read(base_offsets, recovery_point) :]
+    return sum(files.size(f"{directory}/{file_name(base_offset, LOG_SUFFIX)}") for base_offset in waiting)
 
 
 def way_out(what: str) -> str:

@@ -16,6 +16,7 @@ from moldau.tools.cli.failure import Failure
 if TYPE_CHECKING:
     from moldau.server.node import Node
 
+LOG: Final = logging.getLogger(__name__)
 _ERRNO: Final = re.compile(r"\[Errno \d+\] ")
 LOG_FORMAT: Final = "[%(asctime)s] %(levelname)s %(message)s"
 
@@ -43,14 +44,14 @@ def set_up_logging(level: int = logging.INFO) -> None:
     logging.basicConfig(stream=sys.stderr, level=level, format=LOG_FORMAT)
 
 
-def run_node(config: NodeConfig, on_ready: "Callable[[Node], None]") -> int:
+def run_node(config: NodeConfig, on_ready: "Callable[[Node], None]", on_progress: Callable[[str], None] = LOG.info) -> int:
     """Until SIGTERM, SIGINT or a failure.  Errors: Failure, when the node cannot start."""
     from moldau.server.process import run
 
     for warning in config.warnings:
         logging.getLogger("moldau").warning("%s", warning)
     try:
-        return asyncio.run(run(config, on_ready))
+        return asyncio.run(run(config, on_ready, on_progress))
     except Exception as error:
         raise in_words(error) from error
 

@@ -66,7 +66,11 @@ def main(arguments: list[str]) -> int:
         with suppress(BrokenPipeError):  # nobody has to read it
             print(ready_text(config, folder, time.monotonic() - started_s), flush=True)
 
-    return run_node(config, say_ready)
+    def say_progress(line: str) -> None:
+        with suppress(BrokenPipeError):
+            print(f"Starting: {line}", flush=True)
+
+    return run_node(config, say_ready, say_progress)
 
 
 def _parser() -> Parser:

@@ -160,6 +160,10 @@ class CoordinatorTopic(Generic[M]):
     def active_shards(self) -> list[Shard[M]]:
         return [shard for _, shard in sorted(self._shards.items()) if shard.state is ShardState.ACTIVE]
 
+    def index_of(self, shard: Shard[M]) -> int | None:
+        """Which partition a shard is for; None once it is not here any more."""
+        return next((index for index, each in self._shards.items() if each is shard), None)
+
     def is_loading(self) -> bool:
         return bool(self._loading)
 

@@ -1,8 +1,9 @@
-"""● The coordinators of this broker: groups on `__consumer_offsets`, transactions on `__transaction_state`.
+"""● The coordinators of this broker: groups on `__consumer_offsets`, transactions on `__transaction_state`, the states of share
+partitions on `__share_group_state`.
 
-The publisher tells them of leadership and of topics that came and went; handlers ask `groups` and `transactions`.
+The publisher tells them of leadership and of topics that came and went; handlers ask `groups`, `transactions` and `share_persister`.
 
-Source: GroupCoordinatorService, TransactionCoordinator.  Put together by `node.py`.
+Source: GroupCoordinatorService, TransactionCoordinator, ShareCoordinatorService.  Put together by `node.py`.
 """
 
 import asyncio
@@ -20,18 +21,23 @@ from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.group.records import GROUP_RECORDS
 from moldau.coordinator.outcome import ProducerIdAndEpoch
 from moldau.coordinator.runtime import Shard, ShardState
+from moldau.coordinator.share.machine import Environment as ShareEnvironment
+from moldau.coordinator.share.machine import Prune, ShareStateMachine
+from moldau.coordinator.share.options import ShareCoordinatorConfig
+from moldau.coordinator.share.records import SHARE_STATE_RECORDS
 from moldau.coordinator.txn.coordinator import Environment as TransactionEnvironment
 from moldau.coordinator.txn.coordinator import Markers, TransactionMachine
 from moldau.coordinator.txn.options import TransactionConfig
 from moldau.coordinator.txn.records import TRANSACTION_RECORDS
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.compression import Codec
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.coordinator_topic import CoordinatorTopic, RecordFormat
 from moldau.server.producer_ids import ProducerIds
+from moldau.server.share_persister import SharePersister
 from moldau.server.txn_markers import MarkerWriter
-from moldau.types import GROUP_TOPIC, TRANSACTION_TOPIC, TopicPartition
+from moldau.types import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC, TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -47,6 +53,7 @@ class Coordinators:
         *,
         group_config: GroupCoordinatorConfig,
         transaction_config: TransactionConfig,
+        share_config: ShareCoordinatorConfig,
         topics: Topics,
         clock: Clock,
         new_uuid: Callable[[], UUID],
@@ -74,6 +81,18 @@ class Coordinators:
             clock,
             self._send_markers,
         )
+        self.share_environment: Final = ShareEnvironment(share_config, topics)
+        self.shares: Final = CoordinatorTopic(
+            SHARE_TOPIC,
+            share_config.topic_partition_count,
+            RecordFormat(SHARE_STATE_RECORDS, lambda value: value.VERSIONS[-1], Codec(share_config.topic_compression_codec)),
+            partial(ShareStateMachine, self.share_environment),
+            clock,
+            self._prune_share_states,
+            load_bytes=share_config.load_buffer_size,
+        )
+        self.share_persister: Final = SharePersister(self.shares, self._create_share_topic)
+        self._replicas: Final = replicas
         self.markers: Final = MarkerWriter(replicas, clock, self._exists, self._marker_appended)
         self._create_topic: Final = create_topic
         self._creating: dict[str, asyncio.Task[None]] = {}
@@ -82,18 +101,19 @@ class Coordinators:
 
     def leadership_changed(self, partition: Partition) -> None:
         """This broker leads the partition now, in a new epoch perhaps, or does not any more."""
-        for topic in (self.groups, self.transactions):
+        for topic in (self.groups, self.transactions, self.shares):
             if topic.topic == partition.topic_partition.topic:
                 if partition.is_leader:
                     topic.elected(partition)
                 else:
                     topic.resigned(partition.topic_partition.partition)
 
-    def topics_changed(self, topics: Topics, deleted: Collection[TopicPartition]) -> None:
-        self.group_environment.topics = topics
+    def topics_changed(self, topics: Topics, deleted: Collection[TopicPartition], deleted_ids: Collection[UUID]) -> None:
+        self.group_environment.topics = self.share_environment.topics = topics
         if deleted:
             self.groups.run_all(lambda machine, _: machine.forget_topic_partitions(deleted))
-        for topic in (self.groups, self.transactions):
+            self.shares.run_all(lambda machine, _: machine.forget_topics(deleted_ids))
+        for topic in (self.groups, self.transactions, self.shares):
             for each in deleted:
                 if each.topic == topic.topic:
                     topic.resigned(each.partition)
@@ -113,6 +133,7 @@ class Coordinators:
         self.markers.close()
         self.groups.close()
         self.transactions.close()
+        self.shares.close()
         for task in self._creating.values():
             task.cancel()
 
@@ -125,23 +146,55 @@ class Coordinators:
             task.add_done_callback(lambda _: self._creating.pop(topic, None))
 
     async def _create(self, topic: str) -> None:
-        groups, transactions = self.group_environment.config, self.transaction_config
-        if topic == GROUP_TOPIC:
-            partition_count, replication_factor = groups.offsets_topic_partition_count, groups.offsets_topic_replication_factor
-            configs = {"segment.bytes": str(groups.offsets_topic_segment_bytes)}
-        else:
-            partition_count, replication_factor = transactions.topic_partition_count, transactions.topic_replication_factor
-            configs = {
-                "segment.bytes": str(transactions.topic_segment_bytes),
-                "min.insync.replicas": str(transactions.topic_min_insync_replicas),
-                "unclean.leader.election.enable": "false",
-            }
-        # The producer's codec: batches of coordinators are stored as they are written.
-        configs |= {"cleanup.policy": "compact", "compression.type": "producer" if topic == GROUP_TOPIC else "uncompressed"}
+        partition_count, replication_factor, configs = self._wanted(topic)
         try:
             await self._create_topic(topic, partition_count, replication_factor, configs)
         except KafkaError as error:
             LOG.warning("%s could not be created: %s", topic, error)
+
+    def _wanted(self, topic: str) -> tuple[int, int, dict[str, str]]:
+        """Partitions, replicas and options of an internal topic."""
+        groups, transactions, shares = self.group_environment.config, self.transaction_config, self.share_environment.config
+        if topic == GROUP_TOPIC:
+            # The producer's codec: batches of coordinators are stored as they are written.
+            configs = {
+                "segment.bytes": str(groups.offsets_topic_segment_bytes),
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+            }
+            return groups.offsets_topic_partition_count, groups.offsets_topic_replication_factor, configs
+        if topic == TRANSACTION_TOPIC:
+            configs = {
+                "segment.bytes": str(transactions.topic_segment_bytes),
+                "min.insync.replicas": str(transactions.topic_min_insync_replicas),
+                "unclean.leader.election.enable": "false",
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+            }
+            return transactions.topic_partition_count, transactions.topic_replication_factor, configs
+        # Never by age: what no state needs any more is deleted by its coordinator.
+        configs = {
+            "segment.bytes": str(shares.topic_segment_bytes),
+            "min.insync.replicas": str(shares.topic_min_insync_replicas),
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "retention.ms": "-1",
+        }
+        return shares.topic_partition_count, shares.topic_replication_factor, configs
+
+    # -- share partitions' states ---------------------------------------------------------------------------------------------
+
+    def _create_share_topic(self) -> None:
+        if self.share_environment.topics.by_name(SHARE_TOPIC) is None:
+            self.create_topic(SHARE_TOPIC)
+
+    def _prune_share_states(self, shard: Shard[ShareStateMachine], prune: Prune) -> None:
+        index = self.shares.index_of(shard)
+        partition = self._replicas.hosted.get(TopicPartition(SHARE_TOPIC, index)) if index is not None else None
+        if partition is not None and partition.is_leader:
+            start = partition.log.delete_records_before(prune.offset)
+            if isinstance(start, ErrorCode):
+                LOG.warning("%s-%s could not be pruned to %d: %s", SHARE_TOPIC, index, prune.offset, start.name)
 
     # -- transactions ---------------------------------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from moldau.clock import Clock
 from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.share.options import ShareCoordinatorConfig
 from moldau.coordinator.txn.options import TransactionConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.config_schema import ConfigSchema
@@ -278,6 +279,7 @@ class Node:
         self._coordinators = Coordinators(
             group_config=config.of(GroupCoordinatorConfig),
             transaction_config=config.of(TransactionConfig),
+            share_config=config.of(ShareCoordinatorConfig),
             topics=TopicsView(EMPTY),
             clock=self.clock,
             new_uuid=self._new_uuid,

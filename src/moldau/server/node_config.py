@@ -10,6 +10,7 @@ from typing import Final, TypeVar, cast
 
 from moldau.config import ConfigError, Configs, nearest
 from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.share.options import ShareCoordinatorConfig
 from moldau.coordinator.txn.options import TransactionConfig
 from moldau.raft.config import QuorumConfig
 from moldau.server.accepted import PREFIXES, REFUSED, REMOVED, accepted_options
@@ -17,7 +18,15 @@ from moldau.server.endpoints import WILDCARD_HOSTS, Endpoint, parse_endpoints, p
 from moldau.server.options import ROLES, ServerConfig
 from moldau.storage.config import CleanerConfig, LogConfig
 
-ROOMS: Final[tuple[type[Configs], ...]] = (ServerConfig, LogConfig, CleanerConfig, QuorumConfig, GroupCoordinatorConfig, TransactionConfig)
+ROOMS: Final[tuple[type[Configs], ...]] = (
+    ServerConfig,
+    LogConfig,
+    CleanerConfig,
+    QuorumConfig,
+    GroupCoordinatorConfig,
+    TransactionConfig,
+    ShareCoordinatorConfig,
+)
 """Every class of options that a node reads."""
 
 SPOKEN_PROTOCOLS: Final = ("PLAINTEXT",)

@@ -55,7 +55,7 @@ class Publisher:
         for where in deleted:
             self._remove(where)
         if deleted or delta.changed_topics:
-            self._coordinators.topics_changed(TopicsView(image), deleted)
+            self._coordinators.topics_changed(TopicsView(image), deleted, delta.deleted_topics.keys())
         for topic_id, numbers in delta.changed_topics.items():
             topic_now = image.topic(topic_id)
             if topic_now is not None:

@@ -17,6 +17,7 @@ from typing import Final
 
 from moldau.config import Configs, Kind, Option
 from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.share.options import ShareCoordinatorConfig
 from moldau.coordinator.txn.options import TransactionConfig
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import REQUESTS
@@ -34,6 +35,7 @@ ROOMS: Final[Mapping[str, type[Configs]]] = {
     "Metadata quorum": QuorumConfig,
     "Groups": GroupCoordinatorConfig,
     "Transactions": TransactionConfig,
+    "Share partitions": ShareCoordinatorConfig,
 }
 GENERATED: Final = "<!-- Written by `make docs` from the declarations in the code. -->\n\n"
 

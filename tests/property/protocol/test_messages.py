@@ -13,7 +13,7 @@ from moldau.protocol.messages import MODULES, REQUESTS
 from moldau.protocol.wire import DecodeError, Message, Request, Response, StoredRecord
 from moldau.testing.arbitrary import arbitrary
 
-ROOMS = ("metadata.records", "raft.records", "coordinator.group.records", "coordinator.group.share_records", "coordinator.txn.records")
+ROOMS = ("metadata.records", "raft.records", "coordinator.group.records", "coordinator.share.records", "coordinator.txn.records")
 
 
 def declared_in(module: ModuleType) -> list[type[Message]]:

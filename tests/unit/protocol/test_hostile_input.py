@@ -22,7 +22,7 @@ from moldau.protocol.encoding import write_varint
 from moldau.protocol.messages import REQUESTS
 from moldau.protocol.wire import DecodeError, Field, Message, Struct, blank
 
-ROOMS = ("metadata.records", "raft.records", "coordinator.group.records", "coordinator.group.share_records", "coordinator.txn.records")
+ROOMS = ("metadata.records", "raft.records", "coordinator.group.records", "coordinator.share.records", "coordinator.txn.records")
 REQUESTS_AND_RESPONSES = [one for request in REQUESTS.values() for one in (request, request.RESPONSE)]
 STORED = [
     one

@@ -10,6 +10,7 @@ import pytest
 
 from moldau.coordinator.group.environment import NoTopics
 from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.share.options import ShareCoordinatorConfig
 from moldau.coordinator.txn.options import TransactionConfig
 from moldau.metadata.controller import Controller
 from moldau.metadata.loader import Loader
@@ -135,6 +136,7 @@ def make(**properties: str) -> Harness:
     coordinators = Coordinators(
         group_config=GroupCoordinatorConfig(),
         transaction_config=TransactionConfig(),
+        share_config=ShareCoordinatorConfig(),
         topics=NoTopics(),
         clock=clock,
         new_uuid=lambda: UUID(int=next(ids)),

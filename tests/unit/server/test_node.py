@@ -11,9 +11,11 @@ import pytest
 from moldau.errors import ErrorCode
 from moldau.metadata.formatting import FormatRequest, format_storage
 from moldau.net.channel import Channel
+from moldau.protocol.messages import initialize_share_group_state, read_share_group_state, write_share_group_state
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -29,11 +31,12 @@ from moldau.server.folders import StartRefused
 from moldau.server.node import Node
 from moldau.server.node_config import NodeConfig
 from moldau.storage.checkpoints import MetaProperties
+from moldau.storage.log import Log
 from moldau.testing.clock import EPOCH_MS, SimClock
 from moldau.testing.files import MemoryFiles
 from moldau.testing.loop import Machine, SimLoop
 from moldau.testing.network import SimNetwork
-from moldau.types import ZERO_UUID
+from moldau.types import ZERO_UUID, uuid_to_text
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 PORT, CONTROLLER_PORT = 9092, 9093
@@ -350,3 +353,66 @@ def _with_taken_port(world: World) -> str:
 
     world.run(world.server, take())
     return refused(world)
+
+
+def test_the_state_of_a_share_partition_outlives_a_crash() -> None:
+    world = World()
+    options = {
+        "share__coordinator__state__topic__replication__factor": "1",
+        "share__coordinator__state__topic__min__isr": "1",
+        "share__coordinator__state__topic__prune__interval__ms": "1000",
+        "share__coordinator__cold__partition__snapshot__interval__ms": "1000",
+    }
+    node = world.up(**options)
+    batch = write_share_group_state.StateBatch(first_offset=7, last_offset=9, delivery_state=2, delivery_count=1)
+
+    async def begin(channel: Channel) -> None:
+        await create(channel, "orders")
+        topic_id = node._loader.image.topics["orders"].id
+        key = f"readers:{uuid_to_text(topic_id)}:0"
+        wrong = await channel.send(FindCoordinatorRequest(key_type=2, coordinator_keys=["readers:0"]))
+        assert wrong.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
+        while (found := await channel.send(FindCoordinatorRequest(key_type=2, coordinator_keys=[key]))).coordinators[0].error_code:
+            assert found.coordinators[0].error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
+            await asyncio.sleep(0.1)
+        assert found.coordinators[0].host == "server"
+        asked = initialize_share_group_state.PartitionData(partition=0, state_epoch=1, start_offset=5)
+        topics = [initialize_share_group_state.InitializeStateData(topic_id=topic_id, partitions=[asked])]
+        begun = await channel.send(initialize_share_group_state.InitializeShareGroupStateRequest(group_id="readers", topics=topics))
+        assert begun.results[0].partitions[0].error_code == ErrorCode.NONE
+        for leader_epoch, expected in ((3, ErrorCode.NONE), (2, ErrorCode.FENCED_LEADER_EPOCH)):
+            asked_to_read = [read_share_group_state.PartitionData(partition=0, leader_epoch=leader_epoch)]
+            data = [read_share_group_state.ReadStateData(topic_id=topic_id, partitions=asked_to_read)]
+            answer = await channel.send(read_share_group_state.ReadShareGroupStateRequest(group_id="readers", topics=data))
+            assert answer.results[0].partitions[0].error_code == expected
+        change = write_share_group_state.PartitionData(
+            partition=0, state_epoch=1, leader_epoch=3, start_offset=6, delivery_complete_count=3, state_batches=[batch]
+        )
+        changes = [write_share_group_state.WriteStateData(topic_id=topic_id, partitions=[change])]
+        written = await channel.send(write_share_group_state.WriteShareGroupStateRequest(group_id="readers", topics=changes))
+        assert written.results[0].partitions[0].error_code == ErrorCode.NONE
+
+    def state_log() -> Log:
+        return next(log for log in node.logs.logs.values() if str(log.topic_partition).startswith("__share") and log.log_end_offset > 0)
+
+    world.talk(begin)
+    world.crash()
+    node = world.up(**options)
+    world.run(world.server, asyncio.sleep(5))
+    assert state_log().log_start_offset == 3, "a snapshot replaced the three records before it"
+
+    async def look(channel: Channel) -> None:
+        topic_id = node._loader.image.topics["orders"].id
+        persister = node._coordinators.share_persister
+        asked = [read_share_group_state.PartitionData(partition=index, leader_epoch=-1) for index in (0, 1)]
+        data = [read_share_group_state.ReadStateData(topic_id=topic_id, partitions=asked)]
+        answer = await persister.read(read_share_group_state.ReadShareGroupStateRequest(group_id="readers", topics=data))
+        found, unknown = answer.results[0].partitions
+        assert unknown.error_code == ErrorCode.INVALID_REQUEST
+        assert (found.state_epoch, found.start_offset, found.error_code) == (1, 6, ErrorCode.NONE)
+        assert [(one.first_offset, one.last_offset) for one in found.state_batches] == [(7, 9)]
+        await channel.send(DeleteTopicsRequest(topics=[], topic_names=["orders"], timeout_ms=5000), 5)
+
+    world.talk(look)
+    assert not any(shard.machine.states for shard in node._coordinators.shares.active_shards()), "the states of a deleted topic go with it"
+    world.run(world.server, node.stop())

@@ -1,15 +1,17 @@
-"""● FindCoordinator: which broker coordinates a group or a transactional id.
+"""● FindCoordinator: which broker coordinates a group, a transactional id or a share partition.
 
 Versions       0-6.
-Authorises     DESCRIBE on the group or the transactional id.
+Authorises     DESCRIBE on the group or the transactional id; CLUSTER_ACTION on the cluster for share partitions.
 Behaviour      Hashes the key onto a partition of the internal topic and names its leader.  The first question creates the topic.
-Version notes  4+ asks for several keys at once (KIP-699); 6+ knows share groups (KIP-932).
-Errors         INVALID_REQUEST (a key type that is not known), COORDINATOR_NOT_AVAILABLE (the topic is being made, or has no leader).
+Version notes  4+ asks for several keys at once (KIP-699); 6+ knows share partitions, by group:topicId:partition (KIP-932).
+Errors         INVALID_REQUEST (a key type that is not known, a key that is no share partition's),
+               COORDINATOR_NOT_AVAILABLE (the topic is being made, or has no leader).
 Differs from Kafka: nothing known.
 """
 
 from typing import Final, NamedTuple
 
+from moldau.coordinator.share.machine import SharePartitionKey
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from moldau.server.broker import Broker
@@ -17,7 +19,8 @@ from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 
 SEVERAL_KEYS_VERSION: Final = 4
-GROUP, TRANSACTION = 0, 1
+SHARE_PARTITION_VERSION: Final = 6
+GROUP, TRANSACTION, SHARE_PARTITION = 0, 1, 2
 
 
 class Found(NamedTuple):
@@ -51,9 +54,10 @@ def find_coordinator(broker: Broker, context: RequestContext, request: FindCoord
 
 
 def _find(broker: Broker, context: RequestContext, key: str, key_type: int) -> Found:
-    if key_type not in (GROUP, TRANSACTION):
+    if key_type not in (GROUP, TRANSACTION, SHARE_PARTITION) or (key_type == SHARE_PARTITION and not _is_share_partition(context, key)):
         return Found(ErrorCode.INVALID_REQUEST)
-    topic = broker.coordinators.groups if key_type == GROUP else broker.coordinators.transactions
+    coordinators = broker.coordinators
+    topic = {GROUP: coordinators.groups, TRANSACTION: coordinators.transactions, SHARE_PARTITION: coordinators.shares}[key_type]
     index = topic.partition_for(key)
     if not broker.cluster.has_partition(topic.topic, index):
         broker.coordinators.create_topic(topic.topic)
@@ -62,6 +66,14 @@ def _find(broker: Broker, context: RequestContext, key: str, key_type: int) -> F
     if leader.endpoint is None:
         return Found(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return Found(ErrorCode.NONE, leader.leader_id, leader.endpoint.host, leader.endpoint.port)
+
+
+def _is_share_partition(context: RequestContext, key: str) -> bool:
+    try:
+        SharePartitionKey.parse(key)
+    except ValueError:
+        return False
+    return context.version >= SHARE_PARTITION_VERSION
 
 
 def _message(found: Found) -> str | None:

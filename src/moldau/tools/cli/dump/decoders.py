@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from moldau.coordinator.group.records import GROUP_RECORDS, GroupMetadataValue
-from moldau.coordinator.group.share_records import SHARE_STATE_RECORDS
+from moldau.coordinator.share.records import SHARE_STATE_RECORDS
 from moldau.coordinator.txn.records import TRANSACTION_RECORDS
 from moldau.metadata.records import METADATA_RECORDS
 from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription

@@ -3,9 +3,9 @@
     python -m benchmarks.restart --gigabytes 10 --flushed 6 --partitions 1000 --peers moldau
     python -m benchmarks.restart --gigabytes 2 --partitions 8 --record-size 100 --records 10 --rounds 3
 
-The data is written through the broker: `--flushed` gigabytes with acks=all, which we put on stable storage and Kafka does not, the rest
-with acks=1.  Then SIGKILL, a start on the same folder, and one fetch of every topic, again and again until records come.  `--cold`
-empties the page cache in between (as root).
+The data is written through the broker with acks=1; after `--flushed` gigabytes comes one batch with acks=all for every partition, which
+we put on stable storage with all before it and Kafka does not.  Then SIGKILL, a start on the same folder, and one fetch of every topic,
+again and again until records come.  `--cold` empties the page cache in between (as root).
 """
 
 import argparse
@@ -69,7 +69,7 @@ def fill(broker: Broker, topics: dict[str, int], total_bytes: float, batch: byte
         while written < total_bytes:
             for topic, request in requests.items():
                 reply = ask(sock, request)
-                errors = {reply[at - 4 : at - 2] for at in error_positions(topic, topics[topic])}
+                errors = {bytes(reply[at - 4 : at - 2]) for at in error_positions(topic, topics[topic])}
                 if errors != {b"\0\0"}:
                     raise RuntimeError(f"produce answered {errors}")
                 written += len(batch) * topics[topic]
@@ -114,8 +114,10 @@ def measure(name: str, options: argparse.Namespace, directory: Path) -> dict[str
     with kind(directory=directory / name, properties=properties) as broker:
         for topic, count in topics.items():
             clients.create_topic(broker.bootstrap, topic, count)
-        fill(broker, topics, options.flushed * 1e9, batch, acks=-1)
-        time.sleep(3 * CHECKPOINT_MS / 1000 if options.flushed else 0)
+        if options.flushed:
+            fill(broker, topics, options.flushed * 1e9, batch, acks=1)
+            fill(broker, topics, 1, batch, acks=-1)
+            time.sleep(3 * CHECKPOINT_MS / 1000)
         fill(broker, topics, (options.gigabytes - options.flushed) * 1e9, batch, acks=1)
         for _ in range(options.rounds):
             broker.kill()

@@ -85,10 +85,10 @@ class Housekeeping:
         for checkpoint in self._logs.checkpoints():
             try:
                 await self._files.run(checkpoint.write, self._files)
+                if self._logs.checkpointed(checkpoint):
+                    await self._files.run(self._files.sync_dir, checkpoint.directory.path)
             except OSError as error:
                 self._logs.fail_directory(checkpoint.directory, error)
-            else:
-                self._logs.checkpointed(checkpoint)
 
     async def _flush_sealed(self) -> None:
         """Segments that are full reach stable storage in time: a recovery would have to read all that has not."""

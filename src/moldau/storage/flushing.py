@@ -62,7 +62,7 @@ class FlushQueue:
     def finish(self, job: FlushJob, error: OSError | None = None) -> int:
         """The log's recovery point, which has not moved after an error: then the log is offline."""
         del self._running[id(job.log)]
-        if error is not None:
+        if error is not None and job.flush.moves == job.log.moves:
             job.log.fail(error)
             return job.log.recovery_point
-        return job.log.end_flush(job.flush)
+        return job.log.end_flush(job.flush) if error is None else job.log.recovery_point

@@ -100,10 +100,19 @@ class ProducerStatus(NamedTuple):
 class Flush:
     """What one flush syncs.  `sync` may run in another thread: it only touches the files it was given."""
 
-    __slots__ = ("_directory", "_file", "_files", "_paths", "_sealed", "truncations", "upto")
+    __slots__ = ("_directory", "_file", "_files", "_paths", "_sealed", "moves", "truncations", "upto")
 
     def __init__(
-        self, files: Files, file: File, sealed: list[Segment], paths: list[str], directory: str | None, *, upto: int, truncations: int
+        self,
+        files: Files,
+        file: File,
+        sealed: list[Segment],
+        paths: list[str],
+        directory: str | None,
+        *,
+        upto: int,
+        truncations: int,
+        moves: int,
     ) -> None:
         self._files = files
         self._file = file
@@ -112,6 +121,7 @@ class Flush:
         self._directory = directory
         self.upto = upto
         self.truncations = truncations
+        self.moves = moves
 
     @property
     def sealed(self) -> list[Segment]:
@@ -168,6 +178,8 @@ class Log:
         self._names_changed = True
         self.truncations = 0
         """How often its past was changed: whoever works beside the loop compares before and after."""
+        self.moves = 0
+        """How often all its files went to another disk: what fails on the one before is not its failure."""
         self._waiting_deletion: list[tuple[int, Segment]] = []
         self._flushed_at_offset = state.recovery_point
         self.configure(config)
@@ -419,9 +431,13 @@ class Log:
         except OSError as error:
             return self._write_failed(error)
         self.log_end_offset = last.next_offset
-        for position, header in headers:
-            if header.producer_id >= 0:
-                replay_producer(self.producers, header, self._active, partial(_batch_in, view, position, header.size))
+        try:
+            for position, header in headers:
+                if header.producer_id >= 0:
+                    replay_producer(self.producers, header, self._active, partial(_batch_in, view, position, header.size))
+        except OSError as error:  # the transaction index: the batch is there, and what follows from it is not
+            self.fail(error)
+            return self._storage_failure()
         self.producers.end_offset = last.next_offset
         count = sum(header.records_count for _, header in headers)
         time = max_timestamp if last.attributes & LOG_APPEND_TIME else -1
@@ -634,7 +650,14 @@ class Log:
         directory = self.directory if self._names_changed else None
         self._names_changed = False
         return Flush(
-            self.files, self._active.file, list(self._unsynced), paths, directory, upto=self.log_end_offset, truncations=self.truncations
+            self.files,
+            self._active.file,
+            list(self._unsynced),
+            paths,
+            directory,
+            upto=self.log_end_offset,
+            truncations=self.truncations,
+            moves=self.moves,
         )
 
     def end_flush(self, flush: Flush) -> int:
@@ -885,6 +908,20 @@ class Log:
         for segment in (*self.segments, *(segment for _, segment in self._waiting_deletion)):
             segment.moved_to(directory)
         self._unsynced_paths = [f"{directory}/{path.rpartition('/')[2]}" for path in self._unsynced_paths]
+
+    def relocated(self, directory: str) -> None:
+        """All its files stand elsewhere now, byte for byte and on stable storage: see `move`.  Readers of the old ones read on."""
+        self.truncations += 1  # whoever works beside the loop has worked on the old files
+        self.moves += 1
+        self.directory = directory
+        self.epochs.moved_to(directory)
+        for segment in self.segments:
+            segment.close()
+            segment.moved_to(directory)
+            segment.txn_index.is_unsynced = False
+        self.recovery_point = self.log_end_offset
+        self._waiting_deletion, self._unsynced, self._unsynced_paths = [], [], []
+        self._names_changed = False
 
 
 def hash_of(text: str) -> int:

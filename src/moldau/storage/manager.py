@@ -15,6 +15,7 @@ Source: LogManager, LogDirFailureChannel; KIP-112, KIP-858.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from errno import ENODEV
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -39,18 +40,17 @@ from moldau.storage.checkpoints import (
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files, Lock, LockHeld
 from moldau.storage.log import Log
-from moldau.storage.recovery import RecoveryProgress, bytes_to_recover
-from moldau.types import METADATA_TOPIC, TopicPartition
-
-DELETE_SUFFIX: Final = "-delete"
-FUTURE_SUFFIX: Final = "-future"
-STRAY_SUFFIX: Final = "-stray"
-LONGEST_NAME: Final = 255
+from moldau.storage.move import LogMove, TargetFailed
+from moldau.storage.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, partition_of, set_aside_name, set_aside_of
+from moldau.storage.recovery import TEMPORARY_SUFFIX, RecoveryProgress, bytes_to_recover
+from moldau.types import METADATA_TOPIC, RESERVED_UUIDS, TopicPartition
 
 CLOCK_SLACK_MS: Final = 60_000
 """How far the wall clock may leave the steady one between two looks before its jump is doubted."""
 CLOCK_PROBATION_MS: Final = 3_600_000
 """How long a jump forward has to last before retention believes it."""
+
+CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
 
 ConfigOf = Callable[[str], LogConfig]
 
@@ -85,16 +85,27 @@ class LogDirectory:
 
 
 class Checkpoint(NamedTuple):
-    """A file to be written: `write` may run in a thread, `LogManager.checkpointed` installs it."""
+    """A file to be written: `write` may run in a thread, `LogManager.checkpointed` gives it its name."""
 
     directory: LogDirectory
     name: str
     content: bytes
     generation: int
+    number: int
+
+    @property
+    def temporary(self) -> str:
+        return f"{self.directory.path}/{self.name}.{self.number}{TEMPORARY_SUFFIX}"
 
     def write(self, files: Files) -> None:
-        """Errors: OSError."""
-        files.write_atomically(f"{self.directory.path}/{self.name}", self.content)
+        """Beside the one that holds, and synced.  Errors: OSError."""
+        file = files.open(self.temporary, create=True)
+        try:
+            file.truncate(0)
+            file.pwrite([self.content], 0)
+            file.sync()
+        finally:
+            file.close()
 
 
 class FoundLog:
@@ -173,11 +184,16 @@ class LogManager:
         self.config = config
         self.directories = [LogDirectory(path) for path in paths]
         self.logs: dict[TopicPartition, Log] = {}
+        self.moves: dict[TopicPartition, LogMove] = {}
+        """Logs on their way to another directory."""
+        self.interrupted_moves: dict[TopicPartition, LogDirectory] = {}
+        """Moves that the end of an earlier life broke off, and where to: to be begun again once the logs are loaded."""
         self.on_directory_failure: Callable[[LogDirectory, OSError], None] | None = None
         self._unique = unique
         self._directory_of: dict[TopicPartition, LogDirectory] = {}
         self._waiting_deletion: list[tuple[int, LogDirectory, str]] = []
         self._clock = RetentionClock()
+        self._checkpoint_number = 0
 
     # ---------------------------------------------------------------- starting
 
@@ -192,6 +208,7 @@ class LogManager:
                 directory.failure = error
         if not any(directory.is_online for directory in self.directories):
             raise self.directories[0].failure or OSError("no log directory is configured")
+        self._settle_moves()
         self._schedule_leftovers(now_ms)
 
     def _open(self, directory: LogDirectory) -> None:
@@ -200,6 +217,9 @@ class LogManager:
             files.mkdir(path)
             files.sync_dir(path.rpartition("/")[0] or "/")
         directory.lock = files.lock(f"{path}/{LOCK}")
+        for name in files.listdir(path):
+            if name.startswith(CHECKPOINTS) and name.endswith(TEMPORARY_SUFFIX):
+                files.unlink(f"{path}/{name}")
         directory.meta = read_meta_properties(files, path)
         directory.recovery_points = read_offsets(files, f"{path}/{RECOVERY_POINTS}")
         directory.log_start_offsets = read_offsets(files, f"{path}/{LOG_START_OFFSETS}")
@@ -210,6 +230,32 @@ class LogManager:
         if directory.was_clean:
             files.unlink(f"{path}/{CLEAN_SHUTDOWN}")  # from here on a crash is one
             files.sync_dir(path)
+
+    def _settle_moves(self) -> None:
+        """What a crash left of moves: one that had got as far as its swap is finished, of others the copy goes.  See `move`.
+
+        A copy whose log is nowhere to be seen stays: the log may stand in a directory that is offline.
+        """
+        names = [(directory, name) for directory in self._online() for name in self.files.listdir(directory.path)]
+        deleted = {name.removesuffix(DELETE_SUFFIX) for _, name in names if name.endswith(DELETE_SUFFIX)}
+        logs = {name for _, name in names}
+        for directory, name in names:
+            where = set_aside_of(name) if name.endswith(FUTURE_SUFFIX) else None
+            if where is None:
+                continue
+            stem = name.removesuffix(FUTURE_SUFFIX)
+            if stem in deleted:
+                becomes = str(where)
+            elif str(where) in logs:
+                becomes = stem + DELETE_SUFFIX
+                self.interrupted_moves[where] = directory
+            else:
+                continue
+            try:
+                self.files.rename(f"{directory.path}/{name}", f"{directory.path}/{becomes}")
+                self.files.sync_dir(directory.path)
+            except OSError as error:
+                directory.failure = error
 
     def _schedule_leftovers(self, now_ms: int) -> None:
         for directory in self._online():
@@ -252,13 +298,23 @@ class LogManager:
         return self._directory_of[where]
 
     def get_or_create(
-        self, where: TopicPartition, config: LogConfig, *, now_ms: int, topic_id: UUID | None = None, directory_id: UUID | None = None
+        self,
+        where: TopicPartition,
+        config: LogConfig,
+        *,
+        now_ms: int,
+        topic_id: UUID | None = None,
+        directory_id: UUID | None = None,
+        is_new: bool = True,
     ) -> Log:
-        """The log of a partition, made in the directory asked for or in the one with the fewest logs.  Errors: OSError."""
+        """The log of a partition, made in the directory asked for or in the one with the fewest logs.
+
+        Not `is_new`: the partition has lived here before, so there is no new log of it while a directory is offline.  Errors: OSError.
+        """
         log = self.logs.get(where)
         if log is not None:
             return log
-        directory = self._place(directory_id)
+        directory = self._place(directory_id, is_new=is_new)
         path = f"{directory.path}/{where}"
         try:
             if where in directory.recovery_points or where in directory.log_start_offsets:
@@ -272,13 +328,17 @@ class LogManager:
         self._take(directory, log)
         return log
 
-    def _place(self, directory_id: UUID | None) -> LogDirectory:
+    def _place(self, directory_id: UUID | None, *, is_new: bool) -> LogDirectory:
+        """Errors: OSError when the log may be in a directory that is offline: an empty one in its place would lose it."""
         online = list(self._online())
         for directory in online:
             if directory_id is not None and directory.directory_id == directory_id:
                 return directory
+        is_assigned = directory_id is not None and directory_id.int >= RESERVED_UUIDS
+        if len(online) < len(self.directories) and (is_assigned or not is_new):
+            raise OSError(ENODEV, "a log directory is offline, and the log may be in it")
         if not online:
-            raise OSError("every log directory is offline")
+            raise OSError(ENODEV, "every log directory is offline")
         counts = {id(directory): 0 for directory in online}
         for directory in self._directory_of.values():
             counts[id(directory)] = counts.get(id(directory), 0) + 1
@@ -295,6 +355,7 @@ class LogManager:
         log = self.logs.pop(where, None)
         if log is None:
             return False
+        self.cancel_move(where)
         directory = self._directory_of.pop(where)
         self._set_aside(directory, log, DELETE_SUFFIX)
         self._waiting_deletion.append((now_ms + log.config.file_delete_delay_ms, directory, log.directory.rpartition("/")[2]))
@@ -302,6 +363,7 @@ class LogManager:
 
     def set_stray(self, where: TopicPartition) -> str:
         """A log that the cluster does not know: kept under another name.  The new path.  Errors: OSError."""
+        self.cancel_move(where)
         log = self.logs.pop(where)
         directory = self._directory_of.pop(where)
         self._set_aside(directory, log, STRAY_SUFFIX)
@@ -358,11 +420,111 @@ class LogManager:
         if directory.failure is not None:
             return
         directory.failure = error
+        for where, move in list(self.moves.items()):
+            if move.parent == directory.path or self._directory_of[where] is directory:
+                self.cancel_move(where)
         for where, log in self.logs.items():
             if self._directory_of[where] is directory:
                 log.fail(error)
         if self.on_directory_failure is not None:
             self.on_directory_failure(directory, error)
+
+    # ---------------------------------------------------------------- moving
+
+    def directory_at(self, path: str) -> LogDirectory | None:
+        return next((directory for directory in self.directories if directory.path == path), None)
+
+    def begin_move(self, where: TopicPartition, target: LogDirectory) -> LogMove | None:
+        """To another directory; None when the log is there already.  A move to somewhere else is broken off.
+
+        Errors: OSError, and the target is offline.
+        """
+        under_way = self.moves.get(where)
+        if under_way is not None and under_way.parent == target.path:
+            return under_way
+        self.cancel_move(where)
+        if self._directory_of[where] is target:
+            return None
+        move = LogMove(self.files, self.logs[where], target.path, self._unique())
+        try:
+            move.begin()
+        except OSError as error:
+            self.fail_directory(target, error)
+            raise
+        self.moves[where] = move
+        return move
+
+    def cancel_move(self, where: TopicPartition) -> None:
+        """Broken off; the copy goes with the next deletion."""
+        move = self.moves.pop(where, None)
+        if move is None:
+            return
+        move.is_cancelled = True
+        target = self.directory_at(move.parent)
+        if target is None or not target.is_online:
+            return
+        gone = set_aside_name(where, move.unique, DELETE_SUFFIX)
+        try:
+            self.files.rename(move.future, f"{target.path}/{gone}")
+            self.files.sync_dir(target.path)
+        except OSError as error:
+            self.fail_directory(target, error)
+        else:
+            self._waiting_deletion.append((0, target, gone))
+
+    def move_failed(self, move: LogMove, error: OSError) -> None:
+        """A step did not succeed: the disk that it was on goes offline."""
+        if not move.is_cancelled:
+            target = self.directory_at(move.parent)
+            assert target is not None, move.parent
+            self.fail_directory(target if isinstance(error, TargetFailed) else self._directory_of[move.log.topic_partition], error)
+
+    def finish_move(self, move: LogMove, now_ms: int) -> None:
+        """Nothing but a little is missing in the copy: complete it and swap.  Errors: OSError, and one of the directories is offline."""
+        log = move.log
+        where = log.topic_partition
+        source, target = self._directory_of[where], self.directory_at(move.parent)
+        assert target is not None and target is not source, move.future
+        try:
+            move.complete()
+            self._note_arrival(log, source, target)
+        except OSError as error:
+            self.move_failed(move, error)
+            raise
+        gone = set_aside_name(where, move.unique, DELETE_SUFFIX)
+        del self.moves[where]  # from here on the copy may be all there is: nothing breaks the move off any more
+        try:
+            self.files.rename(log.directory, f"{source.path}/{gone}")
+            self.files.sync_dir(source.path)
+        except OSError as error:
+            self.fail_directory(source, error)
+            raise
+        self._waiting_deletion.append((now_ms + log.config.file_delete_delay_ms, source, gone))
+        self._take(target, log)
+        log.relocated(f"{target.path}/{where}")
+        try:
+            self.files.rename(move.future, log.directory)
+            self.files.sync_dir(target.path)
+        except OSError as error:
+            self.fail_directory(target, error)
+            raise
+        try:
+            self._write_checkpoints_of(source)  # a new log of this name there must not inherit these
+        except OSError as error:
+            self.fail_directory(source, error)
+
+    def _note_arrival(self, log: Log, source: LogDirectory, target: LogDirectory) -> None:
+        """The target's checkpoints know the log before it is there.  Errors: TargetFailed."""
+        where = log.topic_partition
+        for directory in (source, target):
+            directory.generation += 1
+        if where in source.cleaner_offsets:
+            target.cleaner_offsets[where] = source.cleaner_offsets.pop(where)
+        self._directory_of[where] = target
+        try:
+            LogMove.writing(lambda: self._write_checkpoints_of(target))
+        finally:
+            self._directory_of[where] = source
 
     # ---------------------------------------------------------------- from time to time
 
@@ -401,20 +563,24 @@ class LogManager:
         return sum(log.remove_expired_producers(now_ms, expiration_ms) for log in self._working_logs())
 
     def checkpoints(self) -> list[Checkpoint]:
-        """The offset files whose content has changed.  `write` may run in a thread, but not while a log is truncated or deleted."""
+        """The offset files whose content has changed.  `write` may run in a thread, whatever happens to the logs meanwhile."""
         return [checkpoint for directory in self._online() for checkpoint in self._checkpoints_of(directory)]
 
     def _checkpoints_of(self, directory: LogDirectory) -> Iterator[Checkpoint]:
         for name, offsets in self._offsets_of(directory):
             content = offsets_text(offsets)
             if directory.written.get(name) != content:
-                yield Checkpoint(directory, name, content, directory.generation)
+                self._checkpoint_number += 1
+                yield Checkpoint(directory, name, content, directory.generation, self._checkpoint_number)
 
     def _write_checkpoints_of(self, directory: LogDirectory) -> None:
         """Errors: OSError."""
-        for checkpoint in self._checkpoints_of(directory):
+        changed = list(self._checkpoints_of(directory))
+        for checkpoint in changed:
             checkpoint.write(self.files)
             self.checkpointed(checkpoint)
+        if changed:
+            self.files.sync_dir(directory.path)
 
     def _offsets_of(self, directory: LogDirectory) -> Iterator[tuple[str, Offsets]]:
         here = {where: log for where, log in self.logs.items() if self._directory_of[where] is directory}
@@ -429,12 +595,18 @@ class LogManager:
         if directory.cleaner_offsets or CLEANER_OFFSETS in directory.written:
             yield CLEANER_OFFSETS, directory.cleaner_offsets
 
-    def checkpointed(self, checkpoint: Checkpoint) -> None:
-        """It was written.  If a log was shortened meanwhile, it is not right any more and is written again at once.  Errors: OSError."""
+    def checkpointed(self, checkpoint: Checkpoint) -> bool:
+        """It was written: from now on it holds, and durably once its directory is synced.
+
+        False, and it goes, when a log was shortened or left meanwhile: what it says is not right any more.  Errors: OSError.
+        """
         directory = checkpoint.directory
-        directory.written[checkpoint.name] = checkpoint.content
         if checkpoint.generation != directory.generation:
-            self._write_checkpoints_of(directory)
+            self.files.unlink(checkpoint.temporary)
+            return False
+        self.files.rename(checkpoint.temporary, f"{directory.path}/{checkpoint.name}")
+        directory.written[checkpoint.name] = checkpoint.content
+        return True
 
     def write_checkpoints(self) -> None:
         """All that have changed, here and now; a directory whose disk fails goes offline."""
@@ -488,17 +660,3 @@ class LogManager:
 
 class DuplicateLog(Exception):
     """The same partition in two directories: nobody can say which one is right."""
-
-
-def partition_of(name: str) -> TopicPartition | None:
-    """The partition that a directory is named for; None for anything else in a log directory."""
-    topic, dash, partition = name.rpartition("-")
-    if not (topic and dash and partition.isascii() and partition.isdigit()):
-        return None
-    return TopicPartition(topic, int(partition))
-
-
-def set_aside_name(where: TopicPartition, unique: UUID, suffix: str) -> str:
-    """`<topic>-<partition>.<32 hex digits><suffix>`, the topic cut so that the name fits a file system."""
-    tail = f"-{where.partition}.{unique.hex}{suffix}"
-    return where.topic[: LONGEST_NAME - len(tail)] + tail

@@ -19,7 +19,8 @@ from moldau.storage.config import LogConfig
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import LockHeld
 from moldau.storage.log import AppendResult, Log
-from moldau.storage.manager import DuplicateLog, LogManager, RetentionClock, partition_of, set_aside_name
+from moldau.storage.manager import DuplicateLog, LogManager, RetentionClock
+from moldau.storage.names import partition_of, set_aside_name
 from moldau.storage.recovery import LogDamaged
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.types import TopicPartition
@@ -149,9 +150,11 @@ def test_a_truncation_lowers_the_recovery_point_on_the_disk_first() -> None:
     log.flush()
     manager.write_checkpoints()
     order: list[str] = []
-    files.hook = lambda call, path: order.append(f"{call} {path.rpartition('/')[2]}") if call in ("rename", "truncate") else None
+    files.hook = lambda call, path: (
+        order.append(f"{call} {path.rpartition('/')[2].partition('.')[0]}") if call in ("rename", "truncate") else None
+    )
     manager.truncate_to(log, 4, NOW)
-    assert order.index(f"rename {RECOVERY_POINTS}.tmp") < order.index(f"truncate {0:020d}.log")
+    assert order.index(f"rename {RECOVERY_POINTS}") < order.index(f"truncate {0:020d}")
     assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n1\nt 0 4\n"
 
 
@@ -165,23 +168,42 @@ def test_the_new_start_is_on_the_disk_before_segments_go() -> None:
     log.update_high_watermark(9)
     log.configure(dataclasses.replace(CONFIG, retention_ms=1))
     order: list[str] = []
-    files.hook = lambda call, path: order.append(path.rpartition("/")[2]) if call == "rename" else None
+    files.hook = lambda call, path: order.append(path.rpartition("/")[2].partition(".")[0]) if call == "rename" else None
     assert manager.delete_old_segments(NOW + 5000, 0) == 3
-    assert order.index(f"{LOG_START_OFFSETS}.tmp") < order.index(f"{0:020d}.log")
+    assert order.index(LOG_START_OFFSETS) < order.index(f"{0:020d}")
     assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 9\n"
 
 
-def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_is_written_again() -> None:
+def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_never_holds() -> None:
     files = MemoryFiles()
     manager = a_started_manager(files)
     log = create(manager, T0)
     append(log, 9)
     log.flush()
     late = [checkpoint for checkpoint in manager.checkpoints() if checkpoint.name == RECOVERY_POINTS]
-    manager.truncate_to(log, 4, NOW)
+    seen: list[bytes] = []
+    path = f"/data/a/{RECOVERY_POINTS}"
+    files.hook = lambda call, _: seen.append(files.read(path)) if call != "read" and files.exists(path) else None
     late[0].write(files)
-    manager.checkpointed(late[0])
-    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n1\nt 0 4\n"
+    manager.truncate_to(log, 4, NOW)
+    assert not manager.checkpointed(late[0])
+    manager.write_checkpoints()
+    files.hook = None
+    assert files.read(path) == b"0\n1\nt 0 4\n"
+    assert set(seen) == {b"0\n1\nt 0 4\n"}, "at no moment does the disk say more than the log has"
+    assert not [name for name in files.listdir("/data/a") if name.endswith(".tmp")]
+
+
+def test_checkpoints_that_a_crash_left_half_way_go() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    append(create(manager, T0))
+    for checkpoint in manager.checkpoints():
+        checkpoint.write(files)
+    files.sync_everything()
+    files.crash(random.Random(1))
+    a_started_manager(files)
+    assert not [name for name in files.listdir("/data/a") if name.endswith(".tmp")]
 
 
 def test_a_failed_directory_takes_its_logs_along_and_leaves_the_others() -> None:

@@ -3,7 +3,8 @@
 import pytest
 from kafka.partitioner.default import murmur2 as their_murmur2
 
-from moldau.clients.partitioner import StickyPartitioner, murmur2, partition_for_key
+from moldau.clients.partitioner import StickyPartitioner, partition_for_key
+from moldau.protocol.murmur import murmur2
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ METADATA_TOPIC: Final = "__cluster_metadata"
 GROUP_TOPIC: Final = "__consumer_offsets"
 TRANSACTION_TOPIC: Final = "__transaction_state"
 SHARE_TOPIC: Final = "__share_group_state"
+REMOTE_LOG_METADATA_TOPIC: Final = "__remote_log_metadata"
 INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC})
 """Written by brokers alone; clients may read them."""
 

@@ -1,6 +1,7 @@
 """◇ One partition's log: segments, what is known of their producers and leader epochs, and the offsets that say who may see how far.
 
     log_start_offset ≤ … ≤ last_stable_offset ≤ high_watermark ≤ log_end_offset        recovery_point: everything below is on stable storage
+          local_log_start_offset: what lies before is in remote storage only (see `tiered`)
 
 Guarantees:
 
@@ -49,9 +50,10 @@ from moldau.storage.recovery import LogState, RecoveryProgress, load_log, load_p
 from moldau.storage.replay import read_marker, replay_producer
 from moldau.storage.segment import DELETED_SUFFIX, Segment, TimestampOffset, file_name
 from moldau.storage.validator import AppendFailure, Rules, check_client_batch, needs_rewrite, rewrite, too_large
-from moldau.types import FileSlice, TopicPartition
+from moldau.types import INTERNAL_TOPICS, METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC, FileSlice, TopicPartition
 
 NO_OFFSET: Final = -1
+NEVER_TIERED: Final = INTERNAL_TOPICS | {METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC}
 
 _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")
@@ -181,6 +183,9 @@ class Log:
         self.moves = 0
         """How often all its files went to another disk: what fails on the one before is not its failure."""
         self._waiting_deletion: list[tuple[int, Segment]] = []
+        self.copied_offset = 0
+        """Exclusive: everything below it can be read from remote storage, so its local copy may go."""
+        self._local_start_wanted = 0
         self._flushed_at_offset = state.recovery_point
         self.configure(config)
 
@@ -227,6 +232,8 @@ class Log:
         self._max_time_entries = config.segment_index_bytes // TIME_ENTRY.size - 1  # the last one is for the roll
         self._active.index_interval_bytes = config.index_interval_bytes
         self._roll_after_ms = self._jittered(config)
+        if not self.is_tiered:
+            self.log_start_offset = max(self.log_start_offset, self._bases[0])  # what was in remote storage only is gone
 
     # ---------------------------------------------------------------- offsets
 
@@ -235,8 +242,18 @@ class Log:
         return self._active
 
     @property
+    def is_tiered(self) -> bool:
+        """Whether older segments are in remote storage."""
+        return self.config.remote_storage_enable and self.topic_partition.topic not in NEVER_TIERED
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first offset that can be read here."""
+        return max(self.log_start_offset, self._bases[0])
+
+    @property
     def size(self) -> int:
-        """Bytes of records, without indexes."""
+        """Bytes of records that are here, without indexes."""
         return sum(segment.size for segment in self.segments)
 
     @property
@@ -514,7 +531,8 @@ class Log:
         """Batches from the one that holds `offset` on, below `limit_offset` (exclusive, default the log's end), about `max_bytes` of them.
 
         With `min_one_batch` the first comes whole however large it is; without, nothing comes when it does not fit.
-        Errors: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE where the disk holds no batch.
+        Errors: OFFSET_OUT_OF_RANGE, OFFSET_MOVED_TO_TIERED_STORAGE when it is in remote storage only, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE
+        where the disk holds no batch.
         """
         if self.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -523,6 +541,8 @@ class Log:
         limit = self.log_end_offset if limit_offset is None else min(limit_offset, self.log_end_offset)
         try:
             number = bisect_right(self._bases, offset) - 1
+            if number < 0:
+                return ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
             while offset < limit and number < len(self.segments):
                 segment = self.segments[number]
                 position = segment.position_of(offset) if offset >= segment.base_offset else 0
@@ -742,24 +762,36 @@ class Log:
         config = self.config
         if not config.is_deleted:
             return False
-        start = self.log_start_offset
-        if config.retention_bytes >= 0:
-            excess = self.size - config.retention_bytes
+        oldest_ms = now_ms if trusted_now_ms is None else trusted_now_ms
+        if self.is_tiered and not config.remote_log_copy_disable:
+            # The log's start is moved by what expires in remote storage; here only the local copies of what is there go.
+            wanted = self._passed(now_ms, config.effective_local_retention_bytes, config.effective_local_retention_ms, oldest_ms)
+            number = bisect_right(self._bases, min(wanted, self.copied_offset)) - 1
+            self._local_start_wanted = self._bases[max(number, 0)]
+            return False
+        passed = self._passed(now_ms, config.retention_bytes, config.retention_ms, oldest_ms)
+        return passed > self._bases[0] and self.raise_log_start_offset(passed)
+
+    def _passed(self, now_ms: int, retention_bytes: int, retention_ms: int, oldest_ms: int) -> int:
+        """The offset up to which retention by size and by age lets segments go."""
+        start = self._bases[0]
+        if retention_bytes >= 0:
+            excess = self.size - retention_bytes
 
             def is_excess(segment: Segment) -> bool:
                 nonlocal excess
                 excess -= segment.size
                 return excess >= 0
 
-            self._pass_over(now_ms, is_excess)
-        if config.retention_ms >= 0:
-            oldest = (now_ms if trusted_now_ms is None else trusted_now_ms) - config.retention_ms
-            self._pass_over(now_ms, lambda segment: segment.age_timestamp < oldest)
-        return self.log_start_offset > start
+            start = max(start, self._pass_over(now_ms, is_excess))
+        if retention_ms >= 0:
+            oldest = oldest_ms - retention_ms
+            start = max(start, self._pass_over(now_ms, lambda segment: segment.age_timestamp < oldest))
+        return start
 
-    def _pass_over(self, now_ms: int, is_old: Callable[[Segment], bool]) -> None:
-        """From the oldest segment on, as long as `is_old` and everything in it lies below the high watermark."""
-        start = self.log_start_offset
+    def _pass_over(self, now_ms: int, is_old: Callable[[Segment], bool]) -> int:
+        """From the oldest segment on, as long as `is_old` and everything in it lies below the high watermark.  The end of the last one."""
+        start = self._bases[0]
         for number, segment in enumerate(self.segments):
             is_active = segment is self._active
             end = self.log_end_offset if is_active else self._bases[number + 1]
@@ -768,15 +800,15 @@ class Log:
             start = end
         if start > self._active.base_offset:
             self.roll(now_ms)
-        self.raise_log_start_offset(start)
+        return start
 
     def drop_below_start(self, now_ms: int) -> int:
         """Segments that lie wholly below the log's start go.  Note that start on the disk first: a crash may bring some of them back.
 
-        How many went.  Errors: OSError.
+        So do those of a tiered log that local retention lets go.  How many went.  Errors: OSError.
         """
         self.epochs.truncate_from_start(self.log_start_offset)
-        count = bisect_right(self._bases, self.log_start_offset) - 1
+        count = bisect_right(self._bases, max(self.log_start_offset, self._local_start_wanted)) - 1
         if count > 0:
             self._drop(self.segments[:count], now_ms)
         return max(count, 0)
@@ -873,6 +905,7 @@ class Log:
     def _end_at(self, offset: int) -> None:
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
+        self.copied_offset = min(self.copied_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.update_high_watermark(self.high_watermark)
 

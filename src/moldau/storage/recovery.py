@@ -95,7 +95,8 @@ def load_log(
     recovery = _Recovery(files, segments, epochs, recovery_point, gaps_allowed=config.is_compacted, progress=progress or RecoveryProgress())
     log_end_offset = recovery.run(clean=clean)
     segments = recovery.segments
-    log_start_offset = max(log_start_offset, segments[0].base_offset)
+    if not config.remote_storage_enable:  # else what lies before is in remote storage
+        log_start_offset = max(log_start_offset, segments[0].base_offset)
     if log_start_offset > log_end_offset:
         for segment in segments:
             segment.delete_files()

@@ -10,6 +10,7 @@ DynamicBrokerConfig, ControllerConfigurationValidator; KIP-226.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
+from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
 from moldau.config import MAX_INT, ConfigError, Configs, Kind, Option
@@ -17,6 +18,8 @@ from moldau.errors import ErrorCode
 from moldau.metadata.group_configs import GROUP_OPTIONS, group_refusal, group_values
 from moldau.metadata.image import MetadataImage, Resource, ResourceType
 from moldau.storage.config import LogConfig
+from moldau.storage.tiered.config import RemoteLogConfig
+from moldau.storage.tiered.config import refusal_of as tiering_refusal
 
 _Room = TypeVar("_Room", bound=Configs)
 
@@ -76,6 +79,7 @@ class ConfigSchema:
             **{option.key: option for option in declared if option.key},
         }
         self._static_log: Final = LogConfig.load(properties)
+        self._is_tiering_enabled: Final = RemoteLogConfig.load(properties).system_enable
         self._base: tuple[Mapping[str, str], Mapping[str, str], list[Effective]] | None = None
 
     def options(self, image: MetadataImage, room: type[_Room]) -> _Room:
@@ -134,8 +138,8 @@ class ConfigSchema:
         self._base = of_all, own, found
         return found
 
-    def validate_topic(self, overrides: Mapping[str, str]) -> Refusal | None:
-        """Whether a topic may have these.  Errors: INVALID_CONFIG."""
+    def validate_topic(self, overrides: Mapping[str, str], existing: Mapping[str, str] = MappingProxyType({})) -> Refusal | None:
+        """Whether a topic that has `existing` may have these instead.  Errors: INVALID_CONFIG."""
         for name in overrides:
             if name not in self.topic_options:
                 return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
@@ -149,12 +153,9 @@ class ConfigSchema:
                 f"conflict topic config setting min.compaction.lag.ms ({config.min_compaction_lag_ms}) > "
                 f"max.compaction.lag.ms ({config.max_compaction_lag_ms})",
             )
-        if overrides.get("remote.storage.enable", "").lower() == "true":
-            return Refusal(
-                ErrorCode.INVALID_CONFIG,
-                "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage.",
-            )
-        return None
+        was_enabled = existing.get("remote.storage.enable", "").lower() == "true"
+        reason = tiering_refusal(config, was_enabled=was_enabled, is_system_enabled=self._is_tiering_enabled)
+        return None if reason is None else Refusal(ErrorCode.INVALID_CONFIG, reason)
 
     # ---------------------------------------------------------------- brokers
 

@@ -26,12 +26,16 @@ from moldau.server import handlers
 from moldau.server.handlers.registry import apis_of
 from moldau.server.options import ServerConfig
 from moldau.storage.config import CleanerConfig, LogConfig
+from moldau.storage.tiered.config import MetadataTopicConfig, RemoteLogConfig, StoreConfig
 from moldau.tools.cli import main as command_line
 
 ROOMS: Final[Mapping[str, type[Configs]]] = {
     "Node": ServerConfig,
     "Logs and topics": LogConfig,
     "Compaction": CleanerConfig,
+    "Tiered storage": RemoteLogConfig,
+    "Tiered storage: the object store, behind rsm.config.": StoreConfig,
+    "Tiered storage: the topic __remote_log_metadata, behind rlmm.config.": MetadataTopicConfig,
     "Metadata quorum": QuorumConfig,
     "Groups": GroupCoordinatorConfig,
     "Transactions": TransactionConfig,

@@ -1,0 +1,83 @@
+"""◇ What is copied to remote storage, what leaves the local disk, what expires there.
+
+    log start ─ … remote only … ─ local log start ─ … both … ─ copied up to ─ … local only … ─ last stable offset ─ log end
+                                                                └─ sealed segments below the last stable offset are copied, oldest first
+
+Local segments go by local.retention.ms and .bytes, and only when every record of them can be read from remote storage.  Remote segments go
+by retention.ms and .bytes over both tiers: the log's start moves first, then what lies below it is deleted.
+Source: RemoteLogManager.RLMCopyTask, RLMExpirationTask, UnifiedLog.deletableSegments; KIP-405.
+"""
+
+from collections.abc import Collection
+from itertools import pairwise
+from typing import NamedTuple
+from uuid import UUID
+
+from moldau.storage.epochs import EpochEntry
+from moldau.storage.log import Log
+from moldau.storage.segment import Segment
+from moldau.storage.tiered.remote_log import Lineage, RemoteLog
+from moldau.storage.tiered.segments import RemoteSegment, SegmentState
+
+
+class Candidate(NamedTuple):
+    """A local segment to be copied; `next_offset` exclusive."""
+
+    segment: Segment
+    next_offset: int
+
+
+class Expiry(NamedTuple):
+    """What expiry lets go.  The log's start moves to `log_start_offset`, durably, before `segments` are deleted."""
+
+    log_start_offset: int
+    segments: list[RemoteSegment]
+
+
+def copied_up_to(log: Log, remote: RemoteLog) -> int:
+    """The first offset of the local log that is not in remote storage."""
+    return remote.covered_from(log.epochs.entries, log.local_log_start_offset)
+
+
+def leader_epochs_in(lineage: Lineage, start_offset: int, next_offset: int) -> tuple[EpochEntry, ...]:
+    """Those of the records from `start_offset` to before `next_offset`, the first where the range begins."""
+    covering = [EpochEntry(entry.epoch, start_offset) for entry in lineage if entry.start_offset <= start_offset]
+    return (*covering[-1:], *(entry for entry in lineage if start_offset < entry.start_offset < next_offset))
+
+
+def segments_to_copy(log: Log, copied_offset: int) -> list[Candidate]:
+    """Sealed segments that reach beyond `copied_offset` and lie wholly below the last stable offset."""
+    return [
+        Candidate(segment, following.base_offset)
+        for segment, following in pairwise(log.segments)
+        if copied_offset < following.base_offset <= log.last_stable_offset
+    ]
+
+
+def expired(log: Log, remote: RemoteLog, *, now_ms: int, copying: Collection[UUID]) -> Expiry:
+    """`copying` are the segments that this broker is copying right now: any other whose copy is not finished broke off."""
+    start = _start_after_retention(log, remote, now_ms)
+    gone = [
+        segment
+        for segment in remote.segments.values()
+        if segment.id not in copying
+        and (segment.end_offset < start or segment.state in (SegmentState.COPY_STARTED, SegmentState.DELETE_STARTED))
+    ]
+    return Expiry(start, sorted(gone, key=lambda segment: segment.start_offset))
+
+
+def _start_after_retention(log: Log, remote: RemoteLog, now_ms: int) -> int:
+    config, start = log.config, log.log_start_offset
+    if not config.is_deleted:
+        return start
+    segments = [segment for segment in remote.readable(log.epochs.entries, log.log_end_offset) if segment.end_offset >= start]
+    copied = copied_up_to(log, remote)
+    only_local = sum(segment.size for segment in log.segments if segment.base_offset >= copied)
+    excess = only_local + sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else 0
+    for segment in segments:
+        is_old = config.retention_ms >= 0 and segment.max_timestamp_ms <= now_ms - config.retention_ms
+        if not is_old and excess < segment.size:
+            break
+        excess -= segment.size
+        start = max(start, segment.end_offset + 1)
+    return start

@@ -1,0 +1,182 @@
+import random
+from collections.abc import Iterator
+from uuid import UUID
+
+from moldau.errors import ErrorCode
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.storage.config import LogConfig
+from moldau.storage.epochs import EpochEntry
+from moldau.storage.log import AppendResult, FetchData, Log
+from moldau.storage.tiered.decisions import copied_up_to, expired, leader_epochs_in, segments_to_copy
+from moldau.storage.tiered.remote_log import RemoteLog
+from moldau.storage.tiered.segments import RemoteSegment, SegmentState, TopicIdPartition
+from moldau.testing.files import MemoryFiles
+from moldau.types import TopicPartition
+
+NOW = 1_700_000_000_000
+WHERE = TopicIdPartition(UUID(int=9), "t", 0)
+ENTRY = len(build_batch([NewRecord(NOW, b"k", b"v" * 10)]))
+"""Bytes of a batch with one record here."""
+IDS: Iterator[UUID] = (UUID(int=number) for number in range(1, 1 << 30))
+
+
+def a_log(files: MemoryFiles | None = None, *, count: int = 0, **options: object) -> Log:
+    """A tiered log with `count` records, five to a segment, one a second."""
+    config = LogConfig(**{"remote_storage_enable": True, "segment_bytes": 5 * ENTRY, "file_delete_delay_ms": 0, **options})  # type: ignore[arg-type]
+    if files is None:
+        files = MemoryFiles()
+        files.mkdir("/data")
+        files.sync_everything()
+    log = Log.open(files, "/data/t-0", TopicPartition("t", 0), config, now_ms=NOW)
+    append(log, count)
+    return log
+
+
+def append(log: Log, count: int, *, epoch: int = 0) -> None:
+    for _ in range(count):
+        record = NewRecord(NOW + 1000 * log.log_end_offset, b"k", b"v" * 10)
+        result = log.append_as_leader(build_batch([record]), leader_epoch=epoch, now_ms=NOW)
+        assert isinstance(result, AppendResult), result
+    log.update_high_watermark(log.log_end_offset)
+
+
+def bases(log: Log) -> list[int]:
+    return [segment.base_offset for segment in log.segments]
+
+
+def copy_all(log: Log, remote: RemoteLog) -> list[RemoteSegment]:
+    copied = []
+    for segment, next_offset in segments_to_copy(log, copied_up_to(log, remote)):
+        made = RemoteSegment(
+            where=WHERE,
+            id=next(IDS),
+            start_offset=segment.base_offset,
+            end_offset=next_offset - 1,
+            leader_epochs=leader_epochs_in(log.epochs.entries, segment.base_offset, next_offset),
+            max_timestamp_ms=segment.age_timestamp,
+            size=segment.size,
+            broker_id=1,
+            event_timestamp_ms=0,
+        )
+        remote.replay(made.record())
+        remote.replay(made.update(SegmentState.COPY_FINISHED, broker_id=1, now_ms=0))
+        copied.append(remote.segments[made.id])
+    log.copied_offset = copied_up_to(log, remote)
+    return copied
+
+
+def test_sealed_segments_below_the_last_stable_offset_are_copied_once() -> None:
+    log, remote = a_log(count=22), RemoteLog(WHERE)
+    log.high_watermark = 14
+    assert [(each.segment.base_offset, each.next_offset) for each in segments_to_copy(log, 0)] == [(0, 5), (5, 10)]
+    log.high_watermark = 22
+    copy_all(log, remote)
+    assert log.copied_offset == 20 and not segments_to_copy(log, 20)
+    append(log, 5)
+    assert [each.segment.base_offset for each in segments_to_copy(log, 20)] == [20]
+
+
+def test_local_segments_go_only_when_they_are_in_remote_storage() -> None:
+    log, remote = a_log(count=22, local_retention_bytes=0, retention_bytes=-1, retention_ms=-1), RemoteLog(WHERE)
+    assert log.delete_old_segments(NOW) == 0, "nothing has been copied"
+    copy_all(log, remote)
+    assert bases(log) == [0, 5, 10, 15, 20, 22], "retention rolls the active segment so that it can be copied and go"
+    assert log.delete_old_segments(NOW) == 5
+    assert (log.log_start_offset, log.local_log_start_offset, bases(log)) == (0, 22, [22])
+    assert log.read(21, 100) is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+    assert log.read(0, 100) is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+    assert log.read(23, 100) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert isinstance(log.read(22, 100), FetchData)
+
+
+def test_what_local_retention_keeps_by_age_and_by_size() -> None:
+    log, remote = a_log(count=22, local_retention_ms=10_000, retention_ms=10**9), RemoteLog(WHERE)
+    copy_all(log, remote)
+    log.delete_old_segments(NOW + 20_000)
+    assert bases(log) == [10, 15, 20], "records up to second 9 are older than ten seconds"
+    log.configure(LogConfig(remote_storage_enable=True, local_retention_bytes=7 * ENTRY, retention_bytes=10**6, retention_ms=-1))
+    log.delete_old_segments(NOW + 20_000)
+    assert bases(log) == [15, 20]
+    assert log.log_start_offset == 0
+
+
+def test_a_tiered_log_comes_back_with_its_start_and_its_lineage() -> None:
+    files = MemoryFiles()
+    files.mkdir("/data")
+    files.sync_everything()
+    log, remote = a_log(files, count=12, local_retention_bytes=0, retention_ms=-1), RemoteLog(WHERE)
+    append(log, 8, epoch=3)
+    copy_all(log, remote)
+    log.delete_old_segments(NOW)
+    assert bases(log)[0] == 15
+    for clean in (True, False):
+        if clean:
+            log.close()
+        else:
+            files = files.crashed(random.Random(1))
+        found = Log.open(files, "/data/t-0", log.topic_partition, log.config, now_ms=NOW, clean=clean, recovery_point=20)
+        assert (found.log_start_offset, found.local_log_start_offset, found.log_end_offset) == (0, 15, 20)
+        assert found.epochs.entries == [EpochEntry(0, 0), EpochEntry(3, 12)]
+        assert copied_up_to(found, remote) >= 15
+    assert leader_epochs_in(log.epochs.entries, 10, 15) == (EpochEntry(0, 10), EpochEntry(3, 12))
+    found.configure(LogConfig())
+    assert found.log_start_offset == 15, "without tiering nothing is below the first segment"
+
+
+def test_expiry_moves_the_start_over_both_tiers_and_then_deletes() -> None:
+    log, remote = a_log(count=22, local_retention_bytes=0, retention_ms=15_000), RemoteLog(WHERE)
+    copied = copy_all(log, remote)
+    log.delete_old_segments(NOW + 21_000)
+    start, gone = expired(log, remote, now_ms=NOW + 24_000, copying=())
+    assert (start, gone) == (10, copied[:2]), "records of seconds 0 to 9 are fifteen seconds old"
+    assert log.raise_log_start_offset(start)
+    assert expired(log, remote, now_ms=NOW + 24_000, copying=()) == (10, copied[:2])
+
+
+def test_expiry_by_size_counts_each_record_once() -> None:
+    log, remote = a_log(count=22, retention_ms=-1, retention_bytes=12 * ENTRY), RemoteLog(WHERE)
+    copied = copy_all(log, remote)
+    assert expired(log, remote, now_ms=NOW, copying=()) == (10, copied[:2]), "22 records, twelve stay"
+    log.configure(LogConfig(remote_storage_enable=True, retention_ms=-1, retention_bytes=13 * ENTRY))
+    assert expired(log, remote, now_ms=NOW, copying=()) == (5, copied[:1])
+
+
+def test_records_that_are_deleted_leave_remote_storage_too() -> None:
+    log, remote = a_log(count=22, retention_ms=-1, local_retention_bytes=0), RemoteLog(WHERE)
+    copied = copy_all(log, remote)
+    log.delete_old_segments(NOW)
+    assert log.delete_records_before(11) == 11
+    assert expired(log, remote, now_ms=NOW, copying=()) == (11, copied[:2])
+
+
+def test_copies_that_broke_off_are_deleted_unless_they_are_being_made() -> None:
+    log, remote = a_log(count=12), RemoteLog(WHERE)
+    broken = RemoteSegment(
+        where=WHERE,
+        id=next(IDS),
+        start_offset=0,
+        end_offset=4,
+        leader_epochs=(EpochEntry(0, 0),),
+        max_timestamp_ms=NOW,
+        size=1,
+        broker_id=2,
+        event_timestamp_ms=0,
+    )
+    remote.replay(broken.record())
+    assert copied_up_to(log, remote) == 0
+    assert expired(log, remote, now_ms=NOW, copying=()).segments == [broken]
+    assert expired(log, remote, now_ms=NOW, copying=(broken.id,)).segments == []
+    remote.replay(broken.update(SegmentState.DELETE_STARTED, broker_id=1, now_ms=0))
+    assert [each.id for each in expired(log, remote, now_ms=NOW, copying=()).segments] == [broken.id], "until the store has let it go"
+
+
+def test_without_copying_retention_moves_the_start_as_ever() -> None:
+    log, remote = a_log(count=22, local_retention_bytes=0, retention_ms=-1), RemoteLog(WHERE)
+    copy_all(log, remote)
+    log.delete_old_segments(NOW)
+    append(log, 6)
+    log.configure(LogConfig(remote_storage_enable=True, remote_log_copy_disable=True, retention_ms=-1, segment_bytes=5 * ENTRY))
+    assert log.delete_old_segments(NOW) == 0 and log.log_start_offset == 0, "what is in remote storage stays readable"
+    log.configure(LogConfig(remote_storage_enable=True, remote_log_copy_disable=True, retention_ms=1000, segment_bytes=5 * ENTRY))
+    log.delete_old_segments(NOW + 27_500)
+    assert log.log_start_offset == 27

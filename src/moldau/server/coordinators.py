@@ -1,7 +1,8 @@
 """● The coordinators of this broker: groups on `__consumer_offsets`, transactions on `__transaction_state`, the states of share
 partitions on `__share_group_state`.
 
-The publisher tells them of leadership and of topics that came and went; handlers ask `groups`, `transactions` and `share_persister`.
+The publisher tells them of leadership and of topics that came and went; handlers ask `groups`,
+`transactions`, `share_groups` and `share_persister`.
 
 Source: GroupCoordinatorService, TransactionCoordinator, ShareCoordinatorService.  Put together by `node.py`.
 """
@@ -19,6 +20,7 @@ from moldau.coordinator.group.environment import Topics
 from moldau.coordinator.group.machine import GroupMachine, written_version
 from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.group.records import GROUP_RECORDS
+from moldau.coordinator.group.share import BeginStates
 from moldau.coordinator.outcome import ProducerIdAndEpoch
 from moldau.coordinator.runtime import Shard, ShardState
 from moldau.coordinator.share.machine import Environment as ShareEnvironment
@@ -35,6 +37,7 @@ from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.coordinator_topic import CoordinatorTopic, RecordFormat
 from moldau.server.producer_ids import ProducerIds
+from moldau.server.share_groups import ShareGroups
 from moldau.server.share_persister import SharePersister
 from moldau.server.txn_markers import MarkerWriter
 from moldau.types import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC, TopicPartition
@@ -69,7 +72,7 @@ class Coordinators:
             RecordFormat(GROUP_RECORDS, written_version, Codec(group_config.offsets_topic_compression_codec)),
             partial(GroupMachine, self.group_environment),
             clock,
-            _sends_nothing,
+            self._begin_share_states,
             load_bytes=group_config.offsets_load_buffer_size,
         )
         transaction_environment = TransactionEnvironment(transaction_config, producer_ids.take_or_ask)
@@ -92,6 +95,7 @@ class Coordinators:
             load_bytes=share_config.load_buffer_size,
         )
         self.share_persister: Final = SharePersister(self.shares, self._create_share_topic)
+        self.share_groups: Final = ShareGroups(self.groups, self.group_environment, self.share_persister, replicas)
         self._replicas: Final = replicas
         self.markers: Final = MarkerWriter(replicas, clock, self._exists, self._marker_appended)
         self._create_topic: Final = create_topic
@@ -112,6 +116,7 @@ class Coordinators:
         self.group_environment.topics = self.share_environment.topics = topics
         if deleted:
             self.groups.run_all(lambda machine, _: machine.forget_topic_partitions(deleted))
+            self.groups.run_all(lambda machine, _: machine.forget_topics(deleted_ids))
             self.shares.run_all(lambda machine, _: machine.forget_topics(deleted_ids))
         for topic in (self.groups, self.transactions, self.shares):
             for each in deleted:
@@ -131,6 +136,7 @@ class Coordinators:
 
     def close(self) -> None:
         self.markers.close()
+        self.share_groups.close()
         self.groups.close()
         self.transactions.close()
         self.shares.close()
@@ -184,6 +190,9 @@ class Coordinators:
 
     # -- share partitions' states ---------------------------------------------------------------------------------------------
 
+    def _begin_share_states(self, shard: Shard[GroupMachine], begin: BeginStates) -> None:
+        self.share_groups.begin(shard, begin)
+
     def _create_share_topic(self) -> None:
         if self.share_environment.topics.by_name(SHARE_TOPIC) is None:
             self.create_topic(SHARE_TOPIC)
@@ -218,7 +227,3 @@ class Coordinators:
     def _marker_appended(self, topic_partition: TopicPartition, producer: ProducerIdAndEpoch, is_commit: bool) -> None:
         if topic_partition.topic == GROUP_TOPIC:
             self.groups.marker_appended(topic_partition.partition, producer, is_commit=is_commit)
-
-
-def _sends_nothing(shard: Shard[Any], send: Any) -> None:
-    raise AssertionError("groups send nothing")

@@ -281,7 +281,7 @@ class ConsumerGroup:
         metadata_hash = self.metadata_hash
         if is_changed or self.topics_version != topics.version:
             outcome.records += self._resolved_regexes(members, now_ms)
-            metadata_hash = _hash_of(topic for name in sorted(self._topic_names(members)) if (topic := topics.by_name(name)) is not None)
+            metadata_hash = hash_of(topic for name in sorted(self._topic_names(members)) if (topic := topics.by_name(name)) is not None)
             self.topics_version = topics.version
         if not is_changed and metadata_hash == self.metadata_hash:
             return self.epoch
@@ -586,7 +586,7 @@ class ConsumerGroup:
 
     def target_record(self, member_id: str, partitions: frozenset[TopicIdPartition]) -> CoordinatorRecord:
         key = stored.ConsumerGroupTargetAssignmentMemberKey(group_id=self.group_id, member_id=member_id)
-        topics = [stored.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in _by_topic(partitions).items()]
+        topics = [stored.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in by_topic(partitions).items()]
         return CoordinatorRecord(key, stored.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
 
     def current_record(self, member: Member) -> CoordinatorRecord:
@@ -606,7 +606,7 @@ class ConsumerGroup:
         assignment = messages.Assignment(
             topic_partitions=[
                 messages.TopicPartitions(topic_id=topic_id, partitions=partitions)
-                for topic_id, partitions in _by_topic(member.owned).items()
+                for topic_id, partitions in by_topic(member.owned).items()
             ]
         )
         return messages.ConsumerGroupHeartbeatResponse(
@@ -645,7 +645,7 @@ class ConsumerGroup:
 
     def _described_partitions(self, partitions: Iterable[TopicIdPartition]) -> described.Assignment:
         topics = []
-        for topic_id, indexes in _by_topic(partitions).items():
+        for topic_id, indexes in by_topic(partitions).items():
             topic = self.environment.topics.by_id(topic_id)
             if topic is not None:
                 topics.append(described.TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=indexes))
@@ -757,11 +757,11 @@ def _subscription(member: Member) -> tuple[object, ...]:
     return (member.topic_names, member.topic_regex, member.rack_id, member.server_assignor)
 
 
-def _by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
-    by_topic: dict[UUID, list[int]] = {}
+def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
+    grouped: dict[UUID, list[int]] = {}
     for topic_id, partition in sorted(partitions):
-        by_topic.setdefault(topic_id, []).append(partition)
-    return by_topic
+        grouped.setdefault(topic_id, []).append(partition)
+    return grouped
 
 
 def _stored_partitions(owned: Owned) -> list[stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions]:
@@ -771,7 +771,7 @@ def _stored_partitions(owned: Owned) -> list[stored.ConsumerGroupCurrentMemberAs
             partitions=partitions,
             assignment_epochs=[owned[TopicIdPartition(topic_id, partition)] for partition in partitions],
         )
-        for topic_id, partitions in _by_topic(owned).items()
+        for topic_id, partitions in by_topic(owned).items()
     ]
 
 
@@ -788,7 +788,7 @@ def _partitions_of(topics: Iterable[stored.TopicPartition]) -> Iterable[TopicIdP
     return (TopicIdPartition(each.topic_id, partition) for each in topics for partition in each.partitions)
 
 
-def _hash_of(topics: Iterable[TopicView]) -> int:
+def hash_of(topics: Iterable[TopicView]) -> int:
     """Changes when a topic comes, goes, grows or moves to other racks; 0 only without topics."""
     digest = blake2b(digest_size=8)
     is_empty = True

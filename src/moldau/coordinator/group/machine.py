@@ -5,22 +5,26 @@ Finds the group that a request names, checks what is common to all protocols, an
 Source: GroupCoordinatorShard.  Called by `server/coordinators.py`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, get_args
 from uuid import UUID
 
-from moldau.coordinator.group import migration
+from moldau.coordinator.group import migration, share, share_offsets
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.classic import ClassicGroup, GroupState
 from moldau.coordinator.group.consumer import JOIN_EPOCH, ConsumerGroup
 from moldau.coordinator.group.environment import Client, Commit, Environment
 from moldau.coordinator.group.offsets import CommittedOffset, GroupOffsets, Offsets, commit_record, tombstone
 from moldau.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from moldau.coordinator.group.share import ShareGroup
+from moldau.coordinator.group.share_topics import Partitions
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode
+from moldau.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from moldau.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.delete_groups import DeletableGroupResult
+from moldau.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
 from moldau.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.protocol.messages.join_group import JoinGroupRequest
@@ -44,6 +48,8 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
+from moldau.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
+from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -68,6 +74,15 @@ ConsumerKey = (
     | stored.ConsumerGroupRegularExpressionKey
 )
 CONSUMER_KEYS: Final = get_args(ConsumerKey)
+ShareKey = (
+    stored.ShareGroupMetadataKey
+    | stored.ShareGroupMemberMetadataKey
+    | stored.ShareGroupTargetAssignmentMetadataKey
+    | stored.ShareGroupTargetAssignmentMemberKey
+    | stored.ShareGroupCurrentMemberAssignmentKey
+    | stored.ShareGroupStatePartitionMetadataKey
+)
+SHARE_KEYS: Final = get_args(ShareKey)
 
 
 def written_version(value: StoredRecord) -> int:
@@ -85,9 +100,9 @@ class GroupMachine:
 
     def __init__(self, environment: Environment) -> None:
         self.environment: Final = environment
-        self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
+        self.groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = {}
         self.offsets: Final = Offsets()
-        self._prepared: dict[str, ConsumerGroup] = {}
+        self._prepared: dict[str, ConsumerGroup | ShareGroup] = {}
         """Groups that a decision made, until its records are replayed: the timers it set are bound to them."""
         self._downgraded: dict[str, ClassicGroup] = {}
         """The same, between the last record of a group of one protocol and the first of the other."""
@@ -102,6 +117,8 @@ class GroupMachine:
             self._replay_classic(key.group, value)
         elif isinstance(key, CONSUMER_KEYS):
             self._replay_consumer(key, value)
+        elif isinstance(key, SHARE_KEYS):
+            self._replay_share(key, value)
         # Records of group types that are not run here stay in the log for a broker that does.
 
     def _replay_classic(self, group_id: str, value: GroupMetadataValue | None) -> None:
@@ -123,7 +140,21 @@ class GroupMachine:
         if not isinstance(group, ConsumerGroup):
             if value is None:
                 return
-            group = self._prepared.pop(key.group_id, None) or ConsumerGroup(key.group_id, self.environment)
+            prepared = self._prepared.pop(key.group_id, None)
+            group = prepared if isinstance(prepared, ConsumerGroup) else ConsumerGroup(key.group_id, self.environment)
+            self.groups[key.group_id] = group
+        group.replay(key, value)
+
+    def _replay_share(self, key: ShareKey, value: object) -> None:
+        group = self.groups.get(key.group_id)
+        if isinstance(key, stored.ShareGroupMetadataKey) and value is None:
+            self.groups.pop(key.group_id, None)
+            return
+        if not isinstance(group, ShareGroup):
+            if value is None:
+                return
+            prepared = self._prepared.pop(key.group_id, None)
+            group = prepared if isinstance(prepared, ShareGroup) else ShareGroup(key.group_id, self.environment)
             self.groups[key.group_id] = group
         group.replay(key, value)
 
@@ -143,6 +174,8 @@ class GroupMachine:
         """Errors: as `ClassicGroup.join`, or `migration.join` for a living group of the consumer protocol."""
         group = self.groups.get(request.group_id)
         outcome = Outcome()
+        if isinstance(group, ShareGroup):
+            return answer(token, request.refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
                 return migration.join(group, token, request, client, now_ms)
@@ -159,7 +192,7 @@ class GroupMachine:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return migration.sync(group, token, request, now_ms)
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             return answer(token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, assignment=b""))
         return group.sync(token, request, now_ms)
 
@@ -167,7 +200,7 @@ class GroupMachine:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return migration.heartbeat(group, token, request, now_ms)
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             return answer(token, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         return group.heartbeat(token, request, now_ms)
 
@@ -176,7 +209,7 @@ class GroupMachine:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return migration.leave(group, token, request, now_ms)
-        if group is None:
+        if not isinstance(group, ClassicGroup):
             return answer(token, LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         return group.leave(token, request, now_ms)
 
@@ -185,6 +218,9 @@ class GroupMachine:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group.heartbeat(token, request, client, now_ms)
+        if isinstance(group, ShareGroup):
+            message = f"Group {request.group_id} is not a consumer group."
+            return answer(token, request.refused(ErrorCode.GROUP_ID_NOT_FOUND, message))
         is_upgrade = group is not None and not group.is_empty
         if request.member_epoch != JOIN_EPOCH or (is_upgrade and not migration.can_upgrade(group)):
             message = f"Group {request.group_id} not found."
@@ -203,6 +239,87 @@ class GroupMachine:
         if outcome.records:
             self._prepared[request.group_id] = prepared
         return outcome
+
+    # -- share groups ---------------------------------------------------------------------------------------------------------
+
+    def share_heartbeat(self, token: Token, request: ShareGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
+        """Errors: as `ShareGroup.heartbeat`; GROUP_ID_NOT_FOUND, of a group of another protocol too."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, ShareGroup):
+            return group.heartbeat(token, request, client, now_ms)
+        if self._is_known(request.group_id) or request.member_epoch != JOIN_EPOCH:
+            what = "is not a share group" if self._is_known(request.group_id) else "not found"
+            return answer(token, share.refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}."))
+        prepared = ShareGroup(request.group_id, self.environment)
+        outcome = prepared.heartbeat(token, request, client, now_ms)
+        if outcome.records:
+            self._prepared[request.group_id] = prepared
+        return outcome
+
+    def describe_share_group(self, token: Token, group_id: str) -> Outcome:
+        """One group's part of a ShareGroupDescribe.  Errors: GROUP_ID_NOT_FOUND, of a group of another protocol too."""
+        group = self.groups.get(group_id)
+        if isinstance(group, ShareGroup):
+            return answer(token, group.describe())
+        what = "is not a share group" if self._is_known(group_id) else "not found"
+        return answer(
+            token,
+            DescribedShareGroup(
+                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
+                error_message=f"Group {group_id} {what}.",
+                group_id=group_id,
+                group_state="",
+                group_epoch=0,
+                assignment_epoch=0,
+                assignor_name="",
+                members=[],
+            ),
+        )
+
+    def share_states_began(self, group_id: str, done: Partitions) -> Outcome:
+        """The share coordinator has begun what a heartbeat or an administrator asked for."""
+        group = self.groups.get(group_id)
+        return group.states_began(done) if isinstance(group, ShareGroup) and done else Outcome()
+
+    def share_states_not_begun(self, group_id: str, failed: Partitions) -> Outcome:
+        group = self.groups.get(group_id)
+        return group.states_not_begun(failed) if isinstance(group, ShareGroup) and failed else Outcome()
+
+    def share_partitions(self, token: Token, group_id: str) -> Outcome:
+        """Replies with the partitions whose states have begun, by topic."""
+        group = self.groups.get(group_id)
+        return answer(token, group.states.begun() if isinstance(group, ShareGroup) else {})
+
+    def alter_share_offsets(self, token: Token, request: AlterShareGroupOffsetsRequest, now_ms: int) -> Outcome:
+        """`share_offsets.Altered`; makes the group if there is none.  Errors: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND (of another protocol)."""
+        group = self.groups.get(request.group_id)
+        if not isinstance(group, ShareGroup) and self._is_known(request.group_id):
+            code, message = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group."
+            refused = AlterShareGroupOffsetsResponse(error_code=code, error_message=message, responses=[])
+            return answer(token, share_offsets.Altered(refused, None))
+        share_group = group if isinstance(group, ShareGroup) else ShareGroup(request.group_id, self.environment)
+        return share_offsets.alter_offsets(token, share_group, request, now_ms)
+
+    def delete_share_offsets(self, token: Token, request: DeleteShareGroupOffsetsRequest) -> Outcome:
+        """`share_offsets.Deletion`.  Errors: as `share_offsets.delete_offsets`."""
+        group = self.groups.get(request.group_id)
+        return share_offsets.delete_offsets(token, group if isinstance(group, ShareGroup) else None, request)
+
+    def share_offsets_deleted(self, token: Token, group_id: str, topic_ids: list[UUID]) -> Outcome:
+        group = self.groups.get(group_id)
+        return share_offsets.offsets_deleted(token, group if isinstance(group, ShareGroup) else None, topic_ids)
+
+    def prepare_share_deletion(self, token: Token, group_id: str) -> Outcome:
+        """`share_offsets.Deletion` of what a share group leaves behind; of other groups nothing."""
+        group = self.groups.get(group_id)
+        if not isinstance(group, ShareGroup):
+            return answer(token, share_offsets.Deletion(ErrorCode.NONE, [], None))
+        return share_offsets.prepare_deletion(token, group)
+
+    def forget_topics(self, topic_ids: Collection[UUID]) -> Outcome:
+        """The topics were deleted: share groups have no states of theirs any more."""
+        groups = [group for group in self.groups.values() if isinstance(group, ShareGroup)]
+        return Outcome([record for group in groups for record in group.forget_topics(topic_ids)])
 
     # -- offsets --------------------------------------------------------------------------------------------------------------
 
@@ -290,6 +407,8 @@ class GroupMachine:
             error = group.validate_fetch(request.member_id, request.member_epoch)
             if error is not ErrorCode.NONE:
                 return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=[], error_code=error))
+        if isinstance(group, ShareGroup):
+            return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=[], error_code=ErrorCode.GROUP_ID_NOT_FOUND))
         committed = self.offsets.committed(request.group_id)
         topics = [
             OffsetFetchResponseTopics(
@@ -321,7 +440,7 @@ class GroupMachine:
         """Errors: GROUP_ID_NOT_FOUND; on a partition GROUP_SUBSCRIBED_TO_TOPIC."""
         group = self.groups.get(request.group_id)
         committed = self.offsets.committed(request.group_id)
-        if not self._is_known(request.group_id):
+        if isinstance(group, ShareGroup) or not self._is_known(request.group_id):
             return answer(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=[]))
         if isinstance(group, ClassicGroup) and group.members and group.protocol_type != "consumer":
             return answer(token, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP, topics=[]))
@@ -362,7 +481,7 @@ class GroupMachine:
     def describe(self, token: Token, group_id: str, client: Client) -> Outcome:
         """One group's part of a DescribeGroups.  A group not known is Dead, or from version 6 on GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
-        if isinstance(group, ConsumerGroup) or not self._is_known(group_id):
+        if isinstance(group, ConsumerGroup | ShareGroup) or not self._is_known(group_id):
             is_error = client.api_version >= NOT_FOUND_SINCE
             return answer(token, _dead_group(group_id, is_error=is_error))
         return answer(token, _described(group or ClassicGroup(group_id, self.environment)))
@@ -430,12 +549,13 @@ class GroupMachine:
             ]
             outcome.records += [tombstone(group_id, partition) for partition in expired]
             is_left_with_nothing = len(expired) == len(committed) and not self.offsets.has_pending(group_id)
-            if group is not None and is_left_with_nothing and group.is_empty:
+            is_kept = isinstance(group, ShareGroup)  # its offsets are elsewhere: only an administrator forgets it
+            if group is not None and is_left_with_nothing and group.is_empty and not is_kept:
                 outcome.records += group.tombstones()
         return outcome
 
     def _is_expired(
-        self, group: ClassicGroup | ConsumerGroup | None, partition: TopicPartition, offset: CommittedOffset, now_ms: int
+        self, group: ClassicGroup | ConsumerGroup | ShareGroup | None, partition: TopicPartition, offset: CommittedOffset, now_ms: int
     ) -> bool:
         if group is not None and group.is_subscribed_to(partition.topic):
             return False

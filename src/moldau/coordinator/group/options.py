@@ -61,3 +61,27 @@ class GroupCoordinatorConfig(Configs):
     consumer_migration_policy: str = option("group.consumer.migration.policy", "bidirectional",
         check=one_of("disabled", "upgrade", "downgrade", "bidirectional"),
         doc="Which way a living group may change its protocol.")  # fmt: skip
+    share_session_timeout_ms: int = option("group.share.session.timeout.ms", 45_000, check=at_least(1),
+        doc="How long a share group's member may be silent.")  # fmt: skip
+    share_min_session_timeout_ms: int = option("group.share.min.session.timeout.ms", 45_000, check=at_least(1),
+        doc="Least session time-out that a share group may be given.")  # fmt: skip
+    share_max_session_timeout_ms: int = option("group.share.max.session.timeout.ms", 60_000, check=at_least(1),
+        doc="Greatest session time-out that a share group may be given.")  # fmt: skip
+    share_heartbeat_interval_ms: int = option("group.share.heartbeat.interval.ms", 5_000, check=at_least(1),
+        doc="How often a share group's members report.")  # fmt: skip
+    share_min_heartbeat_interval_ms: int = option("group.share.min.heartbeat.interval.ms", 5_000, check=at_least(1),
+        doc="Least heartbeat interval that a share group may be given.")  # fmt: skip
+    share_max_heartbeat_interval_ms: int = option("group.share.max.heartbeat.interval.ms", 15_000, check=at_least(1),
+        doc="Greatest heartbeat interval that a share group may be given.")  # fmt: skip
+    share_max_size: int = option("group.share.max.size", 200, check=between(1, 1_000),
+        doc="Most members of a share group.")  # fmt: skip
+    share_assignors: tuple[str, ...] = option("group.share.assignors", ("simple",), check=each_of("simple"),
+        doc="Assignor of share groups: there is one.")  # fmt: skip
+    share_assignment_interval_ms: int = option("group.share.assignment.interval.ms", 1_000, check=at_least(0), update="cluster-wide",
+        doc="Least time between two assignments of one share group.")  # fmt: skip
+    share_min_assignment_interval_ms: int = option("group.share.min.assignment.interval.ms", 0, check=at_least(0),
+        doc="Least assignment interval that a share group may be given.")  # fmt: skip
+    share_max_assignment_interval_ms: int = option("group.share.max.assignment.interval.ms", 15_000, check=at_least(0),
+        doc="Greatest assignment interval that a share group may be given.")  # fmt: skip
+    share_initialize_retry_interval_ms: int = option("group.share.initialize.retry.interval.ms", 30_000, importance="low",
+        check=at_least(1), doc="After this long the share coordinator is asked again to begin a state.")  # fmt: skip

@@ -9,12 +9,13 @@ Errors         INVALID_REQUEST (a key type that is not known, a key that is no s
 Differs from Kafka: nothing known.
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from moldau.coordinator.share.machine import SharePartitionKey
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 from moldau.server.broker import Broker
+from moldau.server.coordinator_topic import CoordinatorTopic
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 
@@ -57,7 +58,12 @@ def _find(broker: Broker, context: RequestContext, key: str, key_type: int) -> F
     if key_type not in (GROUP, TRANSACTION, SHARE_PARTITION) or (key_type == SHARE_PARTITION and not _is_share_partition(context, key)):
         return Found(ErrorCode.INVALID_REQUEST)
     coordinators = broker.coordinators
-    topic = {GROUP: coordinators.groups, TRANSACTION: coordinators.transactions, SHARE_PARTITION: coordinators.shares}[key_type]
+    topics: dict[int, CoordinatorTopic[Any]] = {
+        GROUP: coordinators.groups,
+        TRANSACTION: coordinators.transactions,
+        SHARE_PARTITION: coordinators.shares,
+    }
+    topic = topics[key_type]
     index = topic.partition_for(key)
     if not broker.cluster.has_partition(topic.topic, index):
         broker.coordinators.create_topic(topic.topic)

@@ -1,8 +1,9 @@
-"""◇ What the handlers of groups share: who asks, and which rights an administrator is shown."""
+"""◇ What the handlers of groups share: who asks, which rights an administrator is shown, and whether share groups are served."""
 
 from typing import Final
 
 from moldau.coordinator.group.environment import Client
+from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 
 GROUP_OPERATIONS: Final = (3, 6, 8, 10, 11)
@@ -18,3 +19,8 @@ def client_of(context: RequestContext) -> Client:
 def authorized_operations(*, is_asked: bool) -> int:
     """A bit an operation.  Without an authorizer everybody may do everything."""
     return ALL_GROUP_OPERATIONS if is_asked else NOT_ASKED
+
+
+def serves_share_groups(broker: Broker) -> bool:
+    """Whether the cluster has finalized them (KIP-932)."""
+    return broker.cluster.features().finalized.get("share.version", 0) >= 1

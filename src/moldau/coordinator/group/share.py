@@ -1,0 +1,477 @@
+"""◇ One share group (KIP-932): members take records off the same partitions, each record goes to one of them.
+
+    a topic is subscribed ─▶ its partitions' states begin at the share coordinator ─▶ group epoch + 1 ─▶ target ─▶ members
+
+Nothing has to be revoked before it is given to somebody else, so a member takes its target with its next heartbeat.  Everything here is
+hard state, changed by `replay`; only timers, and since when states are being begun, are soft.
+
+Source: ShareGroup, ShareGroupAssignmentBuilder, GroupMetadataManager.shareGroupHeartbeat.  Called by `machine.GroupMachine`.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import ClassVar, Final
+from uuid import UUID
+
+from moldau.coordinator.group import records as stored
+from moldau.coordinator.group.assignors import simple
+from moldau.coordinator.group.assignors.model import Subscriber, TopicIdPartition
+from moldau.coordinator.group.consumer import FIRST_GROUP_EPOCH, JOIN_EPOCH, LEAVE_EPOCH, MemberState, Refused, by_topic, hash_of
+from moldau.coordinator.group.environment import Client, Commit, Environment
+from moldau.coordinator.group.share_topics import Partitions, StateTopics, TopicPartitions, read_record
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
+from moldau.errors import ErrorCode
+from moldau.protocol.messages import initialize_share_group_state as initialize
+from moldau.protocol.messages import share_group_describe as described
+from moldau.protocol.messages import share_group_heartbeat as messages
+
+ASSIGNOR: Final = "simple"
+NO_PREVIOUS_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+"""Of a state that begins: whoever leads the partition looks where, by share.auto.offset.reset."""
+
+Assigned = frozenset[TopicIdPartition]
+
+
+class GroupState(Enum):
+    """Named as Kafka's tools print them."""
+
+    EMPTY = "Empty"
+    STABLE = "Stable"
+
+
+@dataclass(slots=True, frozen=True)
+class BeginStates:
+    """The share coordinator is to begin these states; what became of it goes to `states_began` and `states_not_begun`."""
+
+    request: initialize.InitializeShareGroupStateRequest
+
+
+@dataclass(slots=True, frozen=True)
+class Member:
+    """The first part is its metadata record, the second its current assignment record."""
+
+    member_id: str
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: tuple[str, ...] = ()
+
+    epoch: int = JOIN_EPOCH
+    previous_epoch: int = NO_PREVIOUS_EPOCH
+    assigned: Assigned = frozenset()
+
+
+@dataclass(slots=True)
+class ShareGroup:
+    group_id: str
+    environment: Environment
+    epoch: int = FIRST_GROUP_EPOCH
+    metadata_hash: int = 0
+    members: dict[str, Member] = field(default_factory=dict)
+    target_epoch: int = 0
+    target_timestamp_ms: int = 0
+    target: dict[str, Assigned] = field(default_factory=dict)
+    states: StateTopics = field(default_factory=StateTopics)
+    # Soft from here on.
+    beginning_since_ms: dict[UUID, int] = field(default_factory=dict)
+    """When the share coordinator was last asked to begin a topic's states."""
+    topics_version: int = -1
+    """The topics that `metadata_hash` was last checked against."""
+
+    group_type: ClassVar[str] = "share"
+    protocol_type: ClassVar[str] = "share"
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.members
+
+    @property
+    def state(self) -> GroupState:
+        return GroupState.STABLE if self.members else GroupState.EMPTY
+
+    # -- the heartbeat --------------------------------------------------------------------------------------------------------
+
+    def heartbeat(self, token: Token, request: messages.ShareGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
+        """Joins, reports, leaves.  Errors: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_MAX_SIZE_REACHED."""
+        try:
+            if request.member_epoch == LEAVE_EPOCH:
+                return self._leave(token, request, now_ms)
+            return self._report(token, request, client, now_ms)
+        except Refused as refused:
+            return answer(token, refusal(refused.code, refused.message))
+
+    def _report(self, token: Token, request: messages.ShareGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
+        outcome = Outcome()
+        before = self._find_member(request)
+        names = request.subscribed_topic_names
+        member = replace(
+            before,
+            rack_id=request.rack_id if request.rack_id is not None else before.rack_id,
+            client_id=client.client_id,
+            client_host=client.client_host,
+            topic_names=tuple(sorted(set(names))) if names is not None else before.topic_names,
+        )
+        members = {**self.members, member.member_id: member}
+        if member != before or member.member_id not in self.members:
+            outcome.records.append(self._metadata_record(member))
+        epoch = self._next_group_epoch(members, outcome, is_changed=member.topic_names != before.topic_names)
+        target, target_epoch = self._assign(epoch, members, outcome, now_ms)
+        settled = self._settled(member, target.get(member.member_id, frozenset()), target_epoch, is_new_epoch=epoch != self.epoch)
+        if settled != member:
+            outcome.records.append(self._current_record(settled))
+        self._begin_missing_states(members, epoch, outcome, now_ms)
+        outcome.timers.append(self._session_timer(member.member_id, now_ms))
+        shows_assignment = request.member_epoch == JOIN_EPOCH or names is not None or settled.assigned != before.assigned
+        outcome.replies.append(Reply(token, self._answered(settled, shows_assignment=shows_assignment)))
+        return outcome
+
+    def _find_member(self, request: messages.ShareGroupHeartbeatRequest) -> Member:
+        """The member that reports, new or known, checked against its epoch."""
+        known, epoch = self.members.get(request.member_id), request.member_epoch
+        if known is None:
+            if epoch != JOIN_EPOCH:
+                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of group {self.group_id}.")
+            if len(self.members) >= self.environment.config.share_max_size:
+                raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The share group has its {len(self.members)} members already.")
+            return Member(request.member_id)
+        # The answer that carried the newer epoch may have been lost: the one before is good too.
+        if epoch not in (JOIN_EPOCH, known.epoch, known.previous_epoch):
+            raise Refused(
+                ErrorCode.FENCED_MEMBER_EPOCH,
+                f"The share group member has epoch {known.epoch}, the request {epoch}: the member must abandon its partitions and rejoin.",
+            )
+        return known
+
+    # -- group epoch and target assignment ------------------------------------------------------------------------------------
+
+    def _next_group_epoch(self, members: Mapping[str, Member], outcome: Outcome, *, is_changed: bool) -> int:
+        """One more if the members or what they can read changed, or states have begun that nobody was given yet."""
+        if self.target_epoch >= self.epoch:
+            is_changed = is_changed or self._has_unassigned_states()
+        topics = self.environment.topics
+        if not is_changed and self.topics_version == topics.version:
+            return self.epoch
+        metadata_hash = hash_of(topic for name in sorted(_topic_names(members)) if (topic := topics.by_name(name)) is not None)
+        self.topics_version = topics.version
+        if not is_changed and metadata_hash == self.metadata_hash:
+            return self.epoch
+        outcome.records.append(self._epoch_record(self.epoch + 1, metadata_hash))
+        return self.epoch + 1
+
+    def _has_unassigned_states(self) -> bool:
+        given = frozenset[TopicIdPartition]().union(*self.target.values())
+        names = _topic_names(self.members)
+        read = {topic_id: topic.partitions for topic_id, topic in self.states.initialized.items() if topic.name in names}
+        return any(
+            partitions != {partition for of_topic, partition in given if of_topic == topic_id} for topic_id, partitions in read.items()
+        )
+
+    def _assign(self, epoch: int, members: Mapping[str, Member], outcome: Outcome, now_ms: int) -> tuple[Mapping[str, Assigned], int]:
+        """The target and its epoch: a new one when the group epoch is ahead of it, not more often than the interval."""
+        elapsed_ms = now_ms - self.target_timestamp_ms
+        of_all = self.environment.config.share_assignment_interval_ms
+        interval_ms = self.environment.of_group(self.group_id, "share.assignment.interval.ms", of_all)
+        if epoch <= self.target_epoch or elapsed_ms < interval_ms:
+            return self.target, self.target_epoch
+        target = self._compute(members)
+        for member_id, partitions in target.items():
+            if self.target.get(member_id) != partitions:
+                outcome.records.append(self._target_record(member_id, partitions))
+        value = stored.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
+        outcome.records.append(CoordinatorRecord(stored.ShareGroupTargetAssignmentMetadataKey(group_id=self.group_id), value))
+        return target, epoch
+
+    def _compute(self, members: Mapping[str, Member]) -> Mapping[str, Assigned]:
+        topics = self.environment.topics
+        subscribers = {
+            member_id: Subscriber(
+                topic_ids=frozenset(topic.topic_id for name in member.topic_names if (topic := topics.by_name(name)) is not None),
+                owned=self.target.get(member_id, frozenset()),
+                rack_id=member.rack_id,
+            )
+            for member_id, member in members.items()
+        }
+        begun = self.states.begun().items()
+        return simple.assign(subscribers, {topic_id: _partitions_of(topic_id, partitions) for topic_id, partitions in begun})
+
+    def _settled(self, member: Member, target: Assigned, target_epoch: int, *, is_new_epoch: bool) -> Member:
+        """The member with its target, as far as it subscribes to it still."""
+        if member.epoch == target_epoch and not is_new_epoch:
+            return member
+        topics = self.environment.topics
+        ids = {topic.topic_id for name in member.topic_names if (topic := topics.by_name(name)) is not None}
+        assigned = frozenset(partition for partition in target if partition.topic_id in ids)
+        if member.epoch == target_epoch:
+            return replace(member, assigned=assigned)
+        return replace(member, epoch=target_epoch, previous_epoch=member.epoch, assigned=assigned)
+
+    # -- states at the share coordinator --------------------------------------------------------------------------------------
+
+    def _begin_missing_states(self, members: Mapping[str, Member], epoch: int, outcome: Outcome, now_ms: int) -> None:
+        missing = self._missing_states(_topic_names(members), now_ms)
+        if missing:
+            outcome.records.append(self.states.beginning(missing).record(self.group_id))
+            outcome.sends.append(
+                self.begin_states({topic_id: dict.fromkeys(topic.partitions, NO_OFFSET) for topic_id, topic in missing.items()}, epoch)
+            )
+            self.beginning_since_ms.update(dict.fromkeys(missing, now_ms))
+
+    def _missing_states(self, names: Iterable[str], now_ms: int) -> dict[UUID, TopicPartitions]:
+        """Of topics that are read, what neither has begun nor is being begun since not too long."""
+        missing = {}
+        retry_ms = self.environment.config.share_initialize_retry_interval_ms
+        for name in sorted(names):
+            topic = self.environment.topics.by_name(name)
+            if topic is None:
+                continue
+            begun = self.states.initialized.get(topic.topic_id)
+            known = begun.partitions if begun is not None else frozenset[int]()
+            beginning = self.states.initializing.get(topic.topic_id)
+            elapsed_ms = now_ms - self.beginning_since_ms.get(topic.topic_id, now_ms - retry_ms)
+            if beginning is not None and elapsed_ms < retry_ms:
+                known |= beginning.partitions
+            if len(known) < topic.partition_count:
+                missing[topic.topic_id] = TopicPartitions(name, frozenset(range(topic.partition_count)) - known)
+        return missing
+
+    def begin_states(self, starts: Mapping[UUID, Mapping[int, int]], epoch: int) -> BeginStates:
+        """`starts`: start offsets by topic and partition.  The group epoch is the state epoch: whoever wrote before is fenced."""
+        return BeginStates(
+            initialize.InitializeShareGroupStateRequest(
+                group_id=self.group_id,
+                topics=[
+                    initialize.InitializeStateData(
+                        topic_id=topic_id,
+                        partitions=[
+                            initialize.PartitionData(partition=partition, state_epoch=epoch, start_offset=start)
+                            for partition, start in sorted(offsets.items())
+                        ],
+                    )
+                    for topic_id, offsets in starts.items()
+                ],
+            )
+        )
+
+    def states_began(self, done: Partitions) -> Outcome:
+        return Outcome([self.states.began(done, self.environment.topics).record(self.group_id)])
+
+    def states_not_begun(self, failed: Partitions) -> Outcome:
+        for topic_id in failed:
+            self.beginning_since_ms.pop(topic_id, None)
+        return Outcome([self.states.not_begun(failed).record(self.group_id)] if self.states.initializing else [])
+
+    def forget_topics(self, topic_ids: Collection[UUID]) -> list[CoordinatorRecord]:
+        left = self.states.forgets(topic_ids)
+        return [left.record(self.group_id)] if left != self.states else []
+
+    # -- leaving --------------------------------------------------------------------------------------------------------------
+
+    def _leave(self, token: Token, request: messages.ShareGroupHeartbeatRequest, now_ms: int) -> Outcome:
+        if request.member_id not in self.members:
+            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of group {self.group_id}.")
+        outcome = self.fence(request.member_id, now_ms)
+        outcome.replies.append(
+            Reply(
+                token,
+                messages.ShareGroupHeartbeatResponse(
+                    member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0
+                ),
+            )
+        )
+        return outcome
+
+    def fence(self, member_id: str, now_ms: int) -> Outcome:
+        """The member is out: it left, or its session ended."""
+        if member_id not in self.members:
+            return Outcome()
+        remaining = {key: member for key, member in self.members.items() if key != member_id}
+        topics = self.environment.topics
+        metadata_hash = hash_of(topic for name in sorted(_topic_names(remaining)) if (topic := topics.by_name(name)) is not None)
+        key = {"group_id": self.group_id, "member_id": member_id}
+        records = [
+            CoordinatorRecord(stored.ShareGroupCurrentMemberAssignmentKey(**key), None),
+            CoordinatorRecord(stored.ShareGroupTargetAssignmentMemberKey(**key), None),
+            CoordinatorRecord(stored.ShareGroupMemberMetadataKey(**key), None),
+            self._epoch_record(self.epoch + 1, metadata_hash),
+        ]
+        return Outcome(records, timers=[Timer(self._session_key(member_id))])
+
+    def tombstones(self) -> list[CoordinatorRecord]:
+        """What forgets an empty group."""
+        assert not self.members, "members are removed one by one"
+        return [
+            CoordinatorRecord(stored.ShareGroupTargetAssignmentMetadataKey(group_id=self.group_id), None),
+            CoordinatorRecord(stored.ShareGroupStatePartitionMetadataKey(group_id=self.group_id), None),
+            CoordinatorRecord(stored.ShareGroupMetadataKey(group_id=self.group_id), None),
+        ]
+
+    # -- offsets: a share group commits none ----------------------------------------------------------------------------------
+
+    def validate_commit(self, commit: Commit) -> ErrorCode:
+        """Errors: GROUP_ID_NOT_FOUND, always: no consumer group has this name."""
+        return ErrorCode.GROUP_ID_NOT_FOUND
+
+    def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
+        return commit_timestamp_ms
+
+    def is_subscribed_to(self, topic: str) -> bool:
+        return topic in _topic_names(self.members)
+
+    # -- hard state -----------------------------------------------------------------------------------------------------------
+
+    def replay(self, key: object, value: object) -> None:
+        """One of the records that make up a share group."""
+        match key:
+            case stored.ShareGroupMetadataKey():
+                assert isinstance(value, stored.ShareGroupMetadataValue)
+                self.epoch, self.metadata_hash = value.epoch, value.metadata_hash
+            case stored.ShareGroupMemberMetadataKey():
+                self._replay_member(key.member_id, value)
+            case stored.ShareGroupTargetAssignmentMetadataKey():
+                is_known = isinstance(value, stored.ShareGroupTargetAssignmentMetadataValue)
+                self.target_epoch = value.assignment_epoch if is_known else 0  # type: ignore[attr-defined]
+                self.target_timestamp_ms = value.assignment_timestamp if is_known else 0  # type: ignore[attr-defined]
+            case stored.ShareGroupTargetAssignmentMemberKey():
+                if isinstance(value, stored.ShareGroupTargetAssignmentMemberValue):
+                    self.target[key.member_id] = _assigned(value.topic_partitions)
+                else:
+                    self.target.pop(key.member_id, None)
+            case stored.ShareGroupCurrentMemberAssignmentKey():
+                self._replay_current(key.member_id, value)
+            case stored.ShareGroupStatePartitionMetadataKey():
+                is_there = isinstance(value, stored.ShareGroupStatePartitionMetadataValue)
+                self.states = read_record(value) if is_there else StateTopics()  # type: ignore[arg-type]
+            case _:
+                raise AssertionError(f"{type(key).__name__} is not part of a share group")
+
+    def _replay_member(self, member_id: str, value: object) -> None:
+        if not isinstance(value, stored.ShareGroupMemberMetadataValue):
+            self.members.pop(member_id, None)
+            return
+        self.members[member_id] = replace(
+            self.members.get(member_id) or Member(member_id),
+            rack_id=value.rack_id,
+            client_id=value.client_id,
+            client_host=value.client_host,
+            topic_names=tuple(value.subscribed_topic_names),
+        )
+
+    def _replay_current(self, member_id: str, value: object) -> None:
+        member = self.members.get(member_id)
+        if isinstance(value, stored.ShareGroupCurrentMemberAssignmentValue):
+            self.members[member_id] = replace(
+                member or Member(member_id),
+                epoch=value.member_epoch,
+                previous_epoch=value.previous_member_epoch,
+                assigned=_assigned(value.assigned_partitions),
+            )
+        elif member is not None:
+            self.members[member_id] = replace(member, epoch=JOIN_EPOCH, previous_epoch=NO_PREVIOUS_EPOCH, assigned=frozenset())
+
+    def _epoch_record(self, epoch: int, metadata_hash: int) -> CoordinatorRecord:
+        value = stored.ShareGroupMetadataValue(epoch=epoch, metadata_hash=metadata_hash)
+        return CoordinatorRecord(stored.ShareGroupMetadataKey(group_id=self.group_id), value)
+
+    def _metadata_record(self, member: Member) -> CoordinatorRecord:
+        value = stored.ShareGroupMemberMetadataValue(
+            rack_id=member.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=list(member.topic_names),
+        )
+        return CoordinatorRecord(stored.ShareGroupMemberMetadataKey(group_id=self.group_id, member_id=member.member_id), value)
+
+    def _target_record(self, member_id: str, partitions: Assigned) -> CoordinatorRecord:
+        topics = [stored.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in by_topic(partitions).items()]
+        key = stored.ShareGroupTargetAssignmentMemberKey(group_id=self.group_id, member_id=member_id)
+        return CoordinatorRecord(key, stored.ShareGroupTargetAssignmentMemberValue(topic_partitions=topics))
+
+    def _current_record(self, member: Member) -> CoordinatorRecord:
+        value = stored.ShareGroupCurrentMemberAssignmentValue(
+            member_epoch=member.epoch,
+            previous_member_epoch=member.previous_epoch,
+            state=MemberState.STABLE,
+            assigned_partitions=[
+                stored.ShareGroupCurrentMemberAssignmentValueTopicPartitions(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in by_topic(member.assigned).items()
+            ],
+        )
+        key = stored.ShareGroupCurrentMemberAssignmentKey(group_id=self.group_id, member_id=member.member_id)
+        return CoordinatorRecord(key, value)
+
+    # -- answers --------------------------------------------------------------------------------------------------------------
+
+    def _answered(self, member: Member, *, shows_assignment: bool) -> messages.ShareGroupHeartbeatResponse:
+        assignment = messages.Assignment(
+            topic_partitions=[
+                messages.TopicPartitions(topic_id=topic_id, partitions=partitions)
+                for topic_id, partitions in by_topic(member.assigned).items()
+            ]
+        )
+        of_all = self.environment.config.share_heartbeat_interval_ms
+        return messages.ShareGroupHeartbeatResponse(
+            member_id=member.member_id,
+            member_epoch=member.epoch,
+            heartbeat_interval_ms=self.environment.of_group(self.group_id, "share.heartbeat.interval.ms", of_all),
+            assignment=assignment if shows_assignment else None,
+        )
+
+    def describe(self) -> described.DescribedGroup:
+        return described.DescribedGroup(
+            group_id=self.group_id,
+            group_state=self.state.value,
+            group_epoch=self.epoch,
+            assignment_epoch=self.target_epoch,
+            assignor_name=ASSIGNOR,
+            members=[self._described(member) for member in self.members.values()],
+        )
+
+    def _described(self, member: Member) -> described.Member:
+        topics = []
+        for topic_id, partitions in by_topic(member.assigned).items():
+            topic = self.environment.topics.by_id(topic_id)
+            if topic is not None:
+                topics.append(described.TopicPartitions(topic_id=topic_id, topic_name=topic.name, partitions=partitions))
+        return described.Member(
+            member_id=member.member_id,
+            rack_id=member.rack_id,
+            member_epoch=member.epoch,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            subscribed_topic_names=list(member.topic_names),
+            assignment=described.Assignment(topic_partitions=topics),
+        )
+
+    # -- timers ---------------------------------------------------------------------------------------------------------------
+
+    def on_loaded(self, now_ms: int) -> list[Timer]:
+        """Members that were there before the fail-over get a session to report in."""
+        return [self._session_timer(member_id, now_ms) for member_id in self.members]
+
+    def _session_timer(self, member_id: str, now_ms: int) -> Timer:
+        of_all = self.environment.config.share_session_timeout_ms
+        due_ms = now_ms + self.environment.of_group(self.group_id, "share.session.timeout.ms", of_all)
+        return Timer(self._session_key(member_id), due_ms, lambda then_ms: self.fence(member_id, then_ms))
+
+    def _session_key(self, member_id: str) -> tuple[str, str, str]:
+        return ("session", self.group_id, member_id)
+
+
+def refusal(code: ErrorCode, message: str) -> messages.ShareGroupHeartbeatResponse:
+    return messages.ShareGroupHeartbeatResponse(error_code=code, error_message=message, member_epoch=0, heartbeat_interval_ms=0)
+
+
+def _topic_names(members: Mapping[str, Member]) -> set[str]:
+    return {name for member in members.values() for name in member.topic_names}
+
+
+def _partitions_of(topic_id: UUID, partitions: Iterable[int]) -> list[TopicIdPartition]:
+    return [TopicIdPartition(topic_id, partition) for partition in sorted(partitions)]
+
+
+def _assigned(
+    topics: Iterable[stored.TopicPartition | stored.ShareGroupCurrentMemberAssignmentValueTopicPartitions],
+) -> Assigned:
+    return frozenset(TopicIdPartition(each.topic_id, partition) for each in topics for partition in each.partitions)

@@ -1,0 +1,140 @@
+"""◇ What an administrator does with a share group's offsets, and with the group's states when it goes (KIP-932).
+
+The offsets are at the share coordinator: a decision here says what the group knows of it, and what is to be asked there.
+
+Source: GroupMetadataManager.alterShareGroupOffsets, sharePartitionsEligibleForOffsetDeletion, shareGroupBuildPartitionDeleteRequest.
+Called by `machine.GroupMachine`; carried out by `server/share_groups.py`.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+from uuid import UUID
+
+from moldau.coordinator.group.environment import Topics
+from moldau.coordinator.group.share import BeginStates, ShareGroup
+from moldau.coordinator.group.share_topics import TopicPartitions
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Token, answer
+from moldau.errors import ErrorCode
+from moldau.protocol.messages import alter_share_group_offsets as alter
+from moldau.protocol.messages import delete_share_group_offsets as delete
+from moldau.protocol.messages import delete_share_group_state as delete_state
+from moldau.types import ZERO_UUID
+
+
+class Altered(NamedTuple):
+    """The answer so far, and the states that begin anew before it is given."""
+
+    response: alter.AlterShareGroupOffsetsResponse
+    begin: BeginStates | None
+
+
+class Deletion(NamedTuple):
+    """The topics that nothing is known of, and the states to be deleted before the answer is given."""
+
+    error: ErrorCode
+    unknown: list[delete.DeleteShareGroupOffsetsResponseTopic]
+    request: delete_state.DeleteShareGroupStateRequest | None
+
+
+def alter_offsets(token: Token, group: ShareGroup, request: alter.AlterShareGroupOffsetsRequest, now_ms: int) -> Outcome:
+    """`Altered`.  Errors: NON_EMPTY_GROUP; on a partition UNKNOWN_TOPIC_OR_PARTITION."""
+    if not group.is_empty:
+        code = ErrorCode.NON_EMPTY_GROUP
+        return answer(token, Altered(alter.AlterShareGroupOffsetsResponse(error_code=code, error_message=code.text, responses=[]), None))
+    topics = group.environment.topics
+    starts: dict[UUID, dict[int, int]] = {}
+    beginning: dict[UUID, TopicPartitions] = {}
+    responses = []
+    for asked in request.topics:
+        topic = topics.by_name(asked.topic_name)
+        known = [one for one in asked.partitions if topic is not None and 0 <= one.partition_index < topic.partition_count]
+        if topic is not None and known:
+            starts[topic.topic_id] = {one.partition_index: one.start_offset for one in known}
+            beginning[topic.topic_id] = TopicPartitions(topic.name, frozenset(starts[topic.topic_id]))
+        responses.append(
+            alter.AlterShareGroupOffsetsResponseTopic(
+                topic_name=asked.topic_name,
+                topic_id=topic.topic_id if topic is not None else ZERO_UUID,
+                partitions=[_altered(one.partition_index, is_known=one in known) for one in asked.partitions],
+            )
+        )
+    response = alter.AlterShareGroupOffsetsResponse(responses=responses)
+    if not starts:
+        return answer(token, Altered(response, None))
+    group.beginning_since_ms.update(dict.fromkeys(beginning, now_ms))
+    record = group.states.beginning(beginning).record(group.group_id)
+    return Outcome([record], [Reply(token, Altered(response, group.begin_states(starts, group.epoch)))])
+
+
+def delete_offsets(token: Token, group: ShareGroup | None, request: delete.DeleteShareGroupOffsetsRequest) -> Outcome:
+    """`Deletion`.  Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; on a topic UNKNOWN_TOPIC_OR_PARTITION."""
+    if group is None or not group.is_empty:
+        code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else ErrorCode.NON_EMPTY_GROUP
+        return answer(token, Deletion(code, [], None))
+    unknown = []
+    partitions: dict[UUID, Iterable[int]] = {}
+    for name in dict.fromkeys(topic.topic_name for topic in request.topics):
+        topic = group.environment.topics.by_name(name)
+        if topic is not None and topic.topic_id in group.states.initialized:
+            partitions[topic.topic_id] = group.states.initialized[topic.topic_id].partitions
+        elif topic is not None and topic.topic_id in group.states.deleting:
+            partitions[topic.topic_id] = range(topic.partition_count)
+        else:
+            text = "The group has no offsets of the topic." if topic is not None else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.text
+            unknown.append(
+                delete.DeleteShareGroupOffsetsResponseTopic(
+                    topic_name=name, topic_id=ZERO_UUID, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, error_message=text
+                )
+            )
+    if not partitions:
+        return answer(token, Deletion(ErrorCode.NONE, unknown, None))
+    record = group.states.deletes(partitions, group.environment.topics).record(group.group_id)
+    return Outcome([record], [Reply(token, Deletion(ErrorCode.NONE, unknown, _request(group.group_id, partitions)))])
+
+
+def prepare_deletion(token: Token, group: ShareGroup) -> Outcome:
+    """`Deletion` of all that the group has: before the group itself is forgotten.  Errors: NON_EMPTY_GROUP."""
+    if not group.is_empty:
+        return answer(token, Deletion(ErrorCode.NON_EMPTY_GROUP, [], None))
+    topics = group.environment.topics
+    partitions: dict[UUID, Iterable[int]] = {
+        **_all_partitions(group.states.deleting, topics),
+        **{topic_id: known for topic_id, known in group.states.all_known().items() if topics.by_id(topic_id) is not None},
+    }
+    if not partitions:
+        return answer(token, Deletion(ErrorCode.NONE, [], None))
+    states = group.states.deletes(partitions, topics)
+    record = type(states)(deleting=states.deleting).record(group.group_id)
+    return Outcome([record], [Reply(token, Deletion(ErrorCode.NONE, [], _request(group.group_id, partitions)))])
+
+
+def offsets_deleted(token: Token, group: ShareGroup | None, topic_ids: list[UUID]) -> Outcome:
+    """The share coordinator has forgotten them."""
+    records: list[CoordinatorRecord] = []
+    if group is not None:
+        records.append(group.states.deleted(topic_ids).record(group.group_id))
+    return Outcome(records, [Reply(token, ErrorCode.NONE)])
+
+
+def _altered(partition: int, *, is_known: bool) -> alter.AlterShareGroupOffsetsResponsePartition:
+    if is_known:
+        return alter.AlterShareGroupOffsetsResponsePartition(partition_index=partition)
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return alter.AlterShareGroupOffsetsResponsePartition(partition_index=partition, error_code=code, error_message=code.text)
+
+
+def _all_partitions(topic_ids: Iterable[UUID], topics: Topics) -> dict[UUID, Iterable[int]]:
+    """Of topics that are there still: how many states of a topic are left to be deleted is not known any more."""
+    return {topic_id: range(topic.partition_count) for topic_id in topic_ids if (topic := topics.by_id(topic_id)) is not None}
+
+
+def _request(group_id: str, partitions: Mapping[UUID, Iterable[int]]) -> delete_state.DeleteShareGroupStateRequest:
+    return delete_state.DeleteShareGroupStateRequest(
+        group_id=group_id,
+        topics=[
+            delete_state.DeleteStateData(
+                topic_id=topic_id, partitions=[delete_state.PartitionData(partition=partition) for partition in sorted(indexes)]
+            )
+            for topic_id, indexes in partitions.items()
+        ],
+    )

@@ -1,0 +1,35 @@
+"""● DescribeShareGroupOffsets: how far share groups have come, and how far they are behind (KIP-932, 1226).
+
+Versions       0-1.
+Authorises     DESCRIBE on each group and each topic.
+Behaviour      Asks the share coordinator.  A partition that the group never read has start offset -1, a group that nobody knows too.
+Version notes  1+ says the lag: records that are not done with, -1 where the leader of the partition does not count.
+Errors         On a group UNSUPPORTED_VERSION (share.version is 0), NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS;
+               on a partition NOT_LEADER_OR_FOLLOWER (its end is not known here).
+Differs from Kafka: nothing known.
+"""
+
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+)
+from moldau.server.broker import Broker
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.groups import serves_share_groups
+from moldau.server.handlers.registry import handles
+
+
+@handles(DescribeShareGroupOffsetsRequest)
+async def describe_share_group_offsets(
+    broker: Broker, context: RequestContext, request: DescribeShareGroupOffsetsRequest
+) -> DescribeShareGroupOffsetsResponse:
+    return DescribeShareGroupOffsetsResponse(groups=[await _describe(broker, group) for group in request.groups])
+
+
+async def _describe(broker: Broker, group: DescribeShareGroupOffsetsRequestGroup) -> DescribeShareGroupOffsetsResponseGroup:
+    if not serves_share_groups(broker):
+        return DescribeShareGroupOffsetsResponseGroup(group_id=group.group_id, topics=[], error_code=ErrorCode.UNSUPPORTED_VERSION)
+    return await broker.coordinators.share_groups.describe_offsets(group)

@@ -1,0 +1,48 @@
+"""● ShareGroupDescribe: share groups with their members and who reads what (KIP-932).
+
+Versions       1.
+Authorises     DESCRIBE on each group, and on the topics that its members read.
+Errors         On a group UNSUPPORTED_VERSION (share.version is 0), INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
+               GROUP_ID_NOT_FOUND (of another protocol too).
+Differs from Kafka: nothing known.
+"""
+
+from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.outcome import Outcome, Token
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.share_group_describe import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
+from moldau.server.broker import Broker
+from moldau.server.coordinator_topic import gather
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.groups import authorized_operations, serves_share_groups
+from moldau.server.handlers.registry import handles
+from moldau.server.later import Later
+
+
+@handles(ShareGroupDescribeRequest)
+def share_group_describe(
+    broker: Broker, context: RequestContext, request: ShareGroupDescribeRequest
+) -> ShareGroupDescribeResponse | Later[ShareGroupDescribeResponse]:
+    def combined(groups: list[DescribedGroup]) -> ShareGroupDescribeResponse:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = authorized_operations(is_asked=request.include_authorized_operations)
+        return ShareGroupDescribeResponse(groups=groups)
+
+    return gather([_describe(broker, group_id) for group_id in request.group_ids], combined)
+
+
+def _describe(broker: Broker, group_id: str) -> DescribedGroup | Later[DescribedGroup]:
+    def refused(code: ErrorCode) -> DescribedGroup:
+        return DescribedGroup(
+            error_code=code, group_id=group_id, group_state="", group_epoch=0, assignment_epoch=0, assignor_name="", members=[]
+        )
+
+    def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
+        return machine.describe_share_group(token, group_id)
+
+    if not serves_share_groups(broker):
+        return refused(ErrorCode.UNSUPPORTED_VERSION)
+    if not group_id:
+        return refused(ErrorCode.INVALID_GROUP_ID)
+    return broker.coordinators.groups.ask(group_id, decide, refused=refused)

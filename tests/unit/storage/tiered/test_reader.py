@@ -1,0 +1,223 @@
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from moldau.errors import ErrorCode
+from moldau.protocol.records.batch import batches, records_of
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.protocol.records.control import build_end_txn_marker
+from moldau.storage.log import FetchData
+from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.segment import TimestampOffset
+from moldau.storage.tiered.cache import ByteCache
+from moldau.storage.tiered.quota import ByteQuota
+from moldau.storage.tiered.reader import Busy, RemoteReader
+from moldau.testing.tiering import NOW, Tier
+
+
+async def read(reader: RemoteReader, tier: Tier, offset: int, max_bytes: int = 1 << 20, **options: Any) -> Any:
+    settings = {"min_one_batch": True, "with_aborted": False, **options}
+    return await reader.read(tier.log, tier.remote, offset, max_bytes, **settings)
+
+
+async def read_all(reader: RemoteReader, tier: Tier, offset: int, max_bytes: int) -> list[tuple[int, bytes]]:
+    """As a consumer does: from one fetch to the next, what is cut at the end is asked for again."""
+    found = []
+    while offset < tier.log.local_log_start_offset:
+        data = await read(reader, tier, offset, max_bytes)
+        assert len(data.records)
+        before = offset
+        for position, header in batches(data.records):
+            found += [(record.offset, bytes(record.value or b"")) for record in records_of(data.records[position : position + header.size])]
+            offset = header.next_offset
+        assert offset > before, "at least one whole batch comes"
+    return found
+
+
+@pytest.mark.parametrize("chunk_size", [64, 300, 1000, 100_000])
+@pytest.mark.parametrize("max_bytes", [1, 150, 5000])
+async def test_everything_comes_back_whatever_the_sizes(chunk_size: int, max_bytes: int) -> None:
+    tier = Tier()
+    for count, epoch in ((17, 0), (20, 2), (3, 3)):
+        tier.append(count, epoch=epoch)
+    await tier.move()
+    for prefetch in (0, 500):
+        reader = tier.new_reader(chunk_size=chunk_size, prefetch_size=prefetch, cache_size=2000)
+        found = await read_all(reader, tier, 0, max_bytes)
+        assert [(offset, value.split()[0]) for offset, value in found] == [(offset, b"%d" % offset) for offset in range(40)]
+        assert reader.chunks.byte_count <= 2000
+        await reader.stop()
+
+
+async def test_sizes_are_kept_to() -> None:
+    tier = Tier()
+    tier.append(20)
+    await tier.move()
+    reader = tier.new_reader(chunk_size=10_000)
+    one = len((await read(reader, tier, 0, 1)).records)
+    assert one < 150 and len((await read(reader, tier, 3, 2 * one)).records) == 2 * one
+    assert len((await read(reader, tier, 0, 1, min_one_batch=False)).records) == 0
+    assert next(batches((await read(reader, tier, 13)).records))[1].base_offset == 13
+
+
+async def test_what_is_not_there_is_out_of_range() -> None:
+    tier = Tier()
+    tier.append(20)
+    await tier.move()
+    reader = tier.new_reader()
+    assert await read(reader, tier, 20) is ErrorCode.OFFSET_OUT_OF_RANGE
+    tier.log.raise_log_start_offset(5)
+    assert await read(reader, tier, 4) is ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+async def test_an_index_that_is_wrong_or_missing_costs_time_only() -> None:
+    tier = Tier()
+    tier.append(20)
+    await tier.move()
+    for name, (content, _) in list(tier.store.objects.items()):
+        if name.endswith(".index"):
+            tier.store.objects[name] = bytes(byte ^ (1 if number % 8 == 7 else 0) for number, byte in enumerate(content)), 0
+        elif name.endswith(".timeindex"):
+            tier.store.objects[name] = bytes(byte ^ (1 if number % 12 == 11 else 0) for number, byte in enumerate(content)), 0
+    reader = tier.new_reader()
+    assert len(await read_all(reader, tier, 0, 200)) == 20
+    assert await reader.find_timestamp(tier.log, tier.remote, NOW + 7500) == TimestampOffset(NOW + 8000, 8)
+    for name in [name for name in tier.store.objects if name.endswith("index")]:
+        del tier.store.objects[name]
+    reader = tier.new_reader()
+    assert len(await read_all(reader, tier, 0, 200)) == 20
+    assert await reader.find_timestamp(tier.log, tier.remote, NOW + 7500) == TimestampOffset(NOW + 8000, 8)
+
+
+async def test_a_record_is_found_by_its_time() -> None:
+    tier = Tier()
+    tier.append(20)
+    await tier.move()
+    reader = tier.new_reader()
+    for number in range(20):
+        assert await reader.find_timestamp(tier.log, tier.remote, NOW + 1000 * number - 500) == TimestampOffset(NOW + 1000 * number, number)
+    assert await reader.find_timestamp(tier.log, tier.remote, NOW + 20_000) is None
+    tier.log.raise_log_start_offset(7)
+    assert await reader.find_timestamp(tier.log, tier.remote, NOW) == TimestampOffset(NOW + 7000, 7)
+
+
+async def test_aborted_transactions_are_told_wherever_their_markers_are() -> None:
+    """Compared with what the log itself said before anything was moved."""
+    tier = Tier(local_retention_bytes=-1)
+    log = tier.log
+    for step, (producer, is_commit) in enumerate([(1, False), (2, True), (3, False), (1, False), (4, False)] * 4):
+        for first in (True, False):
+            batch = build_batch(
+                [NewRecord(NOW, b"k", b"v" * 40)],
+                producer_id=producer,
+                producer_epoch=0,
+                base_sequence=step // 5 * 4 + (0 if first else 1) + (2 if step % 5 == 3 else 0),
+                is_transactional=True,
+            )
+            log.append_as_leader(batch, leader_epoch=0, now_ms=NOW, origin=AppendOrigin.REPLICATION)
+            tier.append(4 * (not first))
+        marker = build_end_txn_marker(is_commit=is_commit, producer_id=producer, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW)
+        log.append_as_leader(marker, leader_epoch=0, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+    tier.append(1)
+    log.roll(NOW)
+    said = {}
+    for offset in range(log.log_end_offset):
+        data = log.read(offset, 1, with_aborted=True)
+        assert isinstance(data, FetchData)
+        said[offset] = {(each.producer_id, each.first_offset) for each in data.aborted}
+    assert len({frozenset(each) for each in said.values()}) > 5, "there is something to compare"
+    await tier.copy()
+    log.configure(log.config.override({"local.retention.bytes": "0"}))
+    for local_start in (log.segments[3].base_offset, log.log_end_offset):
+        log.copied_offset = local_start
+        log.delete_old_segments(NOW)
+        reader = tier.new_reader(chunk_size=100_000)
+        for offset in range(log.local_log_start_offset):
+            found = await read(reader, tier, offset, 1, with_aborted=True)
+            header = next(batches(found.records))[1]
+            told = {(each.producer_id, each.first_offset) for each in found.aborted}
+            assert told == said[offset], f"offset {offset}, batch {header.base_offset}"
+
+
+async def test_a_chunk_is_read_once_for_all_who_wait_and_is_there_when_they_come_back() -> None:
+    tier = Tier()
+    tier.append(20)
+    await tier.move()
+    gate = asyncio.Event()
+
+    async def slowly(fn: Callable[..., Any], *args: Any) -> Any:
+        await gate.wait()
+        return fn(*args)
+
+    reader = RemoteReader(
+        store=tier.store, options=tier.new_reader()._options, limits=tier.new_reader()._limits, clock=tier.clock, elsewhere=slowly
+    )
+    waiting = [asyncio.create_task(read(reader, tier, 0, 100)) for _ in range(5)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert len(tier.store.reads) == len(set(tier.store.reads)) == 2, "one index, one chunk"
+    await read(reader, tier, 0, 100)
+    assert len(tier.store.reads) == 2
+
+
+async def test_reading_ahead_goes_on_into_the_next_segment_and_within_its_limit() -> None:
+    tier = Tier()
+    tier.append(40)
+    await tier.move()
+    reader = tier.new_reader(chunk_size=500, prefetch_size=1500)
+    await read(reader, tier, 0, 200)
+    await asyncio.sleep(0.01)
+    chunks = [(name[-30:], start) for name, start, size in tier.store.reads if name.endswith(".log")]
+    assert len(chunks) >= 3 and len({name for name, _ in chunks}) == 2
+    assert sum(size or 0 for name, _, size in tier.store.reads if name.endswith(".log")) <= 500 + 1500 + 500
+
+
+async def test_too_many_reads_are_turned_away() -> None:
+    tier = Tier()
+    tier.append(20)
+    await tier.move()
+    reader = tier.new_reader(reader_threads=1, reader_max_pending=1)
+    results = await asyncio.gather(*(read(reader, tier, offset) for offset in (0, 10, 15, 19)), return_exceptions=True)
+    assert any(isinstance(result, Busy) for result in results) and any(not isinstance(result, Busy) for result in results)
+
+
+async def test_a_store_that_fails_is_an_error_and_is_asked_again() -> None:
+    tier = Tier()
+    tier.append(20)
+    await tier.move()
+    reader = tier.new_reader()
+
+    def fail(call: str, name: str) -> None:
+        raise OSError("the network is gone")
+
+    tier.store.hook = fail
+    with pytest.raises(OSError, match="network"):
+        await read(reader, tier, 0)
+    tier.store.hook = lambda call, name: None
+    assert len((await read(reader, tier, 0)).records)
+
+
+def test_the_cache_lets_go_what_was_used_least_recently() -> None:
+    cache: ByteCache[int] = ByteCache(100)
+    for number in range(4):
+        cache.put(number, memoryview(bytes(30)), now_ms=number)
+    assert [number in cache for number in range(4)] == [False, True, True, True] and cache.byte_count == 90
+    cache.get(1, now_ms=9)
+    cache.put(5, memoryview(bytes(40)), now_ms=9)
+    assert [number in cache for number in (1, 2, 3, 5)] == [True, False, True, True]
+    cache.put(6, memoryview(bytes(101)))
+    assert 6 not in cache and cache.byte_count == 100
+    cache.drop_unused_since(9)
+    assert [number in cache for number in (1, 3, 5)] == [True, False, True]
+
+
+def test_a_quota_holds_on_average() -> None:
+    quota, now = ByteQuota(), 10_000
+    waits = [quota.take(500, 1000, now) for _ in range(5)]
+    assert waits == [0, 0, 0, 500, 1000], "a second's worth at once, then half a second for each 500 bytes"
+    assert quota.take(500, 1000, now + 60_000) == 0

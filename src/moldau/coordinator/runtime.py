@@ -7,6 +7,9 @@ Guarantees: the machine's hard state is changed by replaying what is in the log,
 decided, reads too, so nobody is told what could still be lost.  When an append fails the shard is dropped: everyone who waits is told
 to find the coordinator again, and whoever leads the partition next replays the log.  There is nothing to undo.
 
+Two clocks: decisions and records go by the wall clock (`now_ms`), timers by one that does not jump (`steady_ms`), or a correction of the
+wall clock would end every session.  Where there is only one, the second is left out.
+
 Source: Kafka's CoordinatorRuntime, KIP-848.  Called by `server/coordinators.py`, which loads, activates and unloads shards by leadership.
 """
 
@@ -95,12 +98,12 @@ class Shard(Generic[M]):
         assert self.state is ShardState.LOADING, self.state
         self.machine.replay_end_marker(producer, is_commit=is_commit)
 
-    def activate(self, now_ms: int) -> None:
+    def activate(self, now_ms: int, steady_ms: int | None = None) -> None:
         assert self.state is ShardState.LOADING, self.state
         self.state = ShardState.ACTIVE
-        self.run(self.machine.on_loaded, now_ms)
+        self.run(self.machine.on_loaded, now_ms, steady_ms)
 
-    def run(self, operation: Callable[[int], Outcome], now_ms: int) -> None:
+    def run(self, operation: Callable[[int], Outcome], now_ms: int, steady_ms: int | None = None) -> None:
         """Decides, writes, replays; replies now or when committed."""
         assert self.state is ShardState.ACTIVE, self.state
         outcome = operation(now_ms)
@@ -115,8 +118,9 @@ class Shard(Generic[M]):
             assert end_offset - base_offset == len(outcome.records), "one offset a record"
             for offset, record in enumerate(outcome.records, base_offset):
                 self.machine.replay(offset, record, outcome.producer)
+        ahead_ms = 0 if steady_ms is None else steady_ms - now_ms
         for timer in outcome.timers:
-            self._timers.apply(timer)
+            self._timers.apply(timer, ahead_ms)
         self._parked.append((end_offset, outcome))
         self.release()
 
@@ -136,12 +140,14 @@ class Shard(Generic[M]):
                 self._on_send(send)
 
     def next_due_ms(self) -> int | None:
+        """On the steady clock."""
         return self._timers.next_due_ms()
 
-    def fire(self, now_ms: int) -> None:
+    def fire(self, now_ms: int, steady_ms: int | None = None) -> None:
         """Runs every timer that is due."""
-        while self.state is ShardState.ACTIVE and (operation := self._timers.pop_due(now_ms)) is not None:
-            self.run(operation, now_ms)
+        due_ms = now_ms if steady_ms is None else steady_ms
+        while self.state is ShardState.ACTIVE and (operation := self._timers.pop_due(due_ms)) is not None:
+            self.run(operation, now_ms, steady_ms)
 
     def close(self) -> None:
         """Another node leads now, or an append failed: everyone who waits is told NOT_COORDINATOR."""

@@ -17,13 +17,14 @@ class TimerQueue:
     def __len__(self) -> int:
         return len(self._armed)
 
-    def apply(self, timer: Timer) -> None:
+    def apply(self, timer: Timer, ahead_ms: int = 0) -> None:
+        """`ahead_ms`: how far the clock that this queue goes by is ahead of the one that `timer` was made with."""
         if timer.due_ms is None or timer.operation is None:
             self._armed.pop(timer.key, None)
             return
         self._sequence += 1
         self._armed[timer.key] = (self._sequence, timer.operation)
-        heapq.heappush(self._heap, (timer.due_ms, self._sequence, timer.key))
+        heapq.heappush(self._heap, (timer.due_ms + ahead_ms, self._sequence, timer.key))
         if len(self._heap) > 64 + 2 * len(self._armed):
             self._drop_replaced()
 

@@ -173,7 +173,7 @@ class CoordinatorTopic(Generic[M]):
 
     def run(self, shard: Shard[M], operation: Callable[[int], Outcome]) -> None:
         """Lets the shard decide, and sets the loop's timer to its next one."""
-        shard.run(operation, self._clock.now_ms())
+        shard.run(operation, self._clock.now_ms(), self._clock.monotonic_ms())
         self._set_alarm(shard)
 
     def ask(
@@ -259,7 +259,7 @@ class CoordinatorTopic(Generic[M]):
             return
         finally:
             self._loading.pop(index, None)
-        shard.activate(self._clock.now_ms())
+        shard.activate(self._clock.now_ms(), self._clock.monotonic_ms())
         self._set_alarm(shard)
         elapsed_ms = self._clock.monotonic_ms() - started_ms
         level = logging.INFO if count else logging.DEBUG
@@ -307,14 +307,14 @@ class CoordinatorTopic(Generic[M]):
             alarm[1].cancel()
             del self._alarms[shard]
         if due_ms is not None:
-            delay_s = max(due_ms - self._clock.now_ms(), 0) / 1000
+            delay_s = max(due_ms - self._clock.monotonic_ms(), 0) / 1000
             handle = asyncio.get_running_loop().call_later(delay_s, self._ring, shard)
             self._alarms[shard] = (due_ms, handle)
 
     def _ring(self, shard: Shard[M]) -> None:
         self._alarms.pop(shard, None)
         if shard.state is ShardState.ACTIVE:
-            shard.fire(self._clock.now_ms())
+            shard.fire(self._clock.now_ms(), self._clock.monotonic_ms())
             self._set_alarm(shard)
 
 

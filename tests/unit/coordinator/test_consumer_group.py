@@ -287,6 +287,14 @@ def test_a_classic_client_cannot_join_a_living_consumer_group_unasked() -> None:
     assert [(each.group_id, each.group_type, each.group_state) for each in listed] == [(GROUP, "consumer", "Stable")]
 
 
+def test_a_clock_that_is_set_back_holds_up_no_assignment() -> None:
+    group = Group(consumer_assignment_interval_ms=1_000)
+    group.join("a")
+    group.desk.now_ms -= 3_000_000
+    group.join("b")
+    assert group.group.target_epoch == 3
+
+
 def test_a_group_has_options_of_its_own() -> None:
     group = Group()
     group.environment.group_configs[GROUP] = {

@@ -217,3 +217,40 @@ def test_a_member_of_the_consumer_protocol_is_stored_as_one() -> None:
     group.heartbeat("new", 0)
     values = [entry[0].value for entry in group.desk.log.entries if hasattr(entry[0].value, "classic_member_metadata")]  # type: ignore[union-attr]
     assert [value.classic_member_metadata for value in values] == [None]  # type: ignore[union-attr]
+
+
+def test_an_empty_group_takes_the_first_members_protocol_and_forgets_the_other_one() -> None:
+    """The group that is joined must be the one that is kept, not one that the old group's end takes along."""
+    group = Group(initial_rebalance_delay_ms=1_000)
+    group.heartbeat("new", 0)
+    group.heartbeat("new", -1)
+    assert isinstance(group.group, ConsumerGroup)
+    member_id = group.ask_join().answer.member_id
+    asked = group.ask_join(member_id)
+    assert isinstance(group.group, ClassicGroup)
+    group.desk.advance(1_000)
+    assert asked.answer.error_code == ErrorCode.NONE
+    assert list(group.group.members) == [member_id]
+
+
+def test_a_classic_group_that_was_replaced_has_no_say_any_more() -> None:
+    group = Group(initial_rebalance_delay_ms=1_000)
+    group.ask_join(group.ask_join().answer.member_id)
+    group.desk.advance(1_000)
+    group.desk.advance(SESSION_MS + REBALANCE_MS)
+    assert group.group.state is GroupState.EMPTY
+    group.heartbeat("new", 0)
+    group.desk.advance(30_000)
+    assert isinstance(group.group, ConsumerGroup)
+    assert list(group.group.members) == ["new"]
+
+
+def test_a_fail_over_between_downgrade_and_rebalance_gives_nobody_what_another_holds() -> None:
+    group = Group()
+    old, _ = upgraded(group)
+    group.heartbeat("new", -1)
+    group.desk.fail_over()
+    assert isinstance(group.group, ClassicGroup)
+    group.desk.advance(0)
+    assert group.group.state is GroupState.PREPARING_REBALANCE, "the rebalance that was about to begin"
+    assert partitions(group.group.members[old]) == [0, 1, 2, 3], "what it held"

@@ -143,6 +143,21 @@ def test_timers_run_when_due_in_order_and_a_replaced_one_only_once() -> None:
     assert shard.next_due_ms() is None
 
 
+def test_timers_go_by_the_clock_that_does_not_jump() -> None:
+    shard, fired = a_shard(Log()), []
+
+    def fire(now_ms: int) -> Outcome:
+        fired.append(now_ms)
+        return Outcome()
+
+    shard.run(lambda now_ms: Outcome(timers=[Timer("session", now_ms + 100, fire)]), 5_000, 7)
+    assert shard.next_due_ms() == 107
+    shard.fire(3_000_000, 50)
+    assert fired == [], "the wall clock was set forward"
+    shard.fire(1_000, 107)
+    assert fired == [1_000]
+
+
 @given(st.lists(st.tuples(st.integers(0, 20), st.one_of(st.none(), st.integers(0, 100)))), st.integers(0, 120))
 def test_timers_agree_with_a_dictionary(steps: list[tuple[int, int | None]], now_ms: int) -> None:
     shard, model, fired = a_shard(Log()), {}, []

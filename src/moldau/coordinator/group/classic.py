@@ -122,6 +122,8 @@ class ClassicGroup:
         self.pending_sync.discard(member.member_id)
         outcome = Outcome() if self.pending_sync else Outcome(timers=[Timer(self._sync_key)])
         if self.state is GroupState.STABLE:
+            # It lives: what it is given now must stay its own for a session, however long ago it joined.
+            outcome.timers.append(self._session_timer(member, now_ms))
             outcome.replies.append(Reply(token, self._synced(member.assignment)))
             return outcome
         assert self.state is GroupState.COMPLETING_REBALANCE, self.state
@@ -184,8 +186,11 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def on_loaded(self, now_ms: int) -> list[Timer]:
-        """Members that were there before the fail-over get a session to report in."""
-        return [self._session_timer(member, now_ms) for member in self.members.values()]
+        """Members that were there before the fail-over get a session to report in; those of a downgraded group have yet to rebalance."""
+        timers = [self._session_timer(member, now_ms) for member in self.members.values()]
+        if self.members and self.leader_id is None:
+            timers.append(Timer(self._downgrade_key, now_ms, self.rebalance))
+        return timers
 
     def waiting(self) -> Iterator[Token]:
         """Everyone whose request is parked here."""
@@ -535,7 +540,7 @@ class ClassicGroup:
     def cancelled_timers(self) -> list[Timer]:
         """Of all there are: the group comes to an end."""
         keys = [self._session_key(member_id) for member_id in [*self.members, *sorted(self.pending_join)]]
-        return [Timer(self._join_key), Timer(self._sync_key), *(Timer(key) for key in keys)]
+        return [Timer(self._join_key), Timer(self._sync_key), Timer(self._downgrade_key), *(Timer(key) for key in keys)]
 
     # -- leaving --------------------------------------------------------------------------------------------------------------
 
@@ -663,6 +668,10 @@ class ClassicGroup:
     @property
     def _sync_key(self) -> tuple[str, str]:
         return ("sync", self.group_id)
+
+    @property
+    def _downgrade_key(self) -> tuple[str, str]:
+        return ("downgrade", self.group_id)
 
 
 def _refuse_join(token: Token, member_id: str, error: ErrorCode) -> Outcome:

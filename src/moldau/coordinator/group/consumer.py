@@ -121,8 +121,8 @@ class ConsumerGroup:
     # Soft from here on.
     successor: object | None = None
     """The classic group that this one becomes, once the records of the downgrade are replayed."""
-    rejoin_due_ms: dict[str, int] = field(default_factory=dict)
-    """By when classic members that were told to join again must have done so."""
+    told_to_rejoin: set[str] = field(default_factory=set)
+    """Classic members that have a deadline to join again."""
     topics_version: int = -1
     """The topics that `metadata_hash` and `regexes` were last checked against."""
 
@@ -330,7 +330,8 @@ class ConsumerGroup:
         elapsed_ms = now_ms - self.target_timestamp_ms
         of_all = self.environment.config.consumer_assignment_interval_ms
         interval_ms = self.environment.of_group(self.group_id, "consumer.assignment.interval.ms", of_all)
-        if epoch <= self.target_epoch or elapsed_ms < interval_ms:
+        # The clock may have been set back since: then nobody knows how long ago it was.
+        if epoch <= self.target_epoch or 0 <= elapsed_ms < interval_ms:
             return self.target_epoch
         assignment = self._compute(members, target)
         for member_id, partitions in assignment.items():
@@ -439,7 +440,7 @@ class ConsumerGroup:
         outcome, remaining = Outcome(), dict(self.members)
         for member_id in member_ids:
             del remaining[member_id]
-            self.rejoin_due_ms.pop(member_id, None)
+            self.told_to_rejoin.discard(member_id)
             outcome.records += self.removal(member_id)
             outcome.timers += self.cancelled_timers(member_id)
         self._next_group_epoch(remaining, outcome, is_changed=True, now_ms=now_ms)

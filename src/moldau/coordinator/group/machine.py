@@ -133,9 +133,11 @@ class GroupMachine:
     def _replay_consumer(self, key: ConsumerKey, value: object) -> None:
         group = self.groups.get(key.group_id)
         if isinstance(key, stored.ConsumerGroupMetadataKey) and value is None:
-            gone = self.groups.pop(key.group_id, None)
-            if isinstance(gone, ConsumerGroup) and isinstance(gone.successor, ClassicGroup):
-                self._downgraded[key.group_id] = gone.successor
+            # A classic group in its place is one that a member is just joining: the decision put it there.
+            if isinstance(group, ConsumerGroup):
+                del self.groups[key.group_id]
+                if isinstance(group.successor, ClassicGroup):
+                    self._downgraded[key.group_id] = group.successor
             return
         if not isinstance(group, ConsumerGroup):
             if value is None:
@@ -233,6 +235,8 @@ class GroupMachine:
         if not decided.records:
             return decided
         outcome = Outcome(records)
+        if isinstance(group, ClassicGroup):
+            outcome.timers += group.cancelled_timers()
         if group is not None and is_upgrade:
             outcome += migration.leave_classic_behind(group, prepared, now_ms)
         outcome += decided

@@ -106,7 +106,7 @@ def upgraded_records(group: ClassicGroup, prepared: consumer.ConsumerGroup, now_
 
 def leave_classic_behind(group: ClassicGroup, prepared: consumer.ConsumerGroup, now_ms: int) -> Outcome:
     """Whoever waits for the old rebalance joins again; sessions go on in the new group."""
-    outcome = Outcome(timers=group.cancelled_timers())
+    outcome = Outcome()
     for member in group.members.values():
         join_token, member.join_token = member.join_token, None
         sync_token, member.sync_token = member.sync_token, None
@@ -163,7 +163,7 @@ def join(group: consumer.ConsumerGroup, token: Token, request: JoinGroupRequest,
     settled = group.advance(before, member, owned, members, target, outcome, now_ms)
     outcome.timers += [*group.member_timers(settled, now_ms), Timer(join_key(group.group_id, member_id))]
     outcome.timers.append(_deadline(group, settled, sync_key(group.group_id, member_id), now_ms + rebalance_timeout_ms))
-    group.rejoin_due_ms.pop(member_id, None)
+    group.told_to_rejoin.discard(member_id)
     response = JoinGroupResponse(
         error_code=ErrorCode.NONE,
         generation_id=settled.epoch,
@@ -190,7 +190,7 @@ def sync(group: consumer.ConsumerGroup, token: Token, request: SyncGroupRequest,
         return _refuse_sync(token, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if group.epoch > member.epoch and member.state is not consumer.MemberState.UNREVOKED_PARTITIONS:
         outcome = _refuse_sync(token, ErrorCode.REBALANCE_IN_PROGRESS)
-        outcome.timers.append(_rejoin_deadline(group, member, now_ms))
+        outcome.timers += _rejoin_deadline(group, member, now_ms)
         return outcome
     response = SyncGroupResponse(
         error_code=ErrorCode.NONE,
@@ -219,7 +219,7 @@ def heartbeat(group: consumer.ConsumerGroup, token: Token, request: HeartbeatReq
         or (member.state is consumer.MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
     )
     if must_join:
-        timers.append(_rejoin_deadline(group, member, now_ms))
+        timers += _rejoin_deadline(group, member, now_ms)
     code = ErrorCode.REBALANCE_IN_PROGRESS if must_join else ErrorCode.NONE
     return Outcome(replies=[Reply(token, HeartbeatResponse(error_code=code))], timers=timers)
 
@@ -254,7 +254,11 @@ def can_downgrade(group: consumer.ConsumerGroup, remaining: Mapping[str, consume
 
 
 def downgrade(group: consumer.ConsumerGroup, leaving_id: str, now_ms: int) -> Outcome:
-    """The group of the classic protocol again, with the targets as assignments; its members rebalance at once among themselves."""
+    """The group of the classic protocol again; its members rebalance at once among themselves.
+
+    Until they have, each has what it holds, not its target: the coordinator may fail over before the rebalance begins, and who asks then
+    must be given nothing that another still reads.  No leader: that says after a fail-over, too, that there is a rebalance to come.
+    """
     successor = ClassicGroup(group.group_id, group.environment)
     successor.protocol_type, successor.generation_id = CONSUMER_PROTOCOL_TYPE, group.epoch
     assignments = {}
@@ -271,16 +275,14 @@ def downgrade(group: consumer.ConsumerGroup, leaving_id: str, now_ms: int) -> Ou
             session_timeout_ms=member.classic.session_timeout_ms,
             protocols=dict(member.classic.protocols),
         )
-        target = group.target.get(member_id, frozenset())
-        assignments[member_id] = _encoded(target, group.environment.topics, member.classic.protocols[0][1])
+        assignments[member_id] = _encoded(member.owned, group.environment.topics, member.classic.protocols[0][1])
     successor.protocol_name = successor.select_protocol()
     removals = [record for member_id in group.members for record in group.removal(member_id)]
     outcome = Outcome([*removals, *group.group_tombstones(), successor.record(assignments, now_ms)])
     for member_id in group.members:
         outcome.timers += group.cancelled_timers(member_id)
+    # The rebalance is a timer, too: a decision must not change the group before its records are replayed.
     outcome.timers += successor.on_loaded(now_ms)
-    # After the records are replayed: a decision must not change the group before.
-    outcome.timers.append(Timer(("downgrade", group.group_id), now_ms, successor.rebalance))
     group.successor = successor
     return outcome
 
@@ -315,10 +317,12 @@ def _waits_for_others(group: consumer.ConsumerGroup, member: consumer.Member) ->
     return any(partition in held for partition in target if partition not in member.owned)
 
 
-def _rejoin_deadline(group: consumer.ConsumerGroup, member: consumer.Member, now_ms: int) -> Timer:
+def _rejoin_deadline(group: consumer.ConsumerGroup, member: consumer.Member, now_ms: int) -> list[Timer]:
     """Counted from when the member was first told: heartbeats do not put it off."""
-    due_ms = group.rejoin_due_ms.setdefault(member.member_id, now_ms + member.rebalance_timeout_ms)
-    return _deadline(group, member, join_key(group.group_id, member.member_id), due_ms)
+    if member.member_id in group.told_to_rejoin:
+        return []
+    group.told_to_rejoin.add(member.member_id)
+    return [_deadline(group, member, join_key(group.group_id, member.member_id), now_ms + member.rebalance_timeout_ms)]
 
 
 def _deadline(group: consumer.ConsumerGroup, member: consumer.Member, key: tuple[str, str, str], due_ms: int) -> Timer:

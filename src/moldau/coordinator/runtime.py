@@ -69,8 +69,16 @@ class ShardState(Enum):
 
 M = TypeVar("M", bound=Machine)
 
-# Refusals of the log that say nothing about leadership: this one batch cannot be written, the next one can.
-TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE, ErrorCode.INVALID_FETCH_SIZE})
+ONE_BATCH_ONLY: Final = frozenset(
+    {
+        ErrorCode.MESSAGE_TOO_LARGE,
+        ErrorCode.RECORD_LIST_TOO_LARGE,
+        ErrorCode.INVALID_FETCH_SIZE,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+    }
+)
+"""Refusals of the log that say nothing about leadership: this batch cannot be written, or its transaction has ended; the next one can."""
 
 
 class Shard(Generic[M]):
@@ -163,8 +171,8 @@ class Shard(Generic[M]):
             token.refuse(ErrorCode.NOT_COORDINATOR)
 
     def _append_failed(self, outcome: Outcome, code: ErrorCode) -> None:
-        if code in TOO_LARGE:
-            # Only what asked for it fails: a client must not be able to close the shard for everybody with one huge request.
+        if code in ONE_BATCH_ONLY:
+            # Only what asked for it fails: a client must not be able to close the shard for everybody with one huge or late request.
             for reply in outcome.replies:
                 reply.token.refuse(code)
             return

@@ -73,6 +73,7 @@ class Connection:
         "_ready",
         "_transport",
         "listener_name",
+        "number",
         "session",
     )
 
@@ -84,9 +85,12 @@ class Connection:
         limits: ConnectionLimits,
         buffers: ReceiveBuffers,
         listener_name: str = "",
+        number: int = 0,
         on_closed: "Callable[[Connection], None] | None" = None,
     ) -> None:
         self.listener_name = listener_name
+        self.number: Final = number
+        """Grows with every connection that the process accepts."""
         self.session: object = None
         """Whatever the one who dispatches keeps of this connection."""
         self._transport = transport

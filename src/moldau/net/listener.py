@@ -31,6 +31,8 @@ class ConnectionQuotas:
     max_per_ip_overrides: Mapping[str, int] = field(default_factory=dict)
     max_per_second: int = UNLIMITED
     count: int = 0
+    accepted: int = 0
+    """So many were ever let in."""
     _by_ip: dict[str, int] = field(default_factory=dict)
     _second: int = 0
     _in_second: int = 0
@@ -47,6 +49,7 @@ class ConnectionQuotas:
         if self._in_second >= self.max_per_second:
             return f"max.connection.creation.rate={self.max_per_second}"
         self.count += 1
+        self.accepted += 1
         self._by_ip[ip] = of_ip + 1
         self._in_second += 1
         return None
@@ -80,7 +83,6 @@ class Listener:
         self._quotas = quotas or ConnectionQuotas()
         self._buffers = buffers or ReceiveBuffers()
         self._listening: Listening | None = None
-        self._next_number = 0
         self._sweep_timer: asyncio.TimerHandle | None = None
         self._all_closed: asyncio.Future[None] | None = None
         self._refused = 0
@@ -102,8 +104,7 @@ class Listener:
         if exceeded is not None:
             self._tell_refused(ip, exceeded)
             return None
-        number = self._next_number
-        self._next_number += 1
+        number = self._quotas.accepted
 
         def on_closed(_: Connection) -> None:
             self._quotas.give_back(ip)
@@ -112,7 +113,13 @@ class Listener:
                 self._all_closed.set_result(None)
 
         connection = Connection(
-            transport, self._dispatch, limits=self._limits, buffers=self._buffers, listener_name=self.name, on_closed=on_closed
+            transport,
+            self._dispatch,
+            limits=self._limits,
+            buffers=self._buffers,
+            listener_name=self.name,
+            number=number,
+            on_closed=on_closed,
         )
         self.connections[number] = connection
         return connection

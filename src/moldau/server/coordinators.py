@@ -35,6 +35,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.compression import Codec
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
+from moldau.server.connection_order import ConnectionOrder
 from moldau.server.coordinator_topic import CoordinatorTopic, RecordFormat
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.share_groups import ShareGroups
@@ -65,6 +66,7 @@ class Coordinators:
         create_topic: CreateTopic,
     ) -> None:
         self.transaction_config: Final = transaction_config
+        self.connection_order: Final = ConnectionOrder(is_enabled=transaction_config.is_connection_order_enabled)
         self.group_environment: Final = GroupEnvironment(group_config, topics, new_uuid)
         self.groups: Final = CoordinatorTopic(
             GROUP_TOPIC,

@@ -40,12 +40,14 @@ class ConnectionClosed(InvalidFrame):
 class Client:
     """Who sits at the other end of one connection, as far as handlers care."""
 
-    __slots__ = ("host", "listener", "port", "principal", "software_name", "software_version")
+    __slots__ = ("connection_number", "host", "listener", "port", "principal", "software_name", "software_version")
 
-    def __init__(self, *, listener: str, host: str, port: int, principal: str = ANONYMOUS) -> None:
+    def __init__(self, *, listener: str, host: str, port: int, principal: str = ANONYMOUS, connection_number: int = 0) -> None:
         self.listener: Final = listener
         self.host: Final = host
         self.port: Final = port
+        self.connection_number: Final = connection_number
+        """Greater than that of every connection that was accepted before."""
         self.principal = principal
         self.software_name = "unknown"
         self.software_version = "unknown"
@@ -103,7 +105,9 @@ class Dispatcher:
         client = connection.session
         if client is None:
             peer = connection.peer
-            client = connection.session = Client(listener=connection.listener_name, host=peer.host, port=peer.port)
+            client = connection.session = Client(
+                listener=connection.listener_name, host=peer.host, port=peer.port, connection_number=connection.number
+            )
         context = RequestContext(header, client, self._broker.clock.now_ms())  # type: ignore[arg-type]
         try:
             answer = handle(self._broker, context, request)

@@ -140,6 +140,7 @@ class Publisher:
             except OSError as error:
                 LOG.error("no log for %s: %s", where, error)
                 return None
+        log.verifies_transactions = self._coordinators.transaction_config.is_verification_enabled
         return self._replicas.host(where, topic_id, log)
 
     # 5

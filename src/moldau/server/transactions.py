@@ -1,13 +1,18 @@
-"""● Whether a partition is part of a producer's open transaction, asked of the transaction's coordinator (KIP-890).
+"""● What keeps a late request out of the next transaction: the coordinator's word, and the order of connections.
+
+`Membership` asks the coordinator whether a partition is part of a producer's open transaction (KIP-890).
 
 Before the first batch of a transaction is written to a partition, the partition has to be part of that transaction: otherwise a request
 that was delayed past the end of its transaction would leave records that nothing ever commits or aborts.  Clients of version 2 leave the
 adding to the broker; for others it is only checked.
 
-Source: AddPartitionsToTxnManager, ReplicaManager.maybeSendPartitionsToTransactionCoordinator.  Called by the handlers of Produce and
-TxnOffsetCommit.
+`close_if_overtaken` refuses what comes on a connection that its sender has replaced, see `connection_order.py`.
+
+Source: AddPartitionsToTxnManager, ReplicaManager.maybeSendPartitionsToTransactionCoordinator.  Called by the handlers of
+transactions.
 """
 
+from collections.abc import Hashable
 from typing import Final
 
 from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Token
@@ -15,7 +20,9 @@ from moldau.coordinator.txn.coordinator import TransactionMachine
 from moldau.errors import ErrorCode
 from moldau.replication.partition import Partition
 from moldau.server.broker import Broker
+from moldau.server.connection_order import Rank
 from moldau.server.coordinator_topic import answered
+from moldau.server.dispatch import ConnectionClosed, RequestContext
 from moldau.storage.producer_state import VerificationGuard
 
 NO_SEQUENCE: Final = -1
@@ -63,3 +70,12 @@ class Membership:
             transform=lambda found: found if isinstance(found, ErrorCode) else found[partition.topic_partition],
         )
         return await answered(answer)
+
+
+def close_if_overtaken(
+    broker: Broker, context: RequestContext, purpose: str, sender: Hashable, producer: ProducerIdAndEpoch, *, rank: Rank | None = None
+) -> None:
+    """Errors: ConnectionClosed.  `rank`: the number of the connection, if it is nothing else."""
+    order = broker.coordinators.connection_order
+    if order.is_overtaken(purpose, sender, producer, rank or (context.client.connection_number,)):
+        raise ConnectionClosed(f"{purpose} of {sender} came after it had gone on with a newer connection")

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -110,12 +111,14 @@ def test_a_failed_append_changes_nothing_and_sends_everyone_away() -> None:
     assert shard.refusal is ErrorCode.NOT_COORDINATOR
 
 
-def test_a_record_too_large_fails_alone() -> None:
+@pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH])
+def test_what_is_wrong_with_one_batch_fails_alone(code: ErrorCode) -> None:
+    """A huge one, or offsets whose transaction ended while its coordinator was asked about it."""
     log, failed = Log(), Asked()
     shard = a_shard(log)
-    log.failure = ErrorCode.MESSAGE_TOO_LARGE
+    log.failure = code
     shard.run(shard.machine.put(failed, "a", 2), 0)
-    assert failed.answers == [ErrorCode.MESSAGE_TOO_LARGE]
+    assert failed.answers == [code]
     assert shard.state is ShardState.ACTIVE
     assert shard.machine.values == {}
 

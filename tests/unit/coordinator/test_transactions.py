@@ -168,6 +168,17 @@ def test_an_abort_before_the_first_write_moves_the_epoch_on() -> None:
     assert producer.end(committed=False, version=V2).error_code == ErrorCode.NONE
 
 
+def test_an_abort_of_the_next_transaction_waits_for_the_markers_of_the_one_before() -> None:
+    producer = Producer()
+    producer.init()
+    producer.add(ORDERS)
+    answer = producer.end(committed=True, version=V2)
+    producer.identity = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
+    assert producer.end(committed=False, version=V2).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    producer.write_markers()
+    assert producer.end(committed=False, version=V2).error_code == ErrorCode.NONE
+
+
 @pytest.mark.parametrize(
     ("identity", "error"),
     [

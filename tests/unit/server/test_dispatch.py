@@ -29,6 +29,7 @@ class FakeConnection:
 
     session: Any = None
     listener_name = "PLAINTEXT"
+    number = 1
     peer = Address("10.0.0.9", 4711)
 
 

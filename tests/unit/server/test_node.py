@@ -207,6 +207,23 @@ def test_what_was_acknowledged_survives_a_power_cut(seed: int) -> None:
     assert world.talk(lambda channel: fetch(channel, "orders")) == [b"%d" % number for number in range(20)]
 
 
+@pytest.mark.parametrize("verification", ["true", "false"])
+def test_verification_of_transactions_can_be_switched_off(verification: str) -> None:
+    world = World()
+    world.up(transaction__partition__verification__enable=verification)
+
+    async def produce_without_adding(channel: Channel) -> int:
+        await create(channel, "orders")
+        batch = build_batch([NewRecord(EPOCH_MS, None, b"one")], producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
+        data = PartitionProduceData(index=0, records=memoryview(batch))
+        topics = [TopicProduceData(name="orders", partition_data=[data])]
+        request = ProduceRequest(transactional_id="copier", acks=1, timeout_ms=5000, topic_data=topics)
+        return (await channel.send(request, 9)).responses[0].partition_responses[0].error_code
+
+    refused = ErrorCode.NOT_ENOUGH_REPLICAS  # for clients of this version: there is no coordinator that could be asked
+    assert world.talk(produce_without_adding) == (refused if verification == "true" else ErrorCode.NONE)
+
+
 def test_a_parked_fetch_is_answered_when_the_node_stops() -> None:
     world = World()
     node = world.up()

@@ -201,6 +201,10 @@ class TransactionMachine:
         if transaction.producer_epoch != asker.epoch and not is_retry:
             return _refuse_end(token, ErrorCode.PRODUCER_FENCED)
         if transaction.state in COMPLETION:
+            is_of_next = client_version >= EPOCH_BUMP_SINCE and transaction.bumps_epoch and not is_retry
+            if is_of_next:
+                # It has the new epoch: it ends what its client begins next, which has to wait for the markers like all else of it.
+                return _refuse_end(token, ErrorCode.CONCURRENT_TRANSACTIONS)
             is_same = request.committed == (transaction.state is TransactionState.PREPARE_COMMIT)
             return _refuse_end(token, ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE)
         if transaction.state is TransactionState.ONGOING:

@@ -25,5 +25,8 @@ class TransactionConfig(Configs):
         check=at_least(1), doc="How often transactional ids that have expired are looked for.")  # fmt: skip
     is_verification_enabled: bool = option("transaction.partition.verification.enable", True, update="cluster-wide", importance="low",
         doc="Ask the coordinator whether a partition is part of the transaction before the first write to it (KIP-890).")  # fmt: skip
+    is_connection_order_enabled: bool = option("transaction.connection.order.enable", True, importance="low",
+        doc="Close a connection on which a transactional producer's request arrives after it has sent others on a newer one: what was "
+        "delayed must not touch the next transaction. Switch off for proxies that spread a client over many connections.")  # fmt: skip
     is_two_phase_commit_enabled: bool = option("transaction.two.phase.commit.enable", False, importance="low",
         doc="Whether producers may hold transactions open without a time-out (KIP-939).")  # fmt: skip

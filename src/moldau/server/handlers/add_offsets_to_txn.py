@@ -2,10 +2,11 @@
 
 Versions       0-4.
 Authorises     WRITE on the transactional id, READ on the group.
-Behaviour      What AddPartitionsToTxn does, for the one partition that the group hashes onto.
+Behaviour      What AddPartitionsToTxn does, for the one partition that the group hashes onto.  A request on a connection that its
+               producer has replaced by a newer one closes that connection.
 Errors         INVALID_REQUEST (an empty transactional id), NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of
                `TransactionMachine.add_partitions`.
-Differs from Kafka: nothing known.
+Differs from Kafka: a late request cannot begin or widen the next transaction.
 """
 
 from typing import Final
@@ -18,6 +19,7 @@ from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
+from moldau.server.transactions import close_if_overtaken
 from moldau.types import TopicPartition
 
 FENCED_SINCE: Final = 2
@@ -41,4 +43,5 @@ def add_offsets_to_txn(
 
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")
+    close_if_overtaken(broker, context, "the transaction", request.transactional_id, producer)
     return broker.coordinators.transactions.ask(request.transactional_id, decide, refused=answered, transform=answered)

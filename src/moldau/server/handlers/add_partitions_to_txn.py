@@ -2,7 +2,8 @@
 
 Versions       0-5.
 Authorises     WRITE on the transactional id and on each topic; CLUSTER_ACTION from version 4 on.
-Behaviour      All partitions of one transaction or none: with one that does not exist the others are not attempted.
+Behaviour      All partitions of one transaction or none: with one that does not exist the others are not attempted.  Up to version 3 a
+               request on a connection that its producer has replaced by a newer one closes that connection.
 Version notes  Up to 3 for clients, one transaction; 4+ for brokers, several, and `verify_only` (KIP-890).
 Errors         NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST (an empty transactional id), UNKNOWN_TOPIC_OR_PARTITION and
                beside it OPERATION_NOT_ATTEMPTED, and those of `TransactionMachine.add_partitions` and `verify_partitions`.
@@ -28,6 +29,7 @@ from moldau.server.coordinator_topic import gather
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
+from moldau.server.transactions import close_if_overtaken
 from moldau.types import TopicPartition
 
 SEVERAL_SINCE: Final = 4
@@ -47,6 +49,8 @@ def add_partitions_to_txn(
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
+    producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
+    close_if_overtaken(broker, context, "the transaction", transaction.transactional_id, producer)
     result = _add(broker, context, transaction)
     return gather([result], lambda parts: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=parts[0].topic_results))
 

@@ -4,7 +4,8 @@ Versions       0-2 are advertised for an old librdkafka's sake and never served;
 Authorises     WRITE on each topic; WRITE on the transactional id of transactional batches.
 Behaviour      Everything that must be in order happens before this returns: validation and append.  acks=1 is answered at once, acks=all
                when the high watermark has passed the batch and, flush policy `ack`, it is on stable storage; acks=0 is not answered.
-               The first batch of a transaction in a partition waits for the transaction's coordinator (KIP-890).
+               The first batch of a transaction in a partition waits for the transaction's coordinator (KIP-890).  Records of a
+               transaction on a connection that their producer has replaced by a newer one close that connection, up to version 11.
 Version notes  8+ names the records that were refused and why; 10+ names the new leader (KIP-951); 12+ adds partitions to the
                transaction by itself (KIP-890); 13+ names topics by id (KIP-516).
 Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (an internal topic),
@@ -39,7 +40,7 @@ from moldau.server.coordinator_topic import answered
 from moldau.server.dispatch import ConnectionClosed, RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
-from moldau.server.transactions import Membership
+from moldau.server.transactions import Membership, close_if_overtaken
 from moldau.storage.log import AppendResult
 from moldau.storage.producer_state import VerificationGuard
 from moldau.storage.validator import AppendFailure
@@ -156,6 +157,7 @@ def produce_in_transaction(
 ) -> Produced | Awaitable[ProduceResponse | None]:
     """Asks the transaction's coordinator about partitions that the transaction has not written to yet (KIP-890)."""
     asked = []
+    is_order_checked = context.version >= ADDS_TO_TRANSACTION_VERSION
     for topic in request.topic_data:
         name = topic.name if context.version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id)
         for data in topic.partition_data:
@@ -168,6 +170,9 @@ def produce_in_transaction(
             except CorruptBatch:
                 continue
             producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
+            if not is_order_checked:
+                close_if_overtaken(broker, context, "records", request.transactional_id, producer)
+                is_order_checked = True
             if header.producer_id >= 0 and header.is_transactional and not partition.log.producers.has_open_transaction(*producer):
                 asked.append((partition, producer, header.base_sequence))
     if not asked:

@@ -3,13 +3,16 @@
 Versions       0-5.
 Authorises     WRITE on the transactional id, READ on the group and on each topic.
 Behaviour      The offsets count when the transaction commits.  The group's partition has to be part of the transaction: up to version 4
-               that is checked with the transaction's coordinator, from version 5 on it is added (KIP-890).
+               that is checked with the transaction's coordinator, from version 5 on it is added (KIP-890).  A request on a connection that
+               its producer has replaced by a newer one closes that connection: nothing else tells an earlier commit of the
+               transaction from a later one.
 Version notes  3+ names the member, which is fenced as in OffsetCommit (KIP-447); 5+ adds the partition by itself.
 Errors         INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION, what the transaction's
                coordinator says, and those of `GroupMachine.commit_offsets_in_transaction`.
-Differs from Kafka: nothing known.
+Differs from Kafka: offsets of a late request cannot take the place of later ones.
 """
 
+from collections.abc import Awaitable
 from typing import Final
 
 from moldau.coordinator.group.machine import GroupMachine
@@ -26,16 +29,20 @@ from moldau.server.coordinator_topic import answered
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import client_of
 from moldau.server.handlers.registry import handles
-from moldau.server.transactions import Membership
+from moldau.server.transactions import Membership, close_if_overtaken
 from moldau.types import TopicPartition
 
 ADDS_SINCE: Final = 5
 
 
 @handles(TxnOffsetCommitRequest)
-async def txn_offset_commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+def txn_offset_commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
+) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    close_if_overtaken(broker, context, "the offsets", (request.transactional_id, request.group_id), producer)
     topics = broker.coordinators.group_environment.topics
     unknown = [
         TxnOffsetCommitResponseTopic(
@@ -51,12 +58,18 @@ async def txn_offset_commit(broker: Broker, context: RequestContext, request: Tx
     request.topics = [topic for topic in request.topics if topics.by_name(topic.name) is not None]
     if not request.topics:
         return TxnOffsetCommitResponse(topics=unknown)
-    response = await _commit(broker, context, request)
+    return _commit(broker, context, request, unknown)
+
+
+async def _commit(
+    broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, unknown: list[TxnOffsetCommitResponseTopic]
+) -> TxnOffsetCommitResponse:
+    response = await _commit_known(broker, context, request)
     response.topics += unknown
     return response
 
 
-async def _commit(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+async def _commit_known(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
     groups = broker.coordinators.groups
     shard = groups.shard_for(request.group_id)
     if isinstance(shard, ErrorCode):

@@ -2,16 +2,19 @@
 
 Versions       1-2.
 Authorises     CLUSTER_ACTION on the cluster.
-Behaviour      Each partition is answered when its marker can no longer be lost.
+Behaviour      Each partition is answered when its marker can no longer be lost.  A marker of a transaction without an epoch of its own
+               closes the connection when later ones of that producer came on a newer one, or from a later coordinator.
 Version notes  2+ names the client's transaction.version, with which the epoch has to be above the one seen (KIP-1228).
 Errors         On a partition UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
 Differs from Kafka: a partition named twice gets the marker once and two answers; Kafka gives no answer at all.
 """
 
 import asyncio
+from collections.abc import Awaitable
 from functools import partial
 
 from moldau.coordinator.outcome import ProducerIdAndEpoch
+from moldau.coordinator.txn.state import EPOCH_BUMP_SINCE
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -24,12 +27,22 @@ from moldau.protocol.messages.write_txn_markers import (
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
+from moldau.server.transactions import close_if_overtaken
 from moldau.server.txn_markers import settle
 from moldau.types import TopicPartition
 
 
 @handles(WriteTxnMarkersRequest)
-async def write_txn_markers(broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
+def write_txn_markers(broker: Broker, context: RequestContext, request: WriteTxnMarkersRequest) -> Awaitable[WriteTxnMarkersResponse]:
+    for marker in request.markers:
+        if marker.transaction_version < EPOCH_BUMP_SINCE:
+            producer = ProducerIdAndEpoch(marker.producer_id, marker.producer_epoch)
+            rank = (marker.coordinator_epoch, context.client.connection_number)
+            close_if_overtaken(broker, context, "a marker", marker.producer_id, producer, rank=rank)
+    return _write_all(broker, request)
+
+
+async def _write_all(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
     return WriteTxnMarkersResponse(markers=[await _write(broker, marker) for marker in request.markers])
 
 

@@ -1,0 +1,51 @@
+"""◇ Recognises requests of a connection that their sender has given up long ago.
+
+A client that hears nothing opens a new connection and asks again; what the old one still carried can arrive at any time after.  From
+transaction.version 2 on every transaction has an epoch of its own, and such a ghost is refused by it.  Version 1 keeps its epoch: there an
+EndTxn of the last transaction would end the next one half-way (KAFKA-17754), and offsets of an earlier TxnOffsetCommit would take the place
+of later ones in either version.  But a sender uses one connection for one purpose, and ghosts come on older ones:
+
+    a request of the same producer and epoch, for the same purpose, on an older connection than the newest one seen   → overtaken
+
+It is not answered, its connection is closed: nobody listens there.  A client that does use two connections at once connects
+again and repeats its request, now on the newest.
+
+Connections are numbered in the order in which they were accepted.  Nothing is known of them after a restart, and none of them lives on.
+Called by the handlers of transactions.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+MAX_SENDERS: Final = 100_000
+"""Remembered at once; who was silent longest is forgotten first."""
+
+Rank = tuple[int, ...]
+"""Compared from the left: the number of the connection; for markers after the epoch of the coordinator, which may have moved."""
+
+
+class ConnectionOrder:
+    """See the module."""
+
+    def __init__(self, *, is_enabled: bool = True) -> None:
+        self._is_enabled: Final = is_enabled
+        self._newest: dict[tuple[str, Hashable], tuple[int, int, Rank]] = {}
+
+    def is_overtaken(self, purpose: str, sender: Hashable, producer: tuple[int, int], rank: Rank) -> bool:
+        """Whether a later connection has taken over.  `producer`: id and epoch; what another epoch sends is judged by that."""
+        if not self._is_enabled:
+            return False
+        key = (purpose, sender)
+        producer_id, epoch = producer
+        known = self._newest.pop(key, None)
+        if known is not None and known[0] == producer_id:
+            if epoch < known[1]:
+                self._newest[key] = known
+                return False  # a zombie, which deserves to be told
+            if epoch == known[1] and rank < known[2]:
+                self._newest[key] = known
+                return True
+        self._newest[key] = (producer_id, epoch, rank)
+        if len(self._newest) > MAX_SENDERS:
+            del self._newest[next(iter(self._newest))]
+        return False

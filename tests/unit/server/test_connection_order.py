@@ -1,0 +1,58 @@
+"""Which request comes on a connection that its sender has replaced."""
+
+from moldau.server import connection_order
+from moldau.server.connection_order import ConnectionOrder
+
+OLD, NEW = (4,), (9,)
+PRODUCER = (1000, 3)
+
+
+def overtaken(order: ConnectionOrder, rank: tuple[int, ...], producer: tuple[int, int] = PRODUCER, sender: str = "copier") -> bool:
+    return order.is_overtaken("the transaction", sender, producer, rank)
+
+
+def test_an_older_connection_is_overtaken_once_a_newer_one_was_used() -> None:
+    order = ConnectionOrder()
+    assert not overtaken(order, OLD)
+    assert not overtaken(order, NEW)
+    assert overtaken(order, OLD)
+    assert not overtaken(order, NEW)
+
+
+def test_every_purpose_and_sender_has_an_order_of_its_own() -> None:
+    order = ConnectionOrder()
+    assert not overtaken(order, NEW)
+    assert not overtaken(order, OLD, sender="billing")
+    assert not order.is_overtaken("records", "copier", PRODUCER, OLD)
+
+
+def test_epochs_speak_for_themselves() -> None:
+    order = ConnectionOrder()
+    assert not overtaken(order, NEW)
+    assert not overtaken(order, OLD, (1000, 2)), "a zombie is told that it is fenced"
+    assert overtaken(order, OLD), "and changes nothing"
+    assert not overtaken(order, OLD, (1000, 4)), "a new epoch begins anew"
+    assert not overtaken(order, OLD, (2000, 0)), "a new producer id, too"
+
+
+def test_a_marker_of_the_next_coordinator_overtakes_on_any_connection() -> None:
+    order = ConnectionOrder()
+    assert not order.is_overtaken("a marker", 1000, PRODUCER, (1, 9))
+    assert not order.is_overtaken("a marker", 1000, PRODUCER, (2, 4))
+    assert order.is_overtaken("a marker", 1000, PRODUCER, (1, 9))
+
+
+def test_who_was_silent_longest_is_forgotten() -> None:
+    order = ConnectionOrder()
+    for number in range(connection_order.MAX_SENDERS + 1):
+        overtaken(order, NEW, sender=str(number))
+        if number == 1:
+            overtaken(order, NEW, sender="0")
+    assert overtaken(order, OLD, sender="0")
+    assert not overtaken(order, OLD, sender="1")
+
+
+def test_switched_off_it_lets_everything_in() -> None:
+    order = ConnectionOrder(is_enabled=False)
+    assert not overtaken(order, NEW)
+    assert not overtaken(order, OLD)

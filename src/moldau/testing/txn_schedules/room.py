@@ -15,6 +15,7 @@ from uuid import UUID
 from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.outcome import ProducerIdAndEpoch
+from moldau.coordinator.share.options import ShareCoordinatorConfig
 from moldau.coordinator.txn.coordinator import Markers
 from moldau.coordinator.txn.options import TransactionConfig
 from moldau.coordinator.txn.state import IDLE
@@ -171,6 +172,7 @@ class Room:
         self.coordinators: Final = Coordinators(
             group_config=GroupCoordinatorConfig.load({"offsets.topic.num.partitions": "1"}),
             transaction_config=transaction,
+            share_config=ShareCoordinatorConfig.load({}),
             topics=cluster,
             clock=self.clock,
             new_uuid=new_uuid,

@@ -79,14 +79,14 @@ def error_positions(topic: str, partitions: int) -> list[int]:
     return frames.produce_error_positions(topic, partitions)
 
 
-def first_fetch(port: int, topics: dict[str, int], since: float) -> float:
+def first_fetch(port: int, topics: dict[str, int], batch_size: int, since: float) -> float:
     """Seconds until every topic has given records."""
     waiting = list(topics)
     while waiting:
         if time.perf_counter() - since > FIRST_FETCH_WITHIN_S:
             raise RuntimeError(f"{waiting} answered nothing")
         try:
-            reply = exchange(port, frames.fetch_request(waiting[-1], [0] * topics[waiting[-1]], partition_bytes=1024, max_wait_ms=1))
+            reply = exchange(port, frames.fetch_request(waiting[-1], [0] * topics[waiting[-1]], partition_bytes=batch_size, max_wait_ms=1))
             if all(size > 0 for *_, size in frames.fetched(memoryview(reply), waiting[-1])):
                 waiting.pop()
         except (OSError, RuntimeError):
@@ -126,7 +126,7 @@ def measure(name: str, options: argparse.Namespace, directory: Path) -> dict[str
                 Path("/proc/sys/vm/drop_caches").write_text("3\n", encoding="ascii")
             begin = time.perf_counter()
             broker.launch()
-            started.append(first_fetch(broker.port, topics, begin))
+            started.append(first_fetch(broker.port, topics, len(batch), begin))
             read.append(bytes_read(broker.pid))
     return {
         "peer": name,

@@ -19,7 +19,7 @@ from typing import Final, TypeVar
 
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
-from moldau.metadata import brokers, configs, elections, features, producer_ids, topics
+from moldau.metadata import brokers, configs, directories, elections, features, producer_ids, topics
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.image import MetadataImage, encode_record
 from moldau.metadata.loader import Loader
@@ -29,6 +29,7 @@ from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRe
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from moldau.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from moldau.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse
+from moldau.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
@@ -176,6 +177,9 @@ class Controller:
 
     async def alter_partition_reassignments(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
         return await self._decide(lambda image: elections.alter_partition_reassignments(image, self.config.schema, request))
+
+    async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
+        return await self._decide(lambda image: directories.assign_replicas_to_dirs(image, self.config.schema, request))
 
     async def register_broker(self, request: BrokerRegistrationRequest) -> BrokerRegistrationResponse:
         now_ms = self._clock.monotonic_ms()

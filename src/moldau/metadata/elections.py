@@ -61,7 +61,7 @@ def _may_lead(image: MetadataImage, partition: PartitionRegistration) -> Callabl
     return may_lead
 
 
-def _change(image: MetadataImage, schema: ConfigSchema, topic: TopicImage, number: int) -> PartitionChange:
+def change_of(image: MetadataImage, schema: ConfigSchema, topic: TopicImage, number: int) -> PartitionChange:
     partition = topic.partitions[number]
     return PartitionChange(
         topic.id,
@@ -113,7 +113,7 @@ def _elect(
     is_needless = partition.leader == partition.preferred_leader if kind == PREFERRED else partition.leader != NO_LEADER
     if is_needless:
         return ErrorCode.ELECTION_NOT_NEEDED, MESSAGES[ErrorCode.ELECTION_NOT_NEEDED]
-    change = _change(image, schema, topic, number)
+    change = change_of(image, schema, topic, number)
     change.election = Election.PREFERRED if kind == PREFERRED else Election.UNCLEAN
     record = change.record()
     if record is None:
@@ -170,7 +170,7 @@ def _alter_isr(
     code = _isr_refusal(image, broker_id, partition, asked, proposed)
     if code is not ErrorCode.NONE:
         return _isr_refused(number, code)
-    change = _change(image, schema, topic, number)
+    change = change_of(image, schema, topic, number)
     change.isr = [one.broker_id for one in proposed]
     change.recovery_state = asked.leader_recovery_state
     record = change.record()
@@ -255,7 +255,7 @@ def _reassign(
     partition = image.partition(name, asked.partition_index)
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{asked.partition_index}.")
-    change = _change(image, schema, topic, asked.partition_index)
+    change = change_of(image, schema, topic, asked.partition_index)
     if asked.replicas is None:
         if not partition.is_reassigning:
             raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)

@@ -113,6 +113,11 @@ def record_version(name: str, metadata_version: int) -> int:
             return 0
 
 
+def is_directory_assignment_supported(metadata_version: int) -> bool:
+    """Whether partitions remember in which directory each replica lies (KIP-858)."""
+    return metadata_version >= _DIRECTORIES
+
+
 # The decision
 
 UPGRADE: Final = 1

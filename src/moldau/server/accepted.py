@@ -140,7 +140,6 @@ metrics.recording.level STRING INFO
 metrics.sample.window.ms LONG 30000
 num.io.threads INT 8
 num.network.threads INT 3
-num.replica.alter.log.dirs.threads INT null
 num.replica.fetchers INT 1
 offsets.commit.timeout.ms INT 5000
 principal.builder.class CLASS org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder

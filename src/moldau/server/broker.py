@@ -14,9 +14,11 @@ from moldau.metadata.loader import Loader
 from moldau.replication.manager import ReplicaManager
 from moldau.server.endpoints import Endpoint
 from moldau.server.fetch_session import FetchSessionCache
+from moldau.server.log_mover import LogMover
 from moldau.server.node_config import NodeConfig
 from moldau.server.producer_ids import ProducerIds
 from moldau.storage.files import Files
+from moldau.storage.manager import LogManager
 from moldau.types import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
@@ -70,6 +72,8 @@ class Broker:
     clock: Clock
     cluster: ClusterView
     replicas: ReplicaManager
+    logs: LogManager
+    mover: LogMover
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
     coordinators: "Coordinators"

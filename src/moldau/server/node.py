@@ -13,6 +13,7 @@ Source: KafkaRaftServer, SharedServer, BrokerServer, ControllerServer.  Called b
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
 from random import Random
 from typing import Final
 from uuid import UUID
@@ -26,7 +27,7 @@ from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.controller import Controller, ControllerConfig, idle_interval_ms
 from moldau.metadata.features import supported_ranges
 from moldau.metadata.formatting import read_bootstrap
-from moldau.metadata.image import EMPTY
+from moldau.metadata.image import EMPTY, MetadataImage
 from moldau.metadata.loader import Loader
 from moldau.metadata.topics import TopicRules
 from moldau.net.connection import Connection, ConnectionLimits
@@ -49,6 +50,7 @@ from moldau.replication.manager import ReplicaManager
 from moldau.server.broker import Broker
 from moldau.server.cluster_view import ImageView, TopicsView
 from moldau.server.coordinators import Coordinators
+from moldau.server.directory_assignments import DirectoryAssignments
 from moldau.server.dispatch import Dispatcher, Reply
 from moldau.server.endpoints import PROTOCOLS, Endpoint
 from moldau.server.fetch_session import FetchSessionCache
@@ -58,15 +60,19 @@ from moldau.server.handlers.registry import apis_of
 from moldau.server.housekeeping import Housekeeping
 from moldau.server.lifecycle import BrokerLifecycle, Patience, RegistrationFailed
 from moldau.server.log_loading import LogLoading, SeveralDamaged
+from moldau.server.log_mover import LogMover
 from moldau.server.node_config import ROOMS, NodeConfig
+from moldau.server.options import ServerConfig
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.publisher import Publisher
 from moldau.storage.config import CleanerConfig
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import Files, LockHeld
 from moldau.storage.flusher import Flusher
+from moldau.storage.log import Log
 from moldau.storage.manager import DuplicateLog, LogManager
 from moldau.storage.recovery import LogDamaged
+from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -110,6 +116,9 @@ class Node:
         self._controller: Controller
         self._lifecycle: BrokerLifecycle
         self._housekeeping: Housekeeping
+        self._assignments: DirectoryAssignments
+        self._mover: LogMover
+        self._publisher: Publisher
         self._coordinators: Coordinators
         self._dispatchers: dict[str, Dispatcher] = {}
         self._started: list[str] = []
@@ -137,6 +146,7 @@ class Node:
             self._loader.add_publisher(self._publisher.publish)
             await self._join()
             self._housekeeping.start()
+            self._mover.resume()
             self._started.append("housekeeping")
         self._serving.set()
 
@@ -287,6 +297,15 @@ class Node:
             producer_ids=producer_ids,
             create_topic=self._create_internal_topic,
         )
+        self._assignments = DirectoryAssignments(self._controller, broker_id=config.node_id, broker_epoch=lambda: self._lifecycle.epoch)
+        self._mover = LogMover(
+            self.files,
+            self.clock,
+            self.logs,
+            at_once=config.server.num_replica_alter_log_dirs_threads or len(config.log_dirs),
+            bytes_per_second=self._move_bytes_per_second,
+            on_moved=self._log_moved,
+        )
         self._publisher = Publisher(
             local_id=config.node_id,
             clock=self.clock,
@@ -294,6 +313,7 @@ class Node:
             replicas=self.replicas,
             schema=self.schema,
             coordinators=self._coordinators,
+            assignments=self._assignments,
         )
         self._housekeeping = Housekeeping(
             options=config.server,
@@ -326,6 +346,8 @@ class Node:
             clock=self.clock,
             cluster=ImageView(lambda: self._loader.image, supported_ranges()),
             replicas=self.replicas,
+            logs=self.logs,
+            mover=self._mover,
             fetch_sessions=FetchSessionCache(
                 config.server.max_incremental_fetch_session_cache_slots, lambda: self.random.randint(1, MAX_SESSION_ID)
             ),
@@ -337,6 +359,8 @@ class Node:
 
     async def _recover_logs(self) -> None:
         image = self._loader.image
+        for path in await self.files.run(self.logs.set_strays_aside, partial(_is_stray, image, self.config.node_id)):
+            LOG.warning("the cluster does not know this log: kept as %s", path)
         waiting = list(self.logs.found(lambda topic: self.schema.log_config(image, topic), self.clock.now_ms()))
         loading = LogLoading(
             self.files,
@@ -394,6 +418,7 @@ class Node:
             await self._lifecycle.hand_over()
             await self._lifecycle.stop()
         if "housekeeping" in self._started:
+            await self._mover.stop()
             await self._housekeeping.stop()
         self.replicas.resign()
         for listener in self.listeners.values():
@@ -401,6 +426,7 @@ class Node:
         if self._timer is not None:
             self._timer.cancel()
         if "membership" in self._started:
+            await self._assignments.stop()
             self._coordinators.close()
         await self.flusher.drain()
         if "folders" in self._started:
@@ -416,6 +442,15 @@ class Node:
 
     def _log_flushed(self, log: object) -> None:
         self.replicas.log_flushed(log)  # type: ignore[arg-type]
+
+    def _log_moved(self, log: Log) -> None:
+        self.replicas.log_flushed(log)
+        partition = self.replicas.hosted.get(log.topic_partition)
+        if partition is not None:
+            self._publisher.tell_directory(partition, None)
+
+    def _move_bytes_per_second(self) -> float:
+        return self.schema.options(self._loader.image, ServerConfig).replica_alter_log_dirs_io_max_bytes_per_second
 
     def _arm_timeouts(self, due_ms: int) -> None:
         if self._timer is not None:
@@ -486,6 +521,14 @@ def _who_votes(node_id: int, voters: VoterSet) -> str:
     if node_id in voters.by_id:
         return f"the quorum knows controller {node_id} with another directory: bring the folder back that it was formatted with"
     return f"node {node_id} is no voter of its quorum: format a new folder with --standalone, or set controller.quorum.voters to this node"
+
+
+def _is_stray(image: MetadataImage, node_id: int, where: TopicPartition, topic_id: UUID | None) -> bool:
+    """Whether a log on the disk is of no partition that this broker has to keep.  Source: LogManager.isStrayKraftReplica."""
+    topic = None if topic_id is None else image.topic(topic_id)
+    if topic is None or topic.name != where.topic or where.partition >= len(topic.partitions):
+        return True
+    return node_id not in topic.partitions[where.partition].replicas
 
 
 def _text_begins_with_dash(made: UUID) -> bool:

@@ -64,6 +64,20 @@ class ServerConfig(Configs):
         importance="high",
         doc="How many logs of each folder are loaded at a time when the broker starts.",
     )
+    num_replica_alter_log_dirs_threads: int | None = option(
+        "num.replica.alter.log.dirs.threads",
+        None,
+        kind=Kind.INT,
+        doc="How many logs move between folders at a time; without it, as many as there are folders.",
+    )
+    replica_alter_log_dirs_io_max_bytes_per_second: int = option(
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        MAX_LONG,
+        kind=Kind.LONG,
+        check=at_least(0),
+        update="per-broker",
+        doc="The most that one log that moves between folders copies a second.",
+    )
     broker_rack: str | None = option("broker.rack", None, doc="Where this broker stands: replicas are spread over racks.")
 
     num_partitions: int = option("num.partitions", 1, check=at_least(1), doc="Partitions of a topic that does not say how many.")

@@ -23,6 +23,7 @@ from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.cluster_view import TopicsView
 from moldau.server.coordinators import Coordinators
+from moldau.server.directory_assignments import DirectoryAssignments
 from moldau.storage.manager import LogManager
 from moldau.types import TopicPartition
 
@@ -41,6 +42,7 @@ class Publisher:
         replicas: ReplicaManager,
         schema: ConfigSchema,
         coordinators: Coordinators,
+        assignments: DirectoryAssignments,
     ) -> None:
         self._local_id: Final = local_id
         self._clock: Final = clock
@@ -48,6 +50,8 @@ class Publisher:
         self._replicas: Final = replicas
         self._schema: Final = schema
         self._coordinators: Final = coordinators
+        self._assignments: Final = assignments
+        self._has_published = False
 
     def publish(self, delta: Delta, image: MetadataImage) -> None:
         """The metadata is `image` now; `delta` is what changed.  The first delta is all of it."""
@@ -68,6 +72,7 @@ class Publisher:
                     self._apply(image, topic_now, number)
         if delta.changed_brokers:
             self._take_eligible(image)
+        self._has_published = True
 
     # 1, 2
 
@@ -136,12 +141,21 @@ class Publisher:
                     now_ms=self._clock.now_ms(),
                     topic_id=topic_id,
                     directory_id=said.directory_of(self._local_id),
+                    is_new=self._has_published,
                 )
             except OSError as error:
                 LOG.error("no log for %s: %s", where, error)
                 return None
         log.verifies_transactions = self._coordinators.transaction_config.is_verification_enabled
-        return self._replicas.host(where, topic_id, log)
+        partition = self._replicas.host(where, topic_id, log)
+        self.tell_directory(partition, said.directory_of(self._local_id))
+        return partition
+
+    def tell_directory(self, partition: Partition, known: UUID | None) -> None:
+        """The controller is to know where the log lies, unless it does."""
+        directory_id = self._logs.directory_of(partition.topic_partition).directory_id
+        if directory_id is not None and directory_id != known:
+            self._assignments.want(partition.topic_id, partition.topic_partition.partition, directory_id)
 
     # 5
 

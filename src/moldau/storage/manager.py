@@ -50,6 +50,7 @@ CLOCK_SLACK_MS: Final = 60_000
 CLOCK_PROBATION_MS: Final = 3_600_000
 """How long a jump forward has to last before retention believes it."""
 
+MAX_PREFERRED: Final = 10_000
 CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
 
 ConfigOf = Callable[[str], LogConfig]
@@ -192,6 +193,7 @@ class LogManager:
         self._unique = unique
         self._directory_of: dict[TopicPartition, LogDirectory] = {}
         self._waiting_deletion: list[tuple[int, LogDirectory, str]] = []
+        self._preferred: dict[TopicPartition, LogDirectory] = {}
         self._clock = RetentionClock()
         self._checkpoint_number = 0
 
@@ -264,15 +266,39 @@ class LogManager:
                     self._waiting_deletion.append((now_ms, directory, name))
 
     def found(self, config_of: ConfigOf, now_ms: int) -> Iterator[FoundLog]:
-        """Every log on the disk, but for the metadata log, which the raft driver owns.
+        """Every log on the disk.
 
         Each must be loaded with its topic's own options: recovery takes gaps between offsets for damage where nothing was compacted.
         """
         for directory in self._online():
-            for name in self.files.listdir(directory.path):
-                where = partition_of(name)
-                if where is not None and where.topic != METADATA_TOPIC and self.files.is_dir(f"{directory.path}/{name}"):
-                    yield FoundLog(self.files, directory, where, config_of(where.topic), now_ms)
+            for where, _ in self._logs_in(directory):
+                yield FoundLog(self.files, directory, where, config_of(where.topic), now_ms)
+
+    def set_strays_aside(self, is_stray: Callable[[TopicPartition, UUID | None], bool]) -> list[str]:
+        """Before they are loaded, logs that the cluster does not know get another name.  The new paths.
+
+        `is_stray` is asked with the topic id that the log was made for; None where a crash took it, before anything was in the log.
+        Errors: CorruptCheckpoint.
+        """
+        kept = []
+        for directory in self._online():
+            try:
+                for where, path in list(self._logs_in(directory)):
+                    if is_stray(where, read_partition_metadata(self.files, path)):
+                        name = set_aside_name(where, self._unique(), STRAY_SUFFIX)
+                        self.files.rename(path, f"{directory.path}/{name}")
+                        kept.append(f"{directory.path}/{name}")
+                self.files.sync_dir(directory.path)
+            except OSError as error:
+                directory.failure = error
+        return kept
+
+    def _logs_in(self, directory: LogDirectory) -> Iterator[tuple[TopicPartition, str]]:
+        """But for the metadata log, which the raft driver owns."""
+        for name in self.files.listdir(directory.path):
+            where = partition_of(name)
+            if where is not None and where.topic != METADATA_TOPIC and self.files.is_dir(f"{directory.path}/{name}"):
+                yield where, f"{directory.path}/{name}"
 
     def install(self, found: FoundLog) -> Log:
         """What `found.load` made is one of the manager's logs.  Errors: DuplicateLog when it stands in two directories."""
@@ -314,7 +340,8 @@ class LogManager:
         log = self.logs.get(where)
         if log is not None:
             return log
-        directory = self._place(directory_id, is_new=is_new)
+        preferred = self._preferred.pop(where, None)
+        directory = preferred if preferred is not None and preferred.is_online else self._place(directory_id, is_new=is_new)
         path = f"{directory.path}/{where}"
         try:
             if where in directory.recovery_points or where in directory.log_start_offsets:
@@ -430,6 +457,11 @@ class LogManager:
             self.on_directory_failure(directory, error)
 
     # ---------------------------------------------------------------- moving
+
+    def prefer(self, where: TopicPartition, directory: LogDirectory) -> None:
+        """Should the log be made here one day, it is to be there.  Forgotten with this process."""
+        if len(self._preferred) < MAX_PREFERRED:
+            self._preferred[where] = directory
 
     def directory_at(self, path: str) -> LogDirectory | None:
         return next((directory for directory in self.directories if directory.path == path), None)

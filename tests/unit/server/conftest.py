@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
+from math import inf
 from typing import Any, cast
 from uuid import UUID
 
@@ -23,9 +24,11 @@ from moldau.server.coordinators import Coordinators
 from moldau.server.dispatch import Client, RequestContext
 from moldau.server.endpoints import Endpoint
 from moldau.server.fetch_session import FetchSessionCache
+from moldau.server.log_mover import LogMover
 from moldau.server.node_config import NodeConfig
 from moldau.server.producer_ids import ProducerIds
 from moldau.storage.log import Log
+from moldau.storage.manager import LogManager
 from moldau.testing.files import MemoryFiles
 from moldau.types import TopicPartition
 
@@ -144,6 +147,7 @@ def make(**properties: str) -> Harness:
         producer_ids=producer_ids,
         create_topic=create_topic,
     )
+    logs = LogManager(files, config.log_dirs, config.log, unique=lambda: UUID(int=next(ids)))
     broker = Broker(
         config=config,
         cluster_id="5L6g3nShT-eMCtK--X86sw",
@@ -153,6 +157,8 @@ def make(**properties: str) -> Harness:
         clock=clock,
         cluster=cluster,
         replicas=replicas,
+        logs=logs,
+        mover=LogMover(files, clock, logs, at_once=1, bytes_per_second=lambda: inf, on_moved=lambda log: None),
         fetch_sessions=FetchSessionCache(config.server.max_incremental_fetch_session_cache_slots, lambda: next(ids)),
         producer_ids=producer_ids,
         coordinators=coordinators,

@@ -1,6 +1,7 @@
 """The whole node, unchanged, on a simulated loop: files and network in memory, time that jumps."""
 
 import asyncio
+import errno
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -12,8 +13,10 @@ from moldau.errors import ErrorCode
 from moldau.metadata.formatting import FormatRequest, format_storage
 from moldau.net.channel import Channel
 from moldau.protocol.messages import initialize_share_group_state, read_share_group_state, write_share_group_state
+from moldau.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.incremental_alter_configs import (
@@ -33,10 +36,10 @@ from moldau.server.node_config import NodeConfig
 from moldau.storage.checkpoints import MetaProperties
 from moldau.storage.log import Log
 from moldau.testing.clock import EPOCH_MS, SimClock
-from moldau.testing.files import MemoryFiles
+from moldau.testing.files import Fault, MemoryFiles
 from moldau.testing.loop import Machine, SimLoop
 from moldau.testing.network import SimNetwork
-from moldau.types import ZERO_UUID, uuid_to_text
+from moldau.types import ZERO_UUID, TopicPartition, uuid_to_text
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 PORT, CONTROLLER_PORT = 9092, 9093
@@ -60,7 +63,8 @@ def node_config(**changed: str) -> NodeConfig:
 class World:
     """One server and one client."""
 
-    def __init__(self, *, formatted: bool = True) -> None:
+    def __init__(self, *, formatted: bool = True, folders: tuple[str, ...] = ("/data",)) -> None:
+        self.folders = folders
         self.loop = SimLoop()
         self.network = SimNetwork(self.loop, seed=1)
         self.files = MemoryFiles(seed=1, slow_ms=1)
@@ -79,8 +83,8 @@ class World:
         request = FormatRequest(
             cluster_id=cluster_id,
             node_id=node_id,
-            log_dirs=["/data"],
-            metadata_log_dir="/data",
+            log_dirs=list(self.folders),
+            metadata_log_dir=self.folders[0],
             is_controller=True,
             has_static_voters=False,
             controller_address=Address("CONTROLLER", "server", CONTROLLER_PORT),
@@ -433,3 +437,170 @@ def test_the_state_of_a_share_partition_outlives_a_crash() -> None:
     world.talk(look)
     assert not any(shard.machine.states for shard in node._coordinators.shares.active_shards()), "the states of a deleted topic go with it"
     world.run(world.server, node.stop())
+
+
+TWO_FOLDERS = {"log__dirs": "/data,/more"}
+
+
+async def partitions_in(channel: Channel, folder: str) -> dict[int, bool]:
+    """Of the topic orders: the partitions in a folder, and whether they are on their way to it."""
+    for result in (await channel.send(DescribeLogDirsRequest(topics=None))).results:
+        if result.log_dir == folder:
+            assert result.error_code == ErrorCode.NONE, folder
+            return {one.partition_index: one.is_future_key for topic in result.topics for one in topic.partitions}
+    raise AssertionError(folder)
+
+
+async def alter(channel: Channel, folder: str, topic: str = "orders", partition: int = 0) -> int:
+    wanted = AlterReplicaLogDir(path=folder, topics=[AlterReplicaLogDirTopic(name=topic, partitions=[partition])])
+    (answered,) = (await channel.send(AlterReplicaLogDirsRequest(dirs=[wanted]))).results
+    return answered.partitions[0].error_code
+
+
+def test_partitions_are_spread_over_folders_and_the_controller_knows_where() -> None:
+    world = World(folders=("/data", "/more"))
+    node = world.up(**TWO_FOLDERS)
+
+    async def dialogue(channel: Channel) -> None:
+        await create(channel, "orders", 4)
+        here, there = await partitions_in(channel, "/data"), await partitions_in(channel, "/more")
+        assert len(here) == len(there) == 2 and here.keys() | there.keys() == {0, 1, 2, 3}
+        await asyncio.sleep(1)
+        ids = {directory.path: directory.directory_id for directory in node.logs.directories}
+        said = [partition.directories[0] for partition in node._loader.image.topics["orders"].partitions]
+        assert said == [ids["/data" if number in here else "/more"] for number in range(4)]
+
+    world.talk(dialogue)
+
+
+def test_a_replica_moves_to_another_folder_while_it_serves() -> None:
+    world = World(folders=("/data", "/more"))
+    node = world.up(**TWO_FOLDERS)
+
+    async def dialogue(channel: Channel) -> str:
+        await create(channel, "orders")
+        source = node.logs.directory_of(TopicPartition("orders", 0)).path
+        target = "/more" if source == "/data" else "/data"
+        for number in range(30):
+            await produce(channel, "orders", b"%d" % number)
+        assert await alter(channel, "/elsewhere") == ErrorCode.LOG_DIR_NOT_FOUND
+        assert await alter(channel, target, "unknown") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        assert await alter(channel, target, "x" * 249) == ErrorCode.INVALID_TOPIC_EXCEPTION
+        assert await alter(channel, source) == ErrorCode.NONE
+        assert await alter(channel, target) == ErrorCode.NONE
+        for number in range(30, 60):
+            await produce(channel, "orders", b"%d" % number)
+        await asyncio.sleep(2)
+        assert await partitions_in(channel, target) == {0: False} and await partitions_in(channel, source) == {}
+        for number in range(60, 70):
+            await produce(channel, "orders", b"%d" % number)
+        assert await fetch(channel, "orders") == [b"%d" % number for number in range(70)]
+        await asyncio.sleep(1)
+        moved_to = node.logs.directory_of(TopicPartition("orders", 0))
+        assert node._loader.image.topics["orders"].partitions[0].directories == (moved_to.directory_id,)
+        return target
+
+    target = world.talk(dialogue)
+    world.crash()
+    world.up(**TWO_FOLDERS)
+
+    async def afterwards(channel: Channel) -> None:
+        assert await partitions_in(channel, target) == {0: False}
+        assert await fetch(channel, "orders") == [b"%d" % number for number in range(70)]
+
+    world.talk(afterwards)
+
+
+def test_a_move_that_a_crash_broke_off_begins_again() -> None:
+    world = World(folders=("/data", "/more"))
+    node = world.up(**TWO_FOLDERS, replica__alter__log__dirs__io__max__bytes__per__second="1")
+
+    async def dialogue(channel: Channel) -> str:
+        await create(channel, "orders")
+        source = node.logs.directory_of(TopicPartition("orders", 0)).path
+        await produce(channel, "orders", b"one")
+        target = "/more" if source == "/data" else "/data"
+        assert await alter(channel, target) == ErrorCode.NONE
+        await asyncio.sleep(1)
+        assert await partitions_in(channel, source) == {0: False} and await partitions_in(channel, target) == {0: True}
+        return source
+
+    source = world.talk(dialogue)
+    world.crash()
+    world.up(**TWO_FOLDERS)
+
+    async def afterwards(channel: Channel) -> None:
+        await asyncio.sleep(2)
+        assert await partitions_in(channel, source) == {}
+        assert await fetch(channel, "orders") == [b"one"]
+
+    world.talk(afterwards)
+
+
+def test_a_folder_whose_disk_fails_goes_offline_and_the_others_serve_on() -> None:
+    world = World(folders=("/data", "/more"))
+    node = world.up(**TWO_FOLDERS)
+
+    async def before(channel: Channel) -> tuple[str, str]:
+        await create(channel, "first")
+        await create(channel, "second")
+        await produce(channel, "first", b"one")
+        await produce(channel, "second", b"two")
+        await asyncio.sleep(1)
+        by_folder = {node.logs.directory_of(where).path: where.topic for where in node.logs.logs}
+        return by_folder["/data"], by_folder["/more"]
+
+    well, ill = world.talk(before)
+
+    def fail(call: str, path: str) -> Fault | None:
+        return Fault(errno.EIO) if path.startswith("/more") else None
+
+    async def during(channel: Channel) -> None:
+        request = ProduceRequest(
+            acks=-1,
+            timeout_ms=5000,
+            topic_data=[
+                TopicProduceData(
+                    name=ill,
+                    partition_data=[PartitionProduceData(index=0, records=memoryview(build_batch([NewRecord(EPOCH_MS, None, b"x")])))],
+                )
+            ],
+        )
+        assert (await channel.send(request, 9)).responses[0].partition_responses[0].error_code == ErrorCode.KAFKA_STORAGE_ERROR
+        assert await produce(channel, well, b"more") == 1
+        told = {one.log_dir: one.error_code for one in (await channel.send(DescribeLogDirsRequest(topics=None))).results}
+        assert told == {"/data": ErrorCode.NONE, "/more": ErrorCode.KAFKA_STORAGE_ERROR}
+        assert await alter(channel, "/more", well) == ErrorCode.KAFKA_STORAGE_ERROR
+        await asyncio.sleep(5)
+        assert node._loader.image.topics[ill].partitions[0].leader == -1, "the controller was told"
+
+    world.files.hook = fail
+    world.talk(during)
+    world.crash()
+    world.files.hook = fail
+    world.up(**TWO_FOLDERS)
+
+    async def still(channel: Channel) -> None:
+        assert await fetch(channel, well) == [b"one" if well == "first" else b"two", b"more"]
+        assert await partitions_in(channel, "/data") == {0: False}, "no empty log stands in for the one that is offline"
+
+    world.talk(still)
+    world.crash()
+    world.up(**TWO_FOLDERS)
+    assert world.talk(lambda channel: fetch(channel, ill)) == [b"two" if well == "first" else b"one"]
+
+
+def test_logs_that_the_cluster_does_not_know_are_kept_under_another_name() -> None:
+    world = World()
+    world.up()
+    world.talk(lambda channel: create(channel, "orders"))
+    world.talk(lambda channel: produce(channel, "orders", b"one"))
+    world.crash()
+    world.files.mkdir("/data/gone-3")
+    world.files.write_atomically("/data/gone-3/partition.metadata", b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAA_w\n")
+    world.files.mkdir("/data/orders-7")
+    world.files.sync_dir("/data")
+    node = world.up()
+    assert list(node.logs.logs) == [TopicPartition("orders", 0)]
+    assert [name.partition(".")[0] for name in world.files.listdir("/data") if name.endswith("-stray")] == ["gone-3", "orders-7"]
+    assert world.talk(lambda channel: fetch(channel, "orders")) == [b"one"]

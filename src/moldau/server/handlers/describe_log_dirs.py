@@ -2,9 +2,10 @@
 
 Versions       1-5.
 Authorises     DESCRIBE on the cluster.
-Behaviour      Null topics are all of them; folders are told in the order of log.dirs, topics without a partition here are left out.
+Behaviour      Null topics are all of them; folders are told in the order of log.dirs, topics without a partition here are left out.  A
+               partition that moves to another folder is told in both; in the new one it is a future replica, which lags behind.
 Version notes  3+ an error for the whole; 4+ bytes in total and free; 5+ cordoned folders (KIP-1066), which there are none of here.
-Errors         KAFKA_STORAGE_ERROR for a folder that cannot be asked.
+Errors         KAFKA_STORAGE_ERROR for a folder that is offline.
 Differs from Kafka: nothing known.
 """
 
@@ -20,6 +21,7 @@ from moldau.replication.partition import Partition
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
+from moldau.storage.manager import LogDirectory
 
 
 @handles(DescribeLogDirsRequest)
@@ -28,27 +30,33 @@ def describe_log_dirs(broker: Broker, context: RequestContext, request: Describe
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     partitions = [partition for partition in broker.replicas if wanted is None or partition.topic_partition in wanted]
-    return DescribeLogDirsResponse(results=[_describe(broker, folder, partitions) for folder in broker.config.log_dirs])
+    return DescribeLogDirsResponse(results=[_describe(broker, directory, partitions) for directory in broker.logs.directories])
 
 
-def _describe(broker: Broker, folder: str, partitions: list[Partition]) -> DescribeLogDirsResult:
+def _describe(broker: Broker, directory: LogDirectory, partitions: list[Partition]) -> DescribeLogDirsResult:
+    folder = directory.path
     try:
+        if directory.failure is not None:
+            raise directory.failure
         total, usable = broker.files.total_bytes(folder), broker.files.free_bytes(folder)
     except OSError:
         return DescribeLogDirsResult(error_code=ErrorCode.KAFKA_STORAGE_ERROR, log_dir=folder, topics=[])
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
     for partition in partitions:
-        log = partition.log
+        topic, number = partition.topic_partition
+        log, move = partition.log, broker.logs.moves.get(partition.topic_partition)
         if log.directory.rpartition("/")[0] == folder:
-            lag = 0 if partition.is_leader else max(0, log.high_watermark - log.log_end_offset)
-            topics.setdefault(partition.topic_partition.topic, []).append(
-                DescribeLogDirsPartition(
-                    partition_index=partition.topic_partition.partition, partition_size=log.size, offset_lag=lag, is_future_key=False
-                )
-            )
+            lag = max(0, log.high_watermark - log.log_end_offset)
+            topics.setdefault(topic, []).append(_partition(number, log.size, lag, is_future=False))
+        if move is not None and move.parent == folder:
+            topics.setdefault(topic, []).append(_partition(number, move.size, move.offset_lag, is_future=True))
     return DescribeLogDirsResult(
         log_dir=folder,
         topics=[DescribeLogDirsTopic(name=name, partitions=found) for name, found in topics.items()],
         total_bytes=total,
         usable_bytes=usable,
     )
+
+
+def _partition(number: int, size: int, lag: int, *, is_future: bool) -> DescribeLogDirsPartition:
+    return DescribeLogDirsPartition(partition_index=number, partition_size=size, offset_lag=lag, is_future_key=is_future)

@@ -37,11 +37,13 @@ from moldau.server.fetch_session import FetchSessionCache
 from moldau.server.handlers import MODULES
 from moldau.server.handlers.registry import apis_of
 from moldau.server.later import Later
+from moldau.server.log_mover import LogMover
 from moldau.server.node_config import NodeConfig
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.transactions import Membership
 from moldau.server.txn_markers import FINAL_REFUSALS, AppendedMarker, MarkerWriter
 from moldau.storage.log import Log
+from moldau.storage.manager import LogManager
 from moldau.testing.clock import EPOCH_MS, SimClock
 from moldau.testing.files import MemoryFiles
 from moldau.testing.txn_schedules.wire import Link, Lost, Wire
@@ -189,6 +191,8 @@ class Room:
             clock=self.clock,
             cluster=cluster,
             replicas=replicas,
+            logs=cast(LogManager, None),
+            mover=cast(LogMover, None),
             fetch_sessions=FetchSessionCache(10, lambda: next(numbers)),
             producer_ids=producer_ids,
             coordinators=self.coordinators,

@@ -1,0 +1,93 @@
+"""● Moves logs between the folders of this broker: a task each, off the loop but for the swap.
+
+What is copied a second is limited by replica.alter.log.dirs.io.max.bytes.per.second, how many move at once by
+num.replica.alter.log.dirs.threads.  A move that the last life of this broker did not finish is begun again.
+Source: ReplicaAlterLogDirsManager.  The steps themselves are in `storage/move.py`.  Called by AlterReplicaLogDirs and by `node.py`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from moldau.clock import Clock
+from moldau.storage.files import Files
+from moldau.storage.log import Log
+from moldau.storage.manager import LogDirectory, LogManager
+from moldau.storage.move import LogMove
+from moldau.types import TopicPartition
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class LogMover:
+    """See the module.  `on_moved` is told when a log stands in its new folder."""
+
+    def __init__(
+        self,
+        files: Files,
+        clock: Clock,
+        logs: LogManager,
+        *,
+        at_once: int,
+        bytes_per_second: Callable[[], float],
+        on_moved: Callable[[Log], None],
+    ) -> None:
+        self._files: Final = files
+        self._clock: Final = clock
+        self._logs: Final = logs
+        self._bytes_per_second: Final = bytes_per_second
+        self._on_moved: Final = on_moved
+        self._turns: Final = asyncio.Semaphore(at_once)
+        self._tasks: dict[LogMove, asyncio.Task[None]] = {}
+
+    def move(self, where: TopicPartition, target: LogDirectory) -> None:
+        """Begin, or go on.  Errors: OSError, and the target is offline."""
+        move = self._logs.begin_move(where, target)
+        if move is None or move in self._tasks:
+            return
+        task = asyncio.get_running_loop().create_task(self._run(move), name=f"move {where}")
+        self._tasks[move] = task
+        task.add_done_callback(lambda _: self._tasks.pop(move, None))
+
+    def resume(self) -> None:
+        """Begin again what an earlier life did not finish."""
+        waiting, self._logs.interrupted_moves = self._logs.interrupted_moves, {}
+        for where, target in waiting.items():
+            if where not in self._logs.logs or not target.is_online:
+                continue
+            LOG.info("%s was on its way to %s: it begins again", where, target.path)
+            try:
+                self.move(where, target)
+            except OSError as error:
+                LOG.error("%s cannot move to %s: %s", where, target.path, error)
+
+    async def stop(self) -> None:
+        """What is not finished begins again with the next start."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def _run(self, move: LogMove) -> None:
+        where = move.log.topic_partition
+        async with self._turns:
+            try:
+                while not move.is_cancelled and move.log.failure is None:
+                    step = move.next_step()
+                    if step is None:
+                        self._logs.finish_move(move, self._clock.now_ms())
+                        LOG.info("%s moved to %s", where, move.parent)
+                        self._on_moved(move.log)
+                        return
+                    began_ms = self._clock.monotonic_ms()
+                    await self._files.run(step.run)
+                    move.done(step)
+                    await self._keep_pace(step.end - step.start, began_ms)
+            except OSError as error:
+                if not move.is_cancelled:
+                    LOG.error("%s did not move to %s: %s", where, move.parent, error)
+                    self._logs.move_failed(move, error)
+
+    async def _keep_pace(self, size: int, began_ms: int) -> None:
+        due_ms = size / max(1.0, self._bytes_per_second()) * 1000
+        await asyncio.sleep(max(0.0, due_ms - (self._clock.monotonic_ms() - began_ms)) / 1000)

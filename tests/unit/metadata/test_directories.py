@@ -1,0 +1,72 @@
+"""Which directory a replica lies in, as its broker tells it."""
+
+from uuid import UUID
+
+import pytest
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata.directories import assign_replicas_to_dirs
+from moldau.metadata.image import MetadataImage
+from moldau.metadata.topics import create_topics
+from moldau.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+)
+from moldau.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
+from moldau.testing.images import a_broker, an_image, rules
+
+SCHEMA = rules().schema
+
+
+def with_topic(*replicas: int) -> MetadataImage:
+    image = an_image(*replicas)
+    placed = [CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))]
+    topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=placed, configs=[])
+    return image.apply(create_topics(image, rules(), CreateTopicsRequest(topics=[topic])).records)
+
+
+def assign(image: MetadataImage, broker: int, directory: UUID, topic_id: UUID, number: int = 0) -> tuple[MetadataImage, int]:
+    partitions = [AssignReplicasToDirsRequestPartitionData(partition_index=number)]
+    topics = [AssignReplicasToDirsRequestTopicData(topic_id=topic_id, partitions=partitions)]
+    request = AssignReplicasToDirsRequest(
+        broker_id=broker,
+        broker_epoch=image.broker_epoch(broker),
+        directories=[AssignReplicasToDirsRequestDirectoryData(id=directory, topics=topics)],
+    )
+    outcome = assign_replicas_to_dirs(image, SCHEMA, request)
+    (answered,) = outcome.response.directories
+    assert answered.id == directory and answered.topics[0].topic_id == topic_id
+    return image.apply(outcome.records), answered.topics[0].partitions[0].error_code
+
+
+def test_a_replica_lies_where_its_broker_says() -> None:
+    image = with_topic(1, 2)
+    (directory,) = image.brokers[2].log_dirs
+    before = image.topics["t"].partitions[0]
+    image, code = assign(image, 2, directory, image.topics["t"].id)
+    after = image.topics["t"].partitions[0]
+    assert code == ErrorCode.NONE and after.directory_of(2) == directory and after.directory_of(1) == before.directory_of(1)
+    assert (after.leader, after.leader_epoch, after.isr) == (before.leader, before.leader_epoch, before.isr)
+
+
+def test_one_in_a_directory_that_is_offline_is_in_sync_no_more() -> None:
+    image = with_topic(1, 2)
+    offline = UUID(int=77777)
+    image, code = assign(image, 1, offline, image.topics["t"].id)
+    after = image.topics["t"].partitions[0]
+    assert code == ErrorCode.NONE
+    assert (after.directory_of(1), after.isr, after.leader) == (offline, (2,), 2)
+
+
+def test_what_cannot_be_assigned_says_so() -> None:
+    image = with_topic(1)
+    topic_id, directory = image.topics["t"].id, image.brokers[1].log_dirs[0]
+    assert assign(image, 1, directory, UUID(int=5))[1] == ErrorCode.UNKNOWN_TOPIC_ID
+    assert assign(image, 1, directory, topic_id, 1)[1] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    only_on_one = with_topic(1).apply([a_broker(2)])
+    assert assign(only_on_one, 2, only_on_one.brokers[2].log_dirs[0], topic_id)[1] == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    request = AssignReplicasToDirsRequest(broker_id=1, broker_epoch=image.broker_epoch(1) + 1, directories=[])
+    with pytest.raises(KafkaError, match="STALE_BROKER_EPOCH"):
+        assign_replicas_to_dirs(image, SCHEMA, request)

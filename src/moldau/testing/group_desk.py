@@ -224,7 +224,7 @@ class GroupSimulation:
 
     def _commit_log(self) -> None:
         self.desk.commit()
-        self._at(self.choice.choice((1, 5, 50)), self._commit_log)
+        self._at(self.choice.choice((1, 5, 50, 300)), self._commit_log)
 
     def _fail_over(self) -> None:
         if self._is_wild:

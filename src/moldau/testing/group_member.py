@@ -170,16 +170,25 @@ class Member:
         if not self.topics():
             self._due_ms = now_ms + RETRY_MS
             return None
-        if self.former is not None and self.choice.random() < 0.3:
-            # A zombie: with what it was before.
-            member_id, epoch, offsets = self.former
-            key = self.choice.choice(sorted(offsets))
-            if key.rpartition("-")[0] in self.topics():
-                return self._commit_of(member_id, epoch, key, offsets[key])
+        zombie = self._as_former() if self.choice.random() < 0.3 else None
+        if zombie is not None:
+            return zombie
         if self.choice.random() < 0.05:
             return self._commit_of("", -1, self.choice.choice(self._keys(tuple(self.topics()))), 0)
         self._begin_life()
         return self.next(now_ms)
+
+    def _as_former(self) -> Ask | None:
+        """What a zombie would say: with what it was before."""
+        if self.former is None:
+            return None
+        member_id, epoch, offsets = self.former
+        if member_id != self.member_id:
+            epoch += self.choice.choice((0, 0, 1, 2))  # a good guess makes it no member
+        elif epoch >= self.epoch:
+            return None  # that is what it is
+        key = self.choice.choice(sorted(offsets))
+        return self._commit_of(member_id, epoch, key, offsets[key]) if key.rpartition("-")[0] in self.topics() else None
 
     def _begin_life(self) -> None:
         self._lives += 1
@@ -200,6 +209,9 @@ class Member:
             return self._leave() if self.stage is Stage.LEAVE else self._beat()
         if self._must_report and self.protocol is Protocol.CONSUMER:
             return self._report()
+        zombie = self._as_former() if self.may_die and dice > 0.95 else None
+        if zombie is not None:
+            return zombie
         if self.positions and dice < 0.5 and now_ms - self._beat_ms < 2 * HEARTBEAT_MS:
             key = self.choice.choice(sorted(self.positions))
             return self._commit_of(self.member_id, self.epoch, key, self.positions[key] + 1)
@@ -432,8 +444,8 @@ class Member:
             owner = self.owner if ask.member_id == self.member_id else ask.member_id
             where.append(Commit(self.group, key, owner, ask.member_id, ask.epoch, offset, outcome, sent_ms, now_ms))
         if ask.kind == "reset" or ask.member_id != self.member_id:
-            if outcome is not Outcome.OK:
-                self.former = None
+            if outcome is Outcome.INFO:
+                self.former = None  # it may still arrive, and come after another
             return
         if outcome is Outcome.INFO:
             # It may still arrive, after a later one of the same member: so there is none.
@@ -482,16 +494,21 @@ class Member:
         if code in OUT:
             self._abandon(now_ms)
             return
+        self._remember()
         self._release(now_ms)
         self.stage, self._due_ms = Stage.JOIN, 0
 
-    def _abandon(self, now_ms: float, wait_ms: float = 0) -> None:
+    def _remember(self) -> None:
         # Two ahead: whatever of its own life is still on the way must not come after.
         offsets = {key: position + 2 for key, position in self.positions.items()}
-        self.former = (self.member_id, self.epoch, offsets) if offsets and self.epoch > 0 else None
+        if offsets and self.epoch > 0:
+            self.former = (self.member_id, self.epoch, offsets)
+
+    def _abandon(self, now_ms: float, wait_ms: float = 0) -> None:
+        self._remember()
         self._release(now_ms)
         self.stage, self._due_ms = Stage.OUTSIDE, now_ms + wait_ms
-        self.epoch = -1
+        self.member_id, self.epoch = "", -1
 
 
 def _by_topic(keys: Iterable[str]) -> dict[str, list[int]]:

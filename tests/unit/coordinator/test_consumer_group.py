@@ -287,6 +287,21 @@ def test_a_classic_client_cannot_join_a_living_consumer_group_unasked() -> None:
     assert [(each.group_id, each.group_type, each.group_state) for each in listed] == [(GROUP, "consumer", "Stable")]
 
 
+def test_a_late_report_gives_nothing_up() -> None:
+    """Sent before the member was given a partition, it arrives when the member has it and is about to lose it."""
+    group = Group()
+    group.join("a")
+    group.join("b")
+    group.settle()
+    late_epoch = group.epochs["a"]
+    group.send("b", LEAVE_EPOCH)
+    group.beat("a")
+    assert len(group.owned["a"]) == 4 and group.epochs["a"] == late_epoch + 1
+    group.join("c")
+    group.send("a", late_epoch, topic_partitions=[])
+    assert set(group.group.members["a"].holds()) == group.owned["a"]
+
+
 def test_a_clock_that_is_set_back_holds_up_no_assignment() -> None:
     group = Group(consumer_assignment_interval_ms=1_000)
     group.join("a")

@@ -162,6 +162,9 @@ class ConsumerGroup:
         owned = _reported(request)
         members, target = dict(self.members), dict(self.target)
         before = self._find_member(request, owned, members, target, outcome)
+        if request.member_epoch != before.epoch:
+            # Late, or sent without knowing the last answer: what it says it holds may not be what it holds by now.
+            owned = None
         member = self._updated(before, request, client)
         settled = self.advance(before, member, owned, members, target, outcome, now_ms)
         outcome.timers += self.member_timers(settled, now_ms)

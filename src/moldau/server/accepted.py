@@ -65,7 +65,6 @@ REFUSED: Final[Mapping[str, str]] = {
     "authorizer.class.name": "access control is not served yet, and starting without it would let everyone in: leave the option out",
     "alter.config.policy.class.name": "policies are Java classes, which this broker cannot run: leave the option out",
     "create.topic.policy.class.name": "policies are Java classes, which this broker cannot run: leave the option out",
-    "remote.log.storage.system.enable": "tiered storage is not served yet: leave the option out or set it to false",
 }
 """Set to anything but their default these promise something that would silently not hold.  The text is the way out."""
 
@@ -146,20 +145,11 @@ principal.builder.class CLASS org.apache.kafka.common.security.authenticator.Def
 producer.purgatory.purge.interval.requests INT 1000
 quota.window.num INT 11
 quota.window.size.seconds INT 1
-remote.fetch.max.wait.ms INT 500
-remote.list.offsets.request.timeout.ms LONG 30000
-remote.log.index.file.cache.total.size.bytes LONG 1073741824
-remote.log.index.file.cache.ttl.ms LONG 900000
-remote.log.manager.copier.thread.pool.size INT 10
-remote.log.manager.copy.max.bytes.per.second LONG 9223372036854775807
 remote.log.manager.copy.quota.window.num INT 11
 remote.log.manager.copy.quota.window.size.seconds INT 1
-remote.log.manager.expiration.thread.pool.size INT 10
-remote.log.manager.fetch.max.bytes.per.second LONG 9223372036854775807
 remote.log.manager.fetch.quota.window.num INT 11
 remote.log.manager.fetch.quota.window.size.seconds INT 1
 remote.log.manager.follower.thread.pool.size INT 2
-remote.log.manager.task.interval.ms LONG 30000
 remote.log.manager.task.retry.backoff.max.ms LONG 30000
 remote.log.manager.task.retry.backoff.ms LONG 500
 remote.log.manager.task.retry.jitter DOUBLE 0.2
@@ -167,14 +157,9 @@ remote.log.manager.thread.pool.size INT 2
 remote.log.metadata.custom.metadata.max.bytes INT 128
 remote.log.metadata.manager.class.name STRING org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager
 remote.log.metadata.manager.class.path STRING null
-remote.log.metadata.manager.impl.prefix STRING rlmm.config.
 remote.log.metadata.manager.listener.name STRING null
-remote.log.reader.max.pending.tasks INT 100
-remote.log.reader.threads INT 10
 remote.log.storage.manager.class.name STRING null
 remote.log.storage.manager.class.path STRING null
-remote.log.storage.manager.impl.prefix STRING rsm.config.
-remote.log.storage.system.enable BOOLEAN false
 replica.selector.class STRING null
 replica.socket.receive.buffer.bytes INT 65536
 replication.quota.window.num INT 11

@@ -24,6 +24,7 @@ from moldau.types import INTERNAL_TOPICS
 if TYPE_CHECKING:
     from moldau.server.coordinators import Coordinators
     from moldau.server.dispatch import Api
+    from moldau.server.remote_log import RemoteLogManager
 
 
 LOG: Final = logging.getLogger(__name__)
@@ -77,6 +78,8 @@ class Broker:
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
     coordinators: "Coordinators"
+    remote: "RemoteLogManager | None" = None
+    """Where there is tiered storage."""
     apis: Mapping[str, "Mapping[int, Api]"] = field(default_factory=dict)
     """What each listener serves, by listener name and api key."""
     complained_ms: int = -COMPLAIN_EVERY_MS

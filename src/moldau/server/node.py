@@ -19,6 +19,7 @@ from typing import Final
 from uuid import UUID
 
 from moldau.clock import Clock
+from moldau.config import ConfigError
 from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.share.options import ShareCoordinatorConfig
 from moldau.coordinator.txn.options import TransactionConfig
@@ -65,6 +66,8 @@ from moldau.server.node_config import ROOMS, NodeConfig
 from moldau.server.options import ServerConfig
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.publisher import Publisher
+from moldau.server.remote_log import RemoteLogManager
+from moldau.server.remote_metadata import RemoteMetadata
 from moldau.storage.config import CleanerConfig
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import Files, LockHeld
@@ -72,6 +75,7 @@ from moldau.storage.flusher import Flusher
 from moldau.storage.log import Log
 from moldau.storage.manager import DuplicateLog, LogManager
 from moldau.storage.recovery import LogDamaged
+from moldau.storage.tiered.store import Obstore
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
@@ -120,6 +124,7 @@ class Node:
         self._mover: LogMover
         self._publisher: Publisher
         self._coordinators: Coordinators
+        self._remote: RemoteLogManager | None = None
         self._dispatchers: dict[str, Dispatcher] = {}
         self._started: list[str] = []
 
@@ -142,12 +147,15 @@ class Node:
         await self._start_metadata()
         self._put_together()
         if self.config.is_broker:
+            self._check_tiered_topics()
             await self._recover_logs()
             self._loader.add_publisher(self._publisher.publish)
             await self._join()
             self._housekeeping.start()
             self._mover.resume()
             self._started.append("housekeeping")
+            if self._remote is not None:
+                self._remote.start()
         self._serving.set()
 
     def _take_folders(self) -> None:
@@ -306,6 +314,15 @@ class Node:
             bytes_per_second=self._move_bytes_per_second,
             on_moved=self._log_moved,
         )
+        self._housekeeping = Housekeeping(
+            options=config.server,
+            cleaner=config.of(CleanerConfig),
+            files=self.files,
+            clock=self.clock,
+            logs=self.logs,
+            flusher=self.flusher,
+        )
+        self._remote = self._new_remote_log_manager() if config.remote_log.system_enable else None
         self._publisher = Publisher(
             local_id=config.node_id,
             clock=self.clock,
@@ -314,14 +331,7 @@ class Node:
             schema=self.schema,
             coordinators=self._coordinators,
             assignments=self._assignments,
-        )
-        self._housekeeping = Housekeeping(
-            options=config.server,
-            cleaner=config.of(CleanerConfig),
-            files=self.files,
-            clock=self.clock,
-            logs=self.logs,
-            flusher=self.flusher,
+            remote=self._remote,
         )
         self._lifecycle = BrokerLifecycle(
             node_id=config.node_id,
@@ -353,9 +363,41 @@ class Node:
             ),
             producer_ids=producer_ids,
             coordinators=self._coordinators,
+            remote=self._remote,
             apis=apis,
         )
         self._dispatchers = {listener: Dispatcher(broker, served) for listener, served in apis.items()}
+
+    def _new_remote_log_manager(self) -> RemoteLogManager:
+        config = self.config
+        try:
+            store = Obstore.open(config.store, config.remote_log.storage_prefix)
+        except ConfigError as error:
+            raise StartRefused(str(error)) from error
+        return RemoteLogManager(
+            local_id=config.node_id,
+            limits=config.remote_log,
+            options=config.store,
+            store=store,
+            metadata=RemoteMetadata(config.remote_log_metadata, self.clock, self._create_internal_topic),
+            files=self.files,
+            clock=self.clock,
+            logs=self.logs,
+            replicas=self.replicas,
+            image=lambda: self._loader.image,
+            new_id=self._new_uuid,
+            checkpoint=self._housekeeping.checkpoint,
+        )
+
+    def _check_tiered_topics(self) -> None:
+        """Without tiered storage their older records would silently be gone."""
+        image = self._loader.image
+        tiered = [name for name in image.topics if self.schema.log_config(image, name).remote_storage_enable]
+        if tiered and self._remote is None:
+            raise StartRefused(
+                f"{', '.join(sorted(tiered)[:5])} keep older records in an object store: set remote.log.storage.system.enable=true again, "
+                "with rsm.config.storage.url as it was, or delete these topics before it is switched off"
+            )
 
     async def _recover_logs(self) -> None:
         image = self._loader.image
@@ -420,6 +462,8 @@ class Node:
         if "housekeeping" in self._started:
             await self._mover.stop()
             await self._housekeeping.stop()
+        if self._remote is not None:
+            await self._remote.stop()
         self.replicas.resign()
         for listener in self.listeners.values():
             await listener.stop(grace_s=GRACE_S)

@@ -17,10 +17,12 @@ from moldau.server.accepted import PREFIXES, REFUSED, REMOVED, accepted_options
 from moldau.server.endpoints import WILDCARD_HOSTS, Endpoint, parse_endpoints, parse_protocol_map
 from moldau.server.options import ROLES, ServerConfig
 from moldau.storage.config import CleanerConfig, LogConfig
+from moldau.storage.tiered.config import TOPIC_BASED, MetadataTopicConfig, RemoteLogConfig, StoreConfig, local_retention_refusal
 
 ROOMS: Final[tuple[type[Configs], ...]] = (
     ServerConfig,
     LogConfig,
+    RemoteLogConfig,
     CleanerConfig,
     QuorumConfig,
     GroupCoordinatorConfig,
@@ -31,6 +33,14 @@ ROOMS: Final[tuple[type[Configs], ...]] = (
 
 SPOKEN_PROTOCOLS: Final = ("PLAINTEXT",)
 """What listeners can speak so far."""
+
+PLUG_INS: Final = {
+    "remote.log.storage.manager.class.name": "",
+    "remote.log.storage.manager.class.path": "",
+    "remote.log.metadata.manager.class.name": TOPIC_BASED,
+    "remote.log.metadata.manager.class.path": "",
+}
+"""Options of Kafka's that name code to run for tiered storage, with the one value that fits here."""
 
 TYPO_DISTANCE: Final = 2
 """So few letters apart a key is a typo, not somebody else's key."""
@@ -90,6 +100,8 @@ class NodeConfig:
         _check_roles(config)
         _check_quorum(config)
         _check_limits(server)
+        if config.remote_log.system_enable:
+            _check_tiering(config)
         return config
 
     def of(self, room: type[C]) -> C:
@@ -103,6 +115,20 @@ class NodeConfig:
     @property
     def log(self) -> LogConfig:
         return self.of(LogConfig)
+
+    @property
+    def remote_log(self) -> RemoteLogConfig:
+        return self.of(RemoteLogConfig)
+
+    @property
+    def store(self) -> StoreConfig:
+        """The object store of tiered storage.  Errors: ConfigError."""
+        return StoreConfig.behind(self.remote_log.storage_prefix, self.properties)
+
+    @property
+    def remote_log_metadata(self) -> MetadataTopicConfig:
+        """Errors: ConfigError."""
+        return MetadataTopicConfig.behind(self.remote_log.metadata_prefix, self.properties)
 
     @property
     def node_id(self) -> int:
@@ -308,3 +334,17 @@ def _check_limits(server: ServerConfig) -> None:
         )
     if server.max_connections_per_ip == 0 and not server.max_connections_per_ip_overrides:
         raise ConfigError("max.connections.per.ip", 0, "nobody could connect: set max.connections.per.ip.overrides, or a number above 0")
+
+
+def _check_tiering(config: NodeConfig) -> None:
+    """Whatever would be found out only once the first segment is copied."""
+    for key, known in PLUG_INS.items():
+        named = config.properties.get(key, known)
+        if named and named != known:
+            text = "plug-ins are Java classes and cannot run here; this broker copies segments itself: take the line out"
+            raise ConfigError(key, named, text)
+    StoreConfig.behind(config.remote_log.storage_prefix, config.properties)
+    MetadataTopicConfig.behind(config.remote_log.metadata_prefix, config.properties)
+    refusal = local_retention_refusal(config.log)
+    if refusal is not None:
+        raise ConfigError("log.local.retention", "", refusal)

@@ -24,7 +24,9 @@ from moldau.replication.partition import Partition
 from moldau.server.cluster_view import TopicsView
 from moldau.server.coordinators import Coordinators
 from moldau.server.directory_assignments import DirectoryAssignments
+from moldau.server.remote_log import RemoteLogManager
 from moldau.storage.manager import LogManager
+from moldau.storage.tiered.config import RemoteLogConfig
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
@@ -43,6 +45,7 @@ class Publisher:
         schema: ConfigSchema,
         coordinators: Coordinators,
         assignments: DirectoryAssignments,
+        remote: RemoteLogManager | None = None,
     ) -> None:
         self._local_id: Final = local_id
         self._clock: Final = clock
@@ -52,6 +55,7 @@ class Publisher:
         self._coordinators: Final = coordinators
         self._assignments: Final = assignments
         self._has_published = False
+        self._remote: Final = remote
 
     def publish(self, delta: Delta, image: MetadataImage) -> None:
         """The metadata is `image` now; `delta` is what changed.  The first delta is all of it."""
@@ -73,11 +77,16 @@ class Publisher:
         if delta.changed_brokers:
             self._take_eligible(image)
         self._has_published = True
+        if deleted and self._remote is not None:
+            self._remote.topics_deleted(image)
 
     # 1, 2
 
     def _remove(self, where: TopicPartition) -> None:
-        if self._replicas.remove(where) is not None:
+        partition = self._replicas.remove(where)
+        if partition is not None:
+            if self._remote is not None:
+                self._remote.removed(partition)
             try:
                 self._logs.delete(where, self._clock.now_ms())
             except OSError as error:
@@ -96,11 +105,16 @@ class Publisher:
         if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
             topics = list(image.topics)
             self._coordinators.group_options_changed(self._schema.options(image, GroupCoordinatorConfig))
+            if self._remote is not None:
+                self._remote.configure(self._schema.options(image, RemoteLogConfig))
         for resource in delta.changed_configs:
             if resource.type == ResourceType.GROUP:
                 self._coordinators.group_configs_changed(resource.name, self._schema.group_values(image, resource.name))
         for topic in topics:
             self._replicas.configure(topic, self._schema.log_config(image, topic))
+        if self._remote is not None and topics:
+            for partition in self._replicas:
+                self._remote.hosted(partition)
 
     # 4
 
@@ -125,6 +139,8 @@ class Publisher:
         )
         if before != (partition.leader_epoch, partition.is_leader):
             self._coordinators.leadership_changed(partition)
+            if self._remote is not None:
+                self._remote.leadership_changed(partition)
 
     def _host(self, image: MetadataImage, where: TopicPartition, topic_id: UUID, said: PartitionRegistration) -> Partition | None:
         """None when no disk takes it: the partition is offline here."""

@@ -560,9 +560,13 @@ class LogManager:
 
     # ---------------------------------------------------------------- from time to time
 
+    def trusted_now_ms(self, now_ms: int, monotonic_ms: int) -> int:
+        """What retention by age goes by."""
+        return self._clock.trusted(now_ms, monotonic_ms)
+
     def delete_old_segments(self, now_ms: int, monotonic_ms: int) -> int:
         """Retention of every log: first the new starts are noted on the disk, then segments go.  How many went."""
-        trusted = self._clock.trusted(now_ms, monotonic_ms)
+        trusted = self.trusted_now_ms(now_ms, monotonic_ms)
         for log in self._working_logs():
             with self._failing(log):
                 log.apply_retention(now_ms, trusted_now_ms=trusted)

@@ -4,17 +4,18 @@ Versions       4-18.
 Authorises     READ on each topic; CLUSTER_ACTION for followers.
 Behaviour      Partitions are read in the session's order until max_bytes is used up; the first batch of the first partition that has any
                comes whole however large it is.  With fewer than min_bytes the request is parked on its partitions and answered when one
-               grows enough or after max_wait_ms.  Records leave as slices of files.
+               grows enough or after max_wait_ms.  Records leave as slices of files; those in remote storage only (KIP-405) are waited
+               for, remote.fetch.max.wait.ms at most: what has not come by then comes with the next fetch.
 Version notes  7+ sessions (KIP-227); 11+ may read from followers (KIP-392); 12+ tells a diverging epoch (KIP-595); 13+ names topics by
                id (KIP-516); 16+ names the new leader (KIP-951).
 Errors         OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID, NOT_LEADER_OR_FOLLOWER,
-               FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR,
+               FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR, OFFSET_MOVED_TO_TIERED_STORAGE for a follower,
                FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
 Differs from Kafka: nothing known.
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Awaitable, Iterable
 from typing import Final, NamedTuple
 
 from moldau.errors import ErrorCode
@@ -33,6 +34,8 @@ from moldau.server.dispatch import RequestContext
 from moldau.server.fetch_session import FetchContext, Key, Spot, is_from_follower, replica_id_of
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
+from moldau.server.remote_fetch import read_remote
+from moldau.server.remote_log import RemoteLogManager
 from moldau.types import ZERO_UUID
 
 READ_COMMITTED: Final = 1
@@ -63,11 +66,15 @@ class Found(NamedTuple):
     byte_count: int
     is_final: bool
     """Something was found that the client must learn at once: an error, a diverging epoch."""
+    is_remote: bool = False
+    """Something that a consumer asked for is in remote storage only."""
 
 
 # hot: 20 µs a request of one partition with data
 @handles(FetchRequest)
-def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> FetchResponse | Later[FetchResponse]:
+def fetch(
+    broker: Broker, context: RequestContext, request: FetchRequest
+) -> FetchResponse | Later[FetchResponse] | Awaitable[FetchResponse]:
     version = context.header.api_version
     session = broker.fetch_sessions.context(
         request, version, _spots_of(broker, request, version), _forgotten(request), broker.clock.monotonic_ms()
@@ -76,6 +83,8 @@ def fetch(broker: Broker, context: RequestContext, request: FetchRequest) -> Fet
         return FetchResponse(error_code=session.error, responses=[])
     wanted = _wanted(broker, context, request)
     found = _read(broker, session.spots, wanted)
+    if found.is_remote and broker.remote is not None:
+        return _fetch_remote(broker, broker.remote, session, found, wanted)
     may_wait = request.max_wait_ms > 0 and not broker.replicas.has_resigned
     if not may_wait or not found.results or found.byte_count >= wanted.min_bytes or found.is_final:
         return _response(broker, session, found.results, wanted)
@@ -116,7 +125,7 @@ def _forgotten(request: FetchRequest) -> Iterable[Key]:
 
 def _read(broker: Broker, spots: Iterable[Spot], wanted: Wanted) -> Found:
     results: list[tuple[Spot, PartitionData]] = []
-    left, byte_count, is_final = wanted.max_bytes, 0, False
+    left, byte_count, is_final, is_remote = wanted.max_bytes, 0, False, False
     hosted = broker.replicas.hosted
     for spot in spots:
         partition = hosted.get((spot.topic, spot.partition))
@@ -138,10 +147,11 @@ def _read(broker: Broker, spots: Iterable[Spot], wanted: Wanted) -> Found:
         left = max(0, left - size)
         if found.error_code or found.diverging_epoch.epoch >= 0:
             is_final = True
+            is_remote |= found.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE and wanted.replica_id < 0
         elif wanted.replica_id >= 0:
             _note_follower(broker, partition, spot, wanted)
         results.append((spot, found))
-    return Found(results, byte_count, is_final)
+    return Found(results, byte_count, is_final, is_remote)
 
 
 def _refusal(broker: Broker, spot: Spot, partition: Partition | None, wanted: Wanted) -> ErrorCode:
@@ -200,6 +210,13 @@ def _park(broker: Broker, session: FetchContext, found: Found, wanted: Wanted, m
             wait, spot.fetch_offset, wanted.isolation, max_bytes=spot.max_bytes, available_bytes=len(answer.records or b"")
         )
     return later
+
+
+async def _fetch_remote(broker: Broker, manager: RemoteLogManager, session: FetchContext, found: Found, wanted: Wanted) -> FetchResponse:
+    """What is here is here already; the rest is waited for beside the loop, remote.fetch.max.wait.ms at most."""
+    left = wanted.max_bytes - found.byte_count
+    results = await read_remote(broker, manager, found.results, left, wanted.isolation, is_first=not found.byte_count)
+    return _response(broker, session, results, wanted)
 
 
 def _response(broker: Broker, session: FetchContext, results: list[tuple[Spot, PartitionData]], wanted: Wanted) -> FetchResponse:

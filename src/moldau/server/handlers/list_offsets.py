@@ -3,9 +3,10 @@
 Versions       1-11.
 Authorises     DESCRIBE on each topic.
 Behaviour      -1 latest: the high watermark, or the last stable offset for read_committed.  -2 earliest: the log start.  -3 the record
-               with the largest timestamp (KIP-734).  -4 earliest local: the same as earliest without tiered storage (KIP-405).  -5
-               latest tiered (KIP-1005) and -6 earliest pending upload (KIP-1023): nothing, without tiered storage.  Anything else: the
-               first record with that timestamp or a later one. Nothing found is answered with offset -1 and no error.
+               with the largest timestamp (KIP-734), of those that are here.  -4 earliest local: the same as earliest without tiered
+               storage (KIP-405).  -5 latest tiered (KIP-1005) and -6 earliest pending upload (KIP-1023): nothing, without tiered
+               storage.  Anything else: the first record with that timestamp or a later one; in remote storage it is looked for beside
+               the loop, remote.list.offsets.request.timeout.ms at most. Nothing found is answered with offset -1 and no error.
 Version notes  2+ isolation level; 4+ leader epochs; 7+ -3, 8+ -4, 9+ -5, 11+ -6.
 Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE
                (LEADER_NOT_AVAILABLE below version 5), INVALID_REQUEST for a partition named twice, UNSUPPORTED_VERSION for a special
@@ -13,7 +14,9 @@ Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER
 Differs from Kafka: nothing known.
 """
 
-from typing import Final
+import asyncio
+from collections.abc import Awaitable
+from typing import Final, NamedTuple
 
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.list_offsets import (
@@ -27,6 +30,7 @@ from moldau.replication.partition import Isolation, Partition
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
+from moldau.server.remote_log import RemoteLogManager
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -47,8 +51,20 @@ READ_COMMITTED: Final = 1
 LEADER_EPOCH_VERSION: Final = 4
 
 
+class Search(NamedTuple):
+    """One partition whose answer is in the object store, perhaps; it goes into `slot`."""
+
+    slot: ListOffsetsPartitionResponse
+    partition: Partition
+    asked: ListOffsetsPartition
+    isolation: Isolation
+
+
 @handles(ListOffsetsRequest)
-def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+def list_offsets(
+    broker: Broker, context: RequestContext, request: ListOffsetsRequest
+) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    searches: list[Search] = []
     seen: dict[tuple[str, int], int] = {}
     for topic in request.topics:
         for asked in topic.partitions:
@@ -61,16 +77,43 @@ def list_offsets(broker: Broker, context: RequestContext, request: ListOffsetsRe
             if times > 1:
                 answers.append(_refused(asked, ErrorCode.INVALID_REQUEST))
             elif times == 1:
-                answers.append(_offset_of(broker, context.version, request, topic.name, asked))
-        if context.version < LEADER_EPOCH_VERSION:
-            for answer in answers:
-                answer.leader_epoch = -1
+                answers.append(_offset_of(broker, context.version, request, topic.name, asked, searches))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
-    return ListOffsetsResponse(topics=topics)
+    response = ListOffsetsResponse(topics=topics)
+    if not searches or broker.remote is None:
+        return _in_version(response, context.version)
+    return _search(broker.remote, searches, response, context.version)
+
+
+def _in_version(response: ListOffsetsResponse, version: int) -> ListOffsetsResponse:
+    if version < LEADER_EPOCH_VERSION:
+        for topic in response.topics:
+            for answer in topic.partitions:
+                answer.leader_epoch = -1
+    return response
+
+
+async def _search(remote: RemoteLogManager, searches: list[Search], response: ListOffsetsResponse, version: int) -> ListOffsetsResponse:
+    """Answers what only the object store knows, side by side; what it does not have may be here."""
+
+    async def answer(search: Search) -> None:
+        asked, partition = search.asked, search.partition
+        found = await remote.find_timestamp(partition, asked.timestamp)
+        if isinstance(found, ErrorCode):
+            answered = _refused(asked, found)
+        elif found is None:
+            answered = _found_here(partition, asked, search.isolation, version)
+        else:
+            answered = _answer(asked, found.timestamp, found.offset, partition.log.epochs.epoch_for_offset(found.offset))
+        search.slot.error_code, search.slot.timestamp = answered.error_code, answered.timestamp
+        search.slot.offset, search.slot.leader_epoch = answered.offset, answered.leader_epoch
+
+    await asyncio.gather(*map(answer, searches))
+    return _in_version(response, version)
 
 
 def _offset_of(
-    broker: Broker, version: int, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition
+    broker: Broker, version: int, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition, searches: list[Search]
 ) -> ListOffsetsPartitionResponse:
     if asked.timestamp < 0 and version < SINCE.get(asked.timestamp, NEVER):
         return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
@@ -84,29 +127,59 @@ def _offset_of(
         isolation = Isolation.COMMITTED_TRANSACTIONS if request.isolation_level == READ_COMMITTED else Isolation.HIGH_WATERMARK
     else:
         isolation = Isolation.LOG_END
+    if asked.timestamp >= 0 and partition.log.is_tiered and partition.log.local_log_start_offset > partition.log.log_start_offset:
+        slot = _answer(asked, NO_TIMESTAMP, NOT_FOUND, -1)
+        searches.append(Search(slot, partition, asked, isolation))
+        return slot
     return _look_up(partition, asked, isolation, version)
 
 
 def _look_up(partition: Partition, asked: ListOffsetsPartition, isolation: Isolation, version: int) -> ListOffsetsPartitionResponse:
     log = partition.log
     limit = partition.end_for(isolation)
-    lags = isolation is not Isolation.LOG_END and partition.leader_epoch_start_offset > log.high_watermark
-    unavailable = ErrorCode.OFFSET_NOT_AVAILABLE if version >= OFFSET_NOT_AVAILABLE_VERSION else ErrorCode.LEADER_NOT_AVAILABLE
     if asked.timestamp == LATEST:
-        return _refused(asked, unavailable) if lags else _answer(asked, NO_TIMESTAMP, limit, partition.leader_epoch)
+        unavailable = _unavailable(partition, isolation, version)
+        return _refused(asked, unavailable) if unavailable else _answer(asked, NO_TIMESTAMP, limit, partition.leader_epoch)
     if asked.timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = log.log_start_offset
+        start = log.log_start_offset if asked.timestamp == EARLIEST else log.local_log_start_offset
         earliest = log.epochs.earliest
         epoch = log.epochs.epoch_for_offset(start)
         if epoch < 0 and earliest is not None and earliest.start_offset <= start:
             epoch = earliest.epoch
         return _answer(asked, NO_TIMESTAMP, start, epoch)
     if asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return _tiered(partition, asked)
+    return _found_here(partition, asked, isolation, version)
+
+
+def _tiered(partition: Partition, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
+    """How far copies go (inclusive), or where what is not copied begins."""
+    log = partition.log
+    if not log.is_tiered:
         return _answer(asked, NO_TIMESTAMP, NOT_FOUND, -1)
+    if asked.timestamp == LATEST_TIERED:
+        offset = log.copied_offset - 1
+        return _answer(asked, NO_TIMESTAMP, offset, log.epochs.epoch_for_offset(offset) if offset >= 0 else -1)
+    if log.copied_offset == 0 and log.local_log_start_offset > log.log_start_offset:
+        return _answer(asked, NO_TIMESTAMP, NOT_FOUND, -1)  # not known yet
+    offset = max(log.copied_offset, log.log_start_offset)
+    return _answer(asked, NO_TIMESTAMP, offset, log.epochs.epoch_for_offset(offset))
+
+
+def _found_here(partition: Partition, asked: ListOffsetsPartition, isolation: Isolation, version: int) -> ListOffsetsPartitionResponse:
+    log = partition.log
     found = log.offset_of_max_timestamp() if asked.timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(asked.timestamp)
-    if found is not None and found.offset < limit:
+    if found is not None and found.offset < partition.end_for(isolation):
         return _answer(asked, found.timestamp, found.offset, log.epochs.epoch_for_offset(found.offset))
-    return _refused(asked, unavailable) if lags else _answer(asked, NO_TIMESTAMP, NOT_FOUND, -1)
+    unavailable = _unavailable(partition, isolation, version)
+    return _refused(asked, unavailable) if unavailable else _answer(asked, NO_TIMESTAMP, NOT_FOUND, -1)
+
+
+def _unavailable(partition: Partition, isolation: Isolation, version: int) -> ErrorCode:
+    """A leader that is new may not know yet how far consumers see."""
+    if isolation is Isolation.LOG_END or partition.leader_epoch_start_offset <= partition.log.high_watermark:
+        return ErrorCode.NONE
+    return ErrorCode.OFFSET_NOT_AVAILABLE if version >= OFFSET_NOT_AVAILABLE_VERSION else ErrorCode.LEADER_NOT_AVAILABLE
 
 
 def _answer(asked: ListOffsetsPartition, timestamp: int, offset: int, leader_epoch: int) -> ListOffsetsPartitionResponse:

@@ -81,6 +81,11 @@ class SegmentCopier:
         self._broker_id: Final = broker_id
         self._new_id: Final = new_id
         self._elsewhere: Final = elsewhere
+        self._is_stopping = False
+
+    def stop(self) -> None:
+        """Uploads break off at their next piece: the process is not to wait for them."""
+        self._is_stopping = True
 
     async def copy(self, log: Log, where: TopicIdPartition, candidate: Candidate) -> bool:
         """Whether it can be read from remote storage now.  Errors: OSError of the store or the disk, KafkaError of the metadata."""
@@ -165,14 +170,13 @@ class SegmentCopier:
             except FileNotFoundError:
                 continue  # no transaction was aborted; a log that was recovered has no snapshot at each of its segments
             self._store.put(object_name(segment, suffix), [content])
-        self._store.put(object_name(segment, LOG_SUFFIX), _pieces(source.records))
+        self._store.put(object_name(segment, LOG_SUFFIX), self._pieces(source.records))
 
-
-def _pieces(records: FileSlice) -> Iterator[bytes]:
-    """Errors: OSError when the file is shorter than it was."""
-    for position in range(records.position, records.position + records.size, READ_SIZE):
-        size = min(READ_SIZE, records.position + records.size - position)
-        piece = records.file.pread(size, position)
-        if len(piece) < size:
-            raise OSError(f"{records!r} ends at byte {position + len(piece)}")
-        yield piece
+    def _pieces(self, records: FileSlice) -> Iterator[bytes]:
+        """Errors: OSError when the file is shorter than it was."""
+        for position in range(records.position, records.position + records.size, READ_SIZE):
+            size = min(READ_SIZE, records.position + records.size - position)
+            piece = records.file.pread(size, position)
+            if len(piece) < size or self._is_stopping:
+                raise OSError(f"{records!r} was read up to byte {position} only")
+            yield piece

@@ -172,13 +172,13 @@ def by_epoch(entries: Iterable[EpochEntry]) -> tuple[EpochEntry, ...]:
 
 
 def where_of(record: StoredRecord) -> TopicIdPartition:
-    """Which partition a record of `__remote_log_metadata` is about."""
+    """Which partition a record of `__remote_log_metadata` is about.  Errors: ValueError for a record that does not stand there."""
     match record:
         case RemoteLogSegmentMetadataRecord() | RemoteLogSegmentMetadataUpdateRecord():
             return _where(record.remote_log_segment_id.topic_id_partition)
         case RemotePartitionDeleteMetadataRecord():
             return _where(record.topic_id_partition)
-    raise AssertionError(f"{type(record).__name__} does not stand in that topic")
+    raise ValueError(f"{type(record).__name__} does not stand in that topic")
 
 
 def partition_deletion(where: TopicIdPartition, state: PartitionDeletion, *, broker_id: int, now_ms: int) -> StoredRecord:

@@ -1,0 +1,298 @@
+"""● Tiered storage at work: what this broker copies, reads and expires in the object store, and when.
+
+    every remote.log.manager.task.interval.ms, for each tiered partition here
+        leader      copy what is sealed ─▶ expire: the log's start moves, durably ─▶ delete what lies below
+        follower    note how far copies go: local segments up to there may leave by local retention
+    for each partition of `__remote_log_metadata` led here
+        delete what belongs to topics that are no more
+
+A fetch or a search by time that needs the object store waits beside the loop, for a limited time.
+Source: RemoteLogManager, DelayedRemoteFetch, DelayedRemoteListOffsets; KIP-405, 950.  Put together by `node.py`; the publisher tells it
+of partitions, handlers of the data plane ask it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final
+from uuid import UUID
+
+from moldau.clock import Clock
+from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata.image import MetadataImage
+from moldau.protocol.records.corrupt import CorruptBatch
+from moldau.replication.manager import ReplicaManager
+from moldau.replication.partition import Partition
+from moldau.server.remote_metadata import RemoteMetadata
+from moldau.storage.files import Files
+from moldau.storage.manager import LogManager
+from moldau.storage.segment import TimestampOffset
+from moldau.storage.tiered.config import RemoteLogConfig, StoreConfig
+from moldau.storage.tiered.copier import Elsewhere, SegmentCopier
+from moldau.storage.tiered.decisions import copied_up_to, expired, segments_to_copy
+from moldau.storage.tiered.quota import ByteQuota
+from moldau.storage.tiered.reader import Busy, RemoteData, RemoteReader
+from moldau.storage.tiered.remote_log import RemoteLog
+from moldau.storage.tiered.segments import PartitionDeletion, RemoteSegment, TopicIdPartition, partition_deletion
+from moldau.storage.tiered.store import ObjectStore
+from moldau.types import REMOTE_LOG_METADATA_TOPIC
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class RemoteLogManager:
+    """See the module.  `start` once, `stop` once."""
+
+    def __init__(
+        self,
+        *,
+        local_id: int,
+        limits: RemoteLogConfig,
+        options: StoreConfig,
+        store: ObjectStore,
+        metadata: RemoteMetadata,
+        files: Files,
+        clock: Clock,
+        logs: LogManager,
+        replicas: ReplicaManager,
+        image: Callable[[], MetadataImage],
+        new_id: Callable[[], UUID],
+        checkpoint: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`limits` are the broker's options; `checkpoint` notes log starts on the disk."""
+        self.metadata: Final = metadata
+        self._local_id: Final = local_id
+        self.limits = limits
+        self._clock: Final = clock
+        self._logs: Final = logs
+        self._replicas: Final = replicas
+        self._image: Final = image
+        self._checkpoint: Final = checkpoint
+        self._copy_threads: Final = ThreadPoolExecutor(limits.copier_threads, thread_name_prefix="remote-copy")
+        self._read_threads: Final = ThreadPoolExecutor(limits.reader_threads, thread_name_prefix="remote-read")
+        self._copies: Final = asyncio.Semaphore(limits.copier_threads)
+        self._deletions: Final = asyncio.Semaphore(limits.expiration_threads)
+        self._quota: Final = ByteQuota()
+        self.copier: Final = SegmentCopier(
+            files=files,
+            store=store,
+            metadata=metadata,
+            clock=clock,
+            broker_id=local_id,
+            new_id=new_id,
+            elsewhere=_in_threads(self._copy_threads),
+        )
+        self.reader: Final = RemoteReader(
+            store=store, options=options, limits=lambda: self.limits, clock=clock, elsewhere=_in_threads(self._read_threads)
+        )
+        self._tasks: Final[dict[TopicIdPartition, asyncio.Task[None]]] = {}
+        self._others: Final[set[asyncio.Task[None]]] = set()
+        self._orphans: set[TopicIdPartition] = set()
+
+    # ---------------------------------------------------------------- what the publisher tells
+
+    def start(self) -> None:
+        self.metadata.start(is_known=lambda: REMOTE_LOG_METADATA_TOPIC in self._image().topics)
+        self._spawn(self._clean_up())
+
+    async def stop(self) -> None:
+        self.copier.stop()
+        tasks = [*self._tasks.values(), *self._others]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.metadata.close()
+        await self.reader.stop()
+        self._copy_threads.shutdown(wait=False, cancel_futures=True)
+        self._read_threads.shutdown(wait=False, cancel_futures=True)
+
+    def configure(self, limits: RemoteLogConfig) -> None:
+        """The options from now on."""
+        self.limits = limits
+
+    def leadership_changed(self, partition: Partition) -> None:
+        """It lives here in another role, or under another leader epoch."""
+        if partition.topic_partition.topic == REMOTE_LOG_METADATA_TOPIC:
+            self.metadata.hosted(partition)
+        else:
+            self.hosted(partition)
+
+    def hosted(self, partition: Partition) -> None:
+        """It lives here, with options that may be new."""
+        if partition.log.is_tiered:
+            where = _where(partition)
+            if where not in self._tasks:
+                self._tasks[where] = asyncio.get_running_loop().create_task(self._keep(where, partition), name=f"tier {where}")
+
+    def removed(self, partition: Partition) -> None:
+        """It does not live here any more."""
+        if partition.topic_partition.topic == REMOTE_LOG_METADATA_TOPIC:
+            self.metadata.gone(partition.topic_partition.partition)
+        task = self._tasks.pop(_where(partition), None)
+        if task is not None:
+            task.cancel()
+
+    def topics_deleted(self, image: MetadataImage) -> None:
+        """Their remote segments go at once."""
+        for remote in self.metadata.led():
+            if remote.segments and remote.where.topic_id not in image.topic_names:
+                self._spawn(self._delete_partition(remote))
+
+    # ---------------------------------------------------------------- what handlers ask
+
+    async def read(
+        self, partition: Partition, offset: int, max_bytes: int, *, min_one_batch: bool, with_aborted: bool
+    ) -> RemoteData | ErrorCode:
+        """Nothing when so many reads wait that no other is taken.  Errors: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR."""
+        try:
+            return await self.reader.read(
+                partition.log,
+                self.metadata.of(_where(partition)),
+                offset,
+                max_bytes,
+                min_one_batch=min_one_batch,
+                with_aborted=with_aborted,
+            )
+        except Busy:
+            return RemoteData(memoryview(b""))
+        except (OSError, CorruptBatch):
+            return ErrorCode.KAFKA_STORAGE_ERROR  # the reader has told why
+
+    async def find_timestamp(self, partition: Partition, timestamp: int) -> TimestampOffset | ErrorCode | None:
+        """In remote storage only.  Errors: KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT."""
+        remote = self.metadata.of(_where(partition))
+        try:
+            async with asyncio.timeout(self.limits.list_offsets_timeout_ms / 1000):
+                return await self.reader.find_timestamp(partition.log, remote, timestamp)
+        except (TimeoutError, Busy):
+            return ErrorCode.REQUEST_TIMED_OUT
+        except (OSError, CorruptBatch):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+
+    @property
+    def fetch_max_wait_ms(self) -> int:
+        return self.limits.fetch_max_wait_ms
+
+    # ---------------------------------------------------------------- one partition
+
+    async def _keep(self, where: TopicIdPartition, partition: Partition) -> None:
+        """For as long as the partition lives here."""
+        has_swept = False
+        while True:
+            try:
+                remote = await self.metadata.loaded(where)
+                self._note_copied(partition, remote)
+                if partition.is_leader and partition.log.is_tiered:
+                    if not has_swept:
+                        await self.copier.sweep(remote)
+                        has_swept = True
+                    await self._work(where, partition, remote)
+                else:
+                    has_swept = False
+            except KafkaError as error:
+                LOG.info("%s waits for its metadata: %s", where, error)
+            except OSError as error:
+                LOG.warning("%s is tried again in %d ms: %s", where, self.limits.task_interval_ms, error)
+            self.reader.tick()
+            await asyncio.sleep(self.limits.task_interval_ms / 1000)
+
+    async def _work(self, where: TopicIdPartition, partition: Partition, remote: RemoteLog) -> None:
+        """Errors: OSError of the object store, KafkaError of the metadata."""
+        self._restore_start(partition, remote)
+        if not partition.log.config.remote_log_copy_disable:
+            await self._copy(where, partition, remote)
+        await self._expire(partition, remote)
+
+    def _note_copied(self, partition: Partition, remote: RemoteLog) -> None:
+        partition.log.copied_offset = copied_up_to(partition.log, remote) if partition.log.is_tiered else 0
+
+    def _restore_start(self, partition: Partition, remote: RemoteLog) -> None:
+        """A log whose start was lost with a disk begins where remote storage does; never beyond what is here."""
+        log = partition.log
+        first = remote.first_offset(log.epochs.entries)
+        if first is not None and first <= log.local_log_start_offset:
+            log.raise_log_start_offset(first)
+
+    async def _copy(self, where: TopicIdPartition, partition: Partition, remote: RemoteLog) -> None:
+        log = partition.log
+        for candidate in segments_to_copy(log, max(log.copied_offset, log.log_start_offset)):
+            async with self._copies:
+                wait_ms = self._quota.take(candidate.segment.size, self.limits.copy_max_bytes_per_second, self._clock.monotonic_ms())
+                if wait_ms:
+                    await asyncio.sleep(wait_ms / 1000)
+                if not partition.is_leader or log.failure is not None or candidate.segment not in log.segments:
+                    return
+                is_copied = await self.copier.copy(log, where, candidate)
+            self._note_copied(partition, remote)
+            if not is_copied:
+                return
+            LOG.debug("%s is copied up to offset %d", where, log.copied_offset)
+
+    async def _expire(self, partition: Partition, remote: RemoteLog) -> None:
+        log = partition.log
+        now_ms = self._logs.trusted_now_ms(self._clock.now_ms(), self._clock.monotonic_ms())
+        start, segments = expired(log, remote, now_ms=now_ms, copying=self.copier.copying)
+        if log.raise_log_start_offset(start):
+            await self._checkpoint()
+        if log.failure is None and partition.is_leader:
+            await self._delete_all(segments)
+
+    async def _delete_all(self, segments: list[RemoteSegment]) -> None:
+        for segment in segments:
+            async with self._deletions:
+                await self.copier.delete(segment)
+
+    # ---------------------------------------------------------------- topics that are no more
+
+    async def _clean_up(self) -> None:
+        """What nobody may read any more: of topics that were deleted while nobody could do it here, or that are not tiered any more.
+
+        A topic counts as deleted when it stays unknown for a whole interval: its metadata may just not have come here yet.
+        """
+        while True:
+            await asyncio.sleep(self.limits.task_interval_ms / 1000)
+            unknown = {remote.where: remote for remote in self.metadata.led() if remote.where.topic_id not in self._image().topic_names}
+            for where, remote in unknown.items():
+                if where in self._orphans and remote.segments:
+                    await self._delete_partition(remote)
+            self._orphans = set(unknown)
+            for remote in self.metadata.led():
+                partition = self._replicas.hosted.get(remote.where.topic_partition)
+                if remote.segments and partition is not None and _where(partition) == remote.where and _is_switched_off(partition):
+                    await self._delete_partition(remote)
+
+    async def _delete_partition(self, remote: RemoteLog) -> None:
+        try:
+            for state in (PartitionDeletion.MARKED, PartitionDeletion.STARTED):
+                await self._tell_deletion(remote, state)
+            await self._delete_all([segment for segment in remote.segments.values() if segment.id not in self.copier.copying])
+            if not remote.segments:
+                await self._tell_deletion(remote, PartitionDeletion.FINISHED)
+            LOG.info("%s is gone from remote storage", remote.where)
+        except (KafkaError, OSError) as error:
+            LOG.warning("the deletion of %s from remote storage is tried again: %s", remote.where, error)
+
+    async def _tell_deletion(self, remote: RemoteLog, state: PartitionDeletion) -> None:
+        await self.metadata.append(partition_deletion(remote.where, state, broker_id=self._local_id, now_ms=self._clock.now_ms()))
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._others.add(task)
+        task.add_done_callback(self._others.discard)
+
+
+def _is_switched_off(partition: Partition) -> bool:
+    log = partition.log
+    return partition.is_leader and not log.is_tiered and log.config.remote_log_delete_on_disable
+
+
+def _where(partition: Partition) -> TopicIdPartition:
+    return TopicIdPartition(partition.topic_id, partition.topic_partition.topic, partition.topic_partition.partition)
+
+
+def _in_threads(threads: ThreadPoolExecutor) -> Elsewhere:
+    async def run(fn: Callable[..., Any], *args: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(threads, fn, *args)
+
+    return run

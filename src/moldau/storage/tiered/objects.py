@@ -5,7 +5,7 @@
                                                               .snapshot                      producers at the segment's end
                                                               .leader_epoch_checkpoint       epochs up to the segment's end
 
-So they lie as those of Kafka's LocalTieredStorage do, and kafka-dump-log reads each of them.
+So they lie as those of Kafka's LocalTieredStorage do; under its old name, without the id, kafka-dump-log reads each of them.
 Indexes are searched as they came, byte strings of Kafka's entries: nothing is parsed that is not asked for.
 """
 

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from moldau.config import ConfigError
@@ -135,3 +137,27 @@ def test_a_broker_alone_names_controllers_that_it_does_not_listen_for() -> None:
     )
     assert config.controller_listeners == ()
     assert config.controller_protocols == {"CONTROLLER": "PLAINTEXT"}
+
+
+TIERED = {"remote.log.storage.system.enable": "true", "rsm.config.storage.url": "file:///tier"}
+
+
+@pytest.mark.parametrize(
+    ("changed", "text"),
+    [
+        ({"rsm.config.storage.url": ""}, "rsm.config.storage.url"),
+        ({"rsm.config.storage.s3.regon": "x"}, "did you mean rsm.config.storage.s3.region"),
+        ({"remote.log.storage.manager.class.name": "io.aiven.RemoteStorageManager"}, "take the line out"),
+        ({"log.retention.ms": "10", "log.local.retention.ms": "20"}, "Value must not be more than retention.ms"),
+        ({"rlmm.config.remote.log.metadata.topic.num.partitions": "0"}, "rlmm.config.remote.log.metadata.topic.num.partitions"),
+    ],
+)
+def test_what_is_wrong_with_tiered_storage_is_told_at_the_start(changed: dict[str, str], text: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(text)):
+        NodeConfig.parse(COMBINED | TIERED | changed)
+    NodeConfig.parse(COMBINED | changed | {"log.retention.ms": "100"})  # nobody minds where it is switched off
+
+
+def test_the_store_may_stand_behind_another_prefix() -> None:
+    config = NodeConfig.parse(COMBINED | {"remote.log.storage.manager.impl.prefix": "tier."} | TIERED | {"tier.storage.url": "s3://bucket"})
+    assert (config.store.url, config.remote_log_metadata.replication_factor) == ("s3://bucket", 3)

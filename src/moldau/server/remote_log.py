@@ -40,6 +40,9 @@ from moldau.types import REMOTE_LOG_METADATA_TOPIC
 
 LOG: Final = logging.getLogger(__name__)
 
+MOST_THREADS: Final = 128
+"""Threads come when they are needed; how many work at a time the options say."""
+
 
 class RemoteLogManager:
     """See the module.  `start` once, `stop` once."""
@@ -69,10 +72,10 @@ class RemoteLogManager:
         self._replicas: Final = replicas
         self._image: Final = image
         self._checkpoint: Final = checkpoint
-        self._copy_threads: Final = ThreadPoolExecutor(limits.copier_threads, thread_name_prefix="remote-copy")
-        self._read_threads: Final = ThreadPoolExecutor(limits.reader_threads, thread_name_prefix="remote-read")
-        self._copies: Final = asyncio.Semaphore(limits.copier_threads)
-        self._deletions: Final = asyncio.Semaphore(limits.expiration_threads)
+        self._copy_threads: Final = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="remote-copy")
+        self._read_threads: Final = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="remote-read")
+        self._copies = asyncio.Semaphore(limits.copier_threads)
+        self._deletions = asyncio.Semaphore(limits.expiration_threads)
         self._quota: Final = ByteQuota()
         self.copier: Final = SegmentCopier(
             files=files,
@@ -108,8 +111,13 @@ class RemoteLogManager:
         self._read_threads.shutdown(wait=False, cancel_futures=True)
 
     def configure(self, limits: RemoteLogConfig) -> None:
-        """The options from now on."""
-        self.limits = limits
+        """The options from now on; what runs already ends under the old ones."""
+        before, self.limits = self.limits, limits
+        if limits.copier_threads != before.copier_threads:
+            self._copies = asyncio.Semaphore(limits.copier_threads)
+        if limits.expiration_threads != before.expiration_threads:
+            self._deletions = asyncio.Semaphore(limits.expiration_threads)
+        self.reader.configure()
 
     def leadership_changed(self, partition: Partition) -> None:
         """It lives here in another role, or under another leader epoch."""

@@ -45,13 +45,21 @@ class RemoteLogConfig(Configs):
         doc="How often a tiered partition is looked at for segments to copy and to expire.",
     )
     copier_threads: int = option(
-        "remote.log.manager.copier.thread.pool.size", 10, check=at_least(1), doc="How many segments are copied at a time."
+        "remote.log.manager.copier.thread.pool.size",
+        10,
+        check=at_least(1),
+        update="cluster-wide",
+        doc="How many segments are copied at a time.",
     )
     expiration_threads: int = option(
-        "remote.log.manager.expiration.thread.pool.size", 10, check=at_least(1), doc="How many segments are deleted at a time."
+        "remote.log.manager.expiration.thread.pool.size",
+        10,
+        check=at_least(1),
+        update="cluster-wide",
+        doc="How many segments are deleted at a time.",
     )
     reader_threads: int = option(
-        "remote.log.reader.threads", 10, check=at_least(1), doc="How many reads of the object store run at a time."
+        "remote.log.reader.threads", 10, check=at_least(1), update="cluster-wide", doc="How many reads of the object store run at a time."
     )
     reader_max_pending: int = option(
         "remote.log.reader.max.pending.tasks",

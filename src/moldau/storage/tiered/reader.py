@@ -83,7 +83,8 @@ class RemoteReader:
         self._clock: Final = clock
         self._elsewhere: Final = elsewhere
         self._quota: Final = ByteQuota()
-        self._slots: Final = asyncio.Semaphore(limits().reader_threads)
+        self._thread_count = limits().reader_threads
+        self._slots = asyncio.Semaphore(self._thread_count)
         self._loading: Final[dict[ChunkKey | IndexKey, asyncio.Task[memoryview]]] = {}
 
     # Records
@@ -275,11 +276,17 @@ class RemoteReader:
             left -= end - position
             position = end
 
-    def tick(self) -> None:
-        """From time to time: the options may have changed, and indexes that nobody reads go."""
+    def configure(self) -> None:
+        """The options have changed."""
         limits = self._limits()
         self.indexes.max_bytes = limits.index_cache_bytes
-        self.indexes.drop_unused_since(self._clock.monotonic_ms() - limits.index_cache_ttl_ms)
+        if limits.reader_threads != self._thread_count:
+            self._thread_count = limits.reader_threads
+            self._slots = asyncio.Semaphore(self._thread_count)
+
+    def tick(self) -> None:
+        """From time to time: indexes that nobody reads go."""
+        self.indexes.drop_unused_since(self._clock.monotonic_ms() - self._limits().index_cache_ttl_ms)
 
     async def stop(self) -> None:
         tasks = list(self._loading.values())

@@ -130,6 +130,14 @@ async def test_a_leader_that_lost_its_place_takes_its_objects_away() -> None:
     assert not tier.store.objects and not tier.remote.segments
 
 
+async def test_what_is_being_copied_is_known_as_such() -> None:
+    tier, known = Tier(), []
+    tier.store.hook = lambda call, name: known.append(segment_id_in(name) in tier.copier.copying) if call == "put" else None
+    tier.append(20)
+    await tier.copy()
+    assert len(known) > 5 and all(known) and not tier.copier.copying
+
+
 async def test_a_sweep_deletes_what_no_metadata_speaks_of_once_it_is_old() -> None:
     tier = Tier()
     tier.append(20)

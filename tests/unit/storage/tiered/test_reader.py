@@ -163,6 +163,16 @@ async def test_a_chunk_is_read_once_for_all_who_wait_and_is_there_when_they_come
     assert len(tier.store.reads) == len(set(tier.store.reads)) == 2, "one index, one chunk"
     await read(reader, tier, 0, 100)
     assert len(tier.store.reads) == 2
+    gate.clear()
+    reader.chunks.discard((next(iter(tier.remote.segments)), 0))
+    waiting = [asyncio.create_task(read(reader, tier, 0, 100)) for _ in range(3)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    gate.set()
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [isinstance(result, asyncio.CancelledError) for result in results] == [True, False, False]
+    assert len(tier.store.reads) == 3
 
 
 async def test_reading_ahead_goes_on_into_the_next_segment_and_within_its_limit() -> None:

@@ -1,0 +1,196 @@
+"""Tiered storage on a broker without a cluster: an object store in memory, that is slow or fails when it is told to."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from types import SimpleNamespace
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
+from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.protocol.records.batch import batches
+from moldau.replication.partition import Partition
+from moldau.server.handlers.fetch import fetch
+from moldau.server.handlers.list_offsets import list_offsets
+from moldau.server.remote_log import RemoteLogManager
+from moldau.server.remote_metadata import RemoteMetadata
+from moldau.storage.tiered.config import MetadataTopicConfig, RemoteLogConfig, StoreConfig
+from moldau.testing.object_store import MemoryObjectStore
+from moldau.types import REMOTE_LOG_METADATA_TOPIC
+
+NOW_MS = 1_700_000_000_000
+BatchOf = Callable[..., memoryview]
+TIERED = {"remote_storage_enable": "true", "segment_bytes": str(1 << 20), "local_retention_bytes": "1", "retention_ms": "-1"}
+
+
+class Tiered:
+    """The broker's parts that matter here; `work` lets its tasks run."""
+
+    def __init__(self, harness: Any, batch_of: BatchOf) -> None:
+        self.harness, self._batch_of = harness, batch_of
+        self.store = MemoryObjectStore(now_ms=harness.clock.now_ms)
+        broker = harness.broker
+
+        async def create(topic: str, partitions: int, replicas: int, configs: dict[str, str]) -> None:
+            raise AssertionError("it is there")
+
+        async def checkpoint() -> None: ...
+
+        self.metadata = RemoteMetadata(MetadataTopicConfig(partition_count=1), harness.clock, create)
+        self.manager = RemoteLogManager(
+            local_id=1,
+            limits=RemoteLogConfig(task_interval_ms=5, fetch_max_wait_ms=20),
+            options=StoreConfig(chunk_size=1 << 16, prefetch_size=0),
+            store=self.store,
+            metadata=self.metadata,
+            files=harness.files,
+            clock=harness.clock,
+            logs=broker.logs,
+            replicas=broker.replicas,
+            image=lambda: SimpleNamespace(topics={REMOTE_LOG_METADATA_TOPIC: 1}, topic_names=dict.fromkeys(harness.cluster.ids.values())),  # type: ignore[return-value, arg-type]
+            new_id=lambda: UUID(int=time.monotonic_ns()),
+            checkpoint=checkpoint,
+        )
+        broker.remote = self.manager
+        self.topic = harness.lead(REMOTE_LOG_METADATA_TOPIC)
+        self.partition: Partition = harness.lead("t", **TIERED)
+
+    def start(self) -> None:
+        self.manager.start()
+        for partition in (self.topic, self.partition):
+            self.manager.leadership_changed(partition)
+
+    def append(self, count: int) -> None:
+        for _ in range(count):
+            self.partition.append(self._batch_of(b"x" * 100_000), acks=1, now_ms=NOW_MS)
+
+    async def moved(self) -> int:
+        """The local log's start, once everything but its last segment is in remote storage only."""
+        async with asyncio.timeout(10):
+            while len(self.partition.log.segments) > 1:
+                self.partition.log.delete_old_segments(NOW_MS)
+                await asyncio.sleep(0.005)
+        return self.partition.log.local_log_start_offset
+
+    async def fetch(self, offset: int, **options: Any) -> PartitionData:
+        asked = FetchTopic(topic="t", partitions=[FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)])
+        request = FetchRequest(**{"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1, "topics": [asked], **options})
+        answer = self.harness.call(fetch, request, 12)
+        response = await answer if asyncio.iscoroutine(answer) else answer
+        ((found,),) = [topic.partitions for topic in response.responses]
+        return found  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+async def tiered(harness_with: Callable[..., Any], batch_of: BatchOf) -> AsyncIterator[Tiered]:
+    tiered = Tiered(harness_with(log_flush_policy="os"), batch_of)
+    yield tiered
+    await tiered.manager.stop()
+
+
+async def test_a_fetch_goes_on_from_one_tier_to_the_other(tiered: Tiered) -> None:
+    tiered.start()
+    tiered.append(40)
+    local_start = await tiered.moved()
+    assert 20 < local_start < 40
+    offset = 0
+    while offset < 40:
+        found = await tiered.fetch(offset)
+        assert found.error_code == 0 and (found.high_watermark, found.log_start_offset) == (40, 0)
+        data = found.records.read() if hasattr(found.records, "read") else found.records
+        whole = [header for _, header in batches(memoryview(data))]
+        assert whole[0].base_offset == offset
+        offset = whole[-1].next_offset
+
+
+async def test_a_store_that_is_slow_delays_nobody_for_long(tiered: Tiered) -> None:
+    tiered.start()
+    tiered.append(30)
+    await tiered.moved()
+    tiered.store.hook = lambda call, name: time.sleep(0.06) if call == "get" else None
+    before = time.monotonic()
+    found = await tiered.fetch(0)
+    assert (found.error_code, len(found.records or b""), found.high_watermark) == (0, 0, 30)
+    assert time.monotonic() - before < 0.055, "remote.fetch.max.wait.ms is 20"
+    await asyncio.sleep(0.2)
+    reads = len(tiered.store.reads)
+    tiered.store.hook = lambda call, name: None
+    assert len((await tiered.fetch(0)).records or b"") > 0
+    assert tiered.store.reads[0] not in tiered.store.reads[1:] and reads >= 1, "what it asked for had come meanwhile"
+
+
+async def test_a_store_that_fails_is_told_and_asked_again(tiered: Tiered) -> None:
+    tiered.start()
+    tiered.append(30)
+    await tiered.moved()
+
+    def fail(call: str, name: str) -> None:
+        raise OSError("gone")
+
+    tiered.store.hook = fail
+    assert (await tiered.fetch(0)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    tiered.store.hook = lambda call, name: None
+    assert (await tiered.fetch(0)).error_code == 0
+
+
+async def test_while_the_store_fails_nothing_leaves_the_broker(tiered: Tiered) -> None:
+    def fail(call: str, name: str) -> None:
+        raise OSError("full")
+
+    tiered.store.hook = fail
+    tiered.start()
+    tiered.append(30)
+    for _ in range(10):
+        await asyncio.sleep(0.01)
+        tiered.partition.log.delete_old_segments(NOW_MS)
+    assert tiered.partition.log.local_log_start_offset == 0
+    tiered.store.hook = lambda call, name: None
+    await tiered.moved()
+
+
+async def test_a_follower_is_told_where_it_is(tiered: Tiered) -> None:
+    tiered.start()
+    tiered.append(30)
+    await tiered.moved()
+    tiered.partition.followers[2] = object()  # type: ignore[assignment]
+    found = await tiered.fetch(0, replica_id=2, replica_state=ReplicaState(replica_id=2))
+    assert found.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+
+
+async def test_what_clients_write_into_the_metadata_means_nothing(tiered: Tiered, batch_of: BatchOf) -> None:
+    for garbage in (b"", b"garbage", bytes([1, 3, 0]) + bytes(200), bytes([1, 0, 0]) + b"\xff" * 200):
+        tiered.topic.append(batch_of(garbage), acks=1, now_ms=NOW_MS)
+    tiered.start()
+    tiered.append(30)
+    await tiered.moved()
+    assert (await tiered.fetch(0)).error_code == 0
+
+
+async def test_a_new_leader_epoch_of_the_metadata_holds_nothing_up(tiered: Tiered, batch_of: BatchOf) -> None:
+    tiered.append(30)
+    tiered.topic.append(batch_of(b"something"), acks=1, now_ms=NOW_MS)
+    tiered.topic.retire()  # not led yet: nothing of it can be read
+    tiered.topic.log.high_watermark = 0
+    tiered.start()
+    await asyncio.sleep(0.02)
+    tiered.topic.lead(leader_epoch=5, partition_epoch=2, replicas=(1,), isr=(1,), eligible=(1,), now_ms=NOW_MS)
+    tiered.manager.leadership_changed(tiered.topic)
+    await tiered.moved()
+
+
+async def test_offsets_over_both_tiers(tiered: Tiered) -> None:
+    tiered.start()
+    tiered.append(30)
+    local_start = await tiered.moved()
+    asked = [ListOffsetsPartition(partition_index=0, timestamp=special) for special in (-2, -4, -5, -6, -1, NOW_MS, NOW_MS + 1)]
+    found = []
+    for one in asked:
+        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[one])])
+        answer = tiered.harness.call(list_offsets, request, 11)
+        response = await answer if asyncio.iscoroutine(answer) else answer
+        found.append(response.topics[0].partitions[0].offset)
+    assert found == [0, local_start, local_start - 1, local_start, 30, 0, -1]

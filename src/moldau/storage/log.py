@@ -809,8 +809,14 @@ class Log:
         """
         self.epochs.truncate_from_start(self.log_start_offset)
         count = bisect_right(self._bases, max(self.log_start_offset, self._local_start_wanted)) - 1
-        if count > 0:
+        if count > 0 and not self.is_tiered:
             self._drop(self.segments[:count], now_ms)
+        elif count > 0:
+            # One after the other on the disk too.  The log's start does not say how far this has come, and after a crash that had undone
+            # some of it in the middle, records would seem to be missing.
+            for segment in self.segments[:count]:
+                self._drop([segment], now_ms)
+                self.files.sync_dir(self.directory)
         return max(count, 0)
 
     def delete_old_segments(self, now_ms: int, *, trusted_now_ms: int | None = None) -> int:

@@ -1,5 +1,8 @@
 import random
 from collections.abc import Iterator
+from contextlib import suppress
+from errno import ENOSPC
+from itertools import pairwise
 from uuid import UUID
 
 from moldau.errors import ErrorCode
@@ -10,7 +13,7 @@ from moldau.storage.log import AppendResult, FetchData, Log
 from moldau.storage.tiered.decisions import copied_up_to, expired, leader_epochs_in, segments_to_copy
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import RemoteSegment, SegmentState, TopicIdPartition
-from moldau.testing.files import MemoryFiles
+from moldau.testing.files import Fault, MemoryFiles
 from moldau.types import TopicPartition
 
 NOW = 1_700_000_000_000
@@ -121,6 +124,31 @@ def test_a_tiered_log_comes_back_with_its_start_and_its_lineage() -> None:
     assert leader_epochs_in(log.epochs.entries, 10, 15) == (EpochEntry(0, 10), EpochEntry(3, 12))
     found.configure(LogConfig())
     assert found.log_start_offset == 15, "without tiering nothing is below the first segment"
+
+
+def test_no_crash_leaves_a_gap_between_local_segments() -> None:
+    for seed in range(40):
+        files = MemoryFiles()
+        files.mkdir("/data")
+        files.sync_everything()
+        log, remote = a_log(files, count=42, local_retention_bytes=0, retention_ms=-1), RemoteLog(WHERE)
+        log.flush()
+        copy_all(log, remote)
+        strike = random.Random(seed).randrange(60)
+
+        def crash_at_last(call: str, path: str) -> Fault | None:
+            nonlocal strike
+            strike -= 1
+            return Fault(ENOSPC) if strike < 0 and call in ("rename", "sync_dir") else None
+
+        files.hook = crash_at_last
+        with suppress(OSError):
+            log.delete_old_segments(NOW)
+        files.hook = None
+        found = Log.open(files.crashed(random.Random(seed)), "/data/t-0", log.topic_partition, log.config, now_ms=NOW, recovery_point=42)
+        assert found.log_start_offset == 0 and copied_up_to(found, remote) >= found.local_log_start_offset
+        for before, after in pairwise(found.segments):
+            assert before.next_offset() == after.base_offset, f"seed {seed}: {bases(found)}"
 
 
 def test_expiry_moves_the_start_over_both_tiers_and_then_deletes() -> None:

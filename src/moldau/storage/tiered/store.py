@@ -94,6 +94,8 @@ class Obstore:
         import obstore
 
         for name in names:  # one by one: a bulk request stops at the first that a folder does not have
+            if self._folder is not None:
+                _delete_unfinished(self._folder / name)
             try:
                 with _errors_of(name):
                     obstore.delete(self._store, name)
@@ -140,6 +142,12 @@ def _s3_options(config: StoreConfig) -> dict[str, Any]:
     if config.s3_endpoint_url is not None and config.s3_endpoint_url.startswith("http://"):
         options["client_options"] = {"allow_http": True}
     return options
+
+
+def _delete_unfinished(path: Path) -> None:
+    """In a folder an object grows under its name with `#` and a number behind it; a process that was killed leaves that behind."""
+    for each in path.parent.glob(f"{path.name}#*"):
+        each.unlink(missing_ok=True)
 
 
 def _sync(path: Path, top: Path) -> None:

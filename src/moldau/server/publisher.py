@@ -60,8 +60,7 @@ class Publisher:
     def publish(self, delta: Delta, image: MetadataImage) -> None:
         """The metadata is `image` now; `delta` is what changed.  The first delta is all of it."""
         deleted = [TopicPartition(topic.name, number) for topic in delta.deleted_topics.values() for number in range(len(topic.partitions))]
-        for where in deleted:
-            self._remove(where)
+        self._remove(deleted)
         if deleted or delta.changed_topics:
             self._coordinators.topics_changed(TopicsView(image), deleted, delta.deleted_topics.keys())
         for topic_id, numbers in delta.changed_topics.items():
@@ -82,21 +81,17 @@ class Publisher:
 
     # 1, 2
 
-    def _remove(self, where: TopicPartition) -> None:
-        partition = self._replicas.remove(where)
-        if partition is not None:
-            if self._remote is not None:
+    def _remove(self, wheres: Iterable[TopicPartition]) -> None:
+        removed = [partition for where in wheres if (partition := self._replicas.remove(where)) is not None]
+        if self._remote is not None:
+            for partition in removed:
                 self._remote.removed(partition)
-            try:
-                self._logs.delete(where, self._clock.now_ms())
-            except OSError as error:
-                LOG.error("the log of %s cannot be set aside: %s", where, error)
+        if removed:
+            self._logs.delete([partition.topic_partition for partition in removed], self._clock.now_ms())
 
     def _remove_moved(self, topic: TopicImage, numbers: Iterable[int]) -> None:
-        for number in sorted(numbers):
-            where = TopicPartition(topic.name, number)
-            if self._local_id not in topic.partitions[number].replicas and where in self._replicas.hosted:
-                self._remove(where)
+        moved = (number for number in sorted(numbers) if self._local_id not in topic.partitions[number].replicas)
+        self._remove(TopicPartition(topic.name, number) for number in moved)
 
     # 3
 

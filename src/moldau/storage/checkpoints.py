@@ -24,7 +24,7 @@ from uuid import UUID
 
 from moldau.storage.epochs import CorruptCheckpoint, checkpoint_lines, checkpoint_text
 from moldau.storage.files import Files
-from moldau.types import RESERVED_UUIDS, TopicPartition, uuid_from_text, uuid_to_text
+from moldau.types import RESERVED_UUIDS, ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
 
 META_PROPERTIES: Final = "meta.properties"
 PARTITION_METADATA: Final = "partition.metadata"
@@ -109,15 +109,27 @@ def _properties(path: str, raw: bytes) -> dict[str, str]:
 
 
 def write_partition_metadata(files: Files, directory: str, topic_id: UUID) -> None:
-    files.write_atomically(f"{directory}/{PARTITION_METADATA}", f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n".encode())
+    """Not durable before the file and its directory are synced."""
+    file = files.open(f"{directory}/{PARTITION_METADATA}", create=True)
+    try:
+        file.pwrite([partition_metadata_text(topic_id)], 0)
+    finally:
+        file.close()
+
+
+def partition_metadata_text(topic_id: UUID) -> bytes:
+    return f"version: 0\ntopic_id: {uuid_to_text(topic_id)}\n".encode()
 
 
 def read_partition_metadata(files: Files, directory: str) -> UUID | None:
-    """The topic's id; None when the file is not there (yet).  Errors: CorruptCheckpoint."""
+    """The topic's id; None when the file is not there, or ends early as one does that was never synced.  Errors: CorruptCheckpoint."""
     path = f"{directory}/{PARTITION_METADATA}"
     if not files.exists(path):
         return None
-    lines = files.read(path).decode("utf-8", "replace").splitlines()
+    content = files.read(path)
+    if _is_torn(content):
+        return None
+    lines = content.decode("utf-8", "replace").splitlines()
     if len(lines) != 2 or lines[0].strip() != "version: 0" or not lines[1].startswith("topic_id:"):
         raise CorruptCheckpoint(f"{path}: 'version: 0' and 'topic_id: …' are expected")
     try:
@@ -127,6 +139,13 @@ def read_partition_metadata(files: Files, directory: str) -> UUID | None:
     if topic_id.int == 0:
         raise CorruptCheckpoint(f"{path}: the topic id is zero")
     return topic_id
+
+
+def _is_torn(content: bytes) -> bool:
+    """Only a beginning, or with zeros where bytes never reached the disk: nothing of that log was flushed yet."""
+    whole = partition_metadata_text(ZERO_UUID)
+    beginning = whole[: len(b"version: 0\ntopic_id: ")]
+    return b"\0" in content or (len(content) < len(whole) - 1 and beginning.startswith(content[: len(beginning)]))
 
 
 def clean_shutdown_text(broker_epoch: int) -> bytes:

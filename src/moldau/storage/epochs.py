@@ -1,16 +1,19 @@
-"""◇ Which leader epoch began at which offset, and its file `leader-epoch-checkpoint`.
+"""● Which leader epoch began at which offset, and its file `leader-epoch-checkpoint`.
 
     0                    version
     2                    entries
     0 0                  epoch, start offset: both rise
     3 117
 
-An epoch is on disk before its first batch is: a follower that asks where an epoch ended must not get a wrong answer after a crash.
+A new epoch reaches the disk with the next flush, before the recovery point passes its first batch: what was not flushed is read again after
+a crash, and its batches tell their epochs.  So a broker that comes to lead a thousand partitions waits for no disk.  Only after a
+truncation the next epoch is written at once.
 Source: KIP-101, KIP-279; LeaderEpochFileCache, LeaderEpochCheckpointFile.
 """
 
 from bisect import bisect_right
 from itertools import pairwise
+from threading import Lock
 from typing import Final, NamedTuple
 
 from moldau.storage.files import Files
@@ -79,9 +82,12 @@ class LeaderEpochs:
         self.entries: list[EpochEntry] = []
         self._files = files
         self._path = f"{directory}/{FILE_NAME}"
+        self._writing = Lock()
+        self._is_next_urgent = False
         if files.exists(self._path):
             self.entries = self._read()
             self._note_latest()
+        self._saved = self.entries
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """The batch at `start_offset` belongs to `epoch`.  What contradicts it was never committed and goes."""
@@ -89,7 +95,18 @@ class LeaderEpochs:
             return
         assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
         kept = [entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset]
-        self._install([*kept, EpochEntry(epoch, start_offset)])
+        self.entries = [*kept, EpochEntry(epoch, start_offset)]
+        self._note_latest()
+        if self._is_next_urgent:
+            self.save()
+
+    def save(self) -> None:
+        """On the disk, unless it is.  May run in another thread.  Errors: OSError."""
+        with self._writing:
+            entries = self.entries
+            if entries is not self._saved:
+                self._write(entries)
+            self._is_next_urgent = False
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The largest epoch that is not newer than `epoch` and where it ended."""
@@ -118,6 +135,10 @@ class LeaderEpochs:
         if len(kept) < len(self.entries):
             self._install(kept)
 
+    def contested(self) -> None:
+        """What the log cut off may come back in a crash: the epoch written over it has to be on the disk first, to tell it apart."""
+        self._is_next_urgent = True
+
     def truncate_from_start(self, start_offset: int) -> None:
         """The log starts at `start_offset` now: the epoch that covers it begins there."""
         number = bisect_right(self.entries, start_offset, key=_start_of)
@@ -129,13 +150,19 @@ class LeaderEpochs:
             self._install([])
 
     def moved_to(self, directory: str) -> None:
-        self._path = f"{directory}/{FILE_NAME}"
+        with self._writing:
+            self._path = f"{directory}/{FILE_NAME}"
 
     def _install(self, entries: list[EpochEntry]) -> None:
         """On the disk first.  Errors: OSError, and nothing has changed."""
-        self._files.write_atomically(self._path, checkpoint_text([f"{epoch} {offset}" for epoch, offset in entries]))
-        self.entries = entries
+        with self._writing:
+            self._write(entries)
+            self.entries = entries
         self._note_latest()
+
+    def _write(self, entries: list[EpochEntry]) -> None:
+        self._files.write_atomically(self._path, checkpoint_text([f"{epoch} {offset}" for epoch, offset in entries]))
+        self._saved = entries
 
     def _note_latest(self) -> None:
         self.latest_epoch = self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH

@@ -37,8 +37,9 @@ from moldau.protocol.records.batch import (
     records_of,
     verify_crc,
 )
+from moldau.storage.checkpoints import PARTITION_METADATA, write_partition_metadata
 from moldau.storage.config import LogConfig
-from moldau.storage.epochs import EpochEnd
+from moldau.storage.epochs import EpochEnd, LeaderEpochs
 from moldau.storage.files import File, Files
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY, AbortedTransaction
 from moldau.storage.producer_state import (
@@ -102,7 +103,7 @@ class ProducerStatus(NamedTuple):
 class Flush:
     """What one flush syncs.  `sync` may run in another thread: it only touches the files it was given."""
 
-    __slots__ = ("_directory", "_file", "_files", "_paths", "_sealed", "moves", "truncations", "upto")
+    __slots__ = ("_directories", "_epochs", "_file", "_files", "_paths", "_sealed", "moves", "truncations", "upto")
 
     def __init__(
         self,
@@ -110,7 +111,8 @@ class Flush:
         file: File,
         sealed: list[Segment],
         paths: list[str],
-        directory: str | None,
+        directories: list[str],
+        epochs: LeaderEpochs,
         *,
         upto: int,
         truncations: int,
@@ -120,7 +122,8 @@ class Flush:
         self._file = file
         self._sealed = sealed
         self._paths = paths
-        self._directory = directory
+        self._directories = directories
+        self._epochs = epochs
         self.upto = upto
         self.truncations = truncations
         self.moves = moves
@@ -139,9 +142,10 @@ class Flush:
             with suppress(FileNotFoundError):
                 sync_path(self._files, path)
         self._file.sync()
-        if self._directory is not None:
-            with suppress(FileNotFoundError):  # the log was deleted: its directory has another name
-                self._files.sync_dir(self._directory)
+        with suppress(FileNotFoundError):  # the log was deleted: its directory has another name
+            self._epochs.save()
+            for directory in self._directories:
+                self._files.sync_dir(directory)
 
 
 class Log:
@@ -176,8 +180,10 @@ class Log:
         self._active = state.segments[-1]
         self._bases = [segment.base_offset for segment in state.segments]
         self._unsynced = state.unsynced
-        self._unsynced_paths: list[str] = []
+        # A log is made without waiting for the disk; its first flush covers what the one who made it, or this process before, left undone.
+        self._unsynced_paths: list[str] = [f"{directory}/{PARTITION_METADATA}"]
         self._names_changed = True
+        self._is_named = False
         self.truncations = 0
         """How often its past was changed: whoever works beside the loop compares before and after."""
         self.moves = 0
@@ -485,6 +491,8 @@ class Log:
         # Each step may fail and be taken again; nothing of the log changes before the last one has succeeded.
         before.save_indexes()
         self._write_snapshot(base_offset)
+        if not self._is_named:  # else a crash might leave the second segment without the first: where the log begins would be lost
+            self.files.sync_dir(self.directory)
         self._start_segment(base_offset, now_ms)
         before.seal()
         self._unsynced.append(before)
@@ -667,14 +675,17 @@ class Log:
         if self._active.txn_index.is_unsynced:
             paths = [*paths, self._active.txn_index.path]
             self._active.txn_index.is_unsynced = False
-        directory = self.directory if self._names_changed else None
+        directories = [self.directory] if self._names_changed else []
+        if not self._is_named:
+            directories.append(self.directory.rpartition("/")[0])
         self._names_changed = False
         return Flush(
             self.files,
             self._active.file,
             list(self._unsynced),
             paths,
-            directory,
+            directories,
+            self.epochs,
             upto=self.log_end_offset,
             truncations=self.truncations,
             moves=self.moves,
@@ -684,6 +695,7 @@ class Log:
         """`flush.sync` has returned.  The new recovery point."""
         done = set(map(id, flush.sealed))
         self._unsynced = [segment for segment in self._unsynced if id(segment) not in done]
+        self._is_named = True
         if flush.truncations == self.truncations and flush.upto > self.recovery_point and self.failure is None:
             self.recovery_point = flush.upto
         return self.recovery_point
@@ -888,6 +900,7 @@ class Log:
         self._unsynced = [segment for segment in self._unsynced if segment is not self._active]
         self._end_at(offset)
         self.epochs.truncate_from_end(offset)
+        self.epochs.contested()
         self._delete_snapshots_above(offset)
         self._reload_producers()
         return True
@@ -939,6 +952,13 @@ class Log:
             self.flush()
         for segment in self.segments:
             segment.close()
+
+    def belongs_to(self, topic_id: UUID) -> None:
+        """Notes whose log it is, durably with the next flush.  Errors: OSError."""
+        write_partition_metadata(self.files, self.directory, topic_id)
+        self.topic_id = topic_id
+        self._unsynced_paths.append(f"{self.directory}/{PARTITION_METADATA}")
+        self._names_changed = True
 
     def moved_to(self, directory: str) -> None:
         """The directory was renamed."""

@@ -13,7 +13,7 @@ A directory whose disk fails takes its logs offline (`on_directory_failure`); th
 Source: LogManager, LogDirFailureChannel; KIP-112, KIP-858.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENODEV
 from typing import Final, NamedTuple
@@ -35,7 +35,6 @@ from moldau.storage.checkpoints import (
     read_meta_properties,
     read_offsets,
     read_partition_metadata,
-    write_partition_metadata,
 )
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files, Lock, LockHeld
@@ -346,9 +345,9 @@ class LogManager:
         try:
             if where in directory.recovery_points or where in directory.log_start_offsets:
                 self._write_checkpoints_of(directory)  # of a log of this name that is gone
-            log = Log.open(self.files, path, where, config, now_ms=now_ms, topic_id=topic_id)
+            log = Log.open(self.files, path, where, config, now_ms=now_ms)
             if topic_id is not None:
-                write_partition_metadata(self.files, path, topic_id)
+                log.belongs_to(topic_id)
         except OSError as error:
             self.fail_directory(directory, error)
             raise
@@ -377,41 +376,49 @@ class LogManager:
         self.logs[where] = log
         self._directory_of[where] = directory
 
-    def delete(self, where: TopicPartition, now_ms: int) -> bool:
-        """Out of sight at once, off the disk after file.delete.delay.ms.  Errors: OSError."""
-        log = self.logs.pop(where, None)
-        if log is None:
-            return False
-        self.cancel_move(where)
-        directory = self._directory_of.pop(where)
-        self._set_aside(directory, log, DELETE_SUFFIX)
-        self._waiting_deletion.append((now_ms + log.config.file_delete_delay_ms, directory, log.directory.rpartition("/")[2]))
-        return True
+    def delete(self, wheres: Iterable[TopicPartition], now_ms: int) -> int:
+        """Out of sight at once, off the disk after file.delete.delay.ms; a disk that fails takes its directory offline.  How many."""
+        going: dict[int, list[Log]] = {}
+        for where in wheres:
+            log = self.logs.pop(where, None)
+            if log is not None:
+                self.cancel_move(where)
+                going.setdefault(id(self._directory_of.pop(where)), []).append(log)
+        for directory in self.directories:
+            logs = going.get(id(directory), [])
+            if logs and directory.is_online:
+                with suppress(OSError):
+                    self._set_aside(directory, logs, DELETE_SUFFIX)
+            for log in logs:
+                self._waiting_deletion.append((now_ms + log.config.file_delete_delay_ms, directory, log.directory.rpartition("/")[2]))
+        return sum(map(len, going.values()))
 
     def set_stray(self, where: TopicPartition) -> str:
         """A log that the cluster does not know: kept under another name.  The new path.  Errors: OSError."""
         self.cancel_move(where)
         log = self.logs.pop(where)
         directory = self._directory_of.pop(where)
-        self._set_aside(directory, log, STRAY_SUFFIX)
+        self._set_aside(directory, [log], STRAY_SUFFIX)
         return log.directory
 
-    def _set_aside(self, directory: LogDirectory, log: Log, suffix: str) -> None:
-        where = log.topic_partition
+    def _set_aside(self, directory: LogDirectory, logs: Sequence[Log], suffix: str) -> None:
+        """Under other names, all with one sync.  Errors: OSError."""
         directory.generation += 1
         for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks, directory.cleaner_offsets):
-            offsets.pop(where, None)
-        name = set_aside_name(where, self._unique(), suffix)
+            for log in logs:
+                offsets.pop(log.topic_partition, None)
         try:
-            self._write_checkpoints_of(directory)  # a new log of this name must not inherit these
-            self.files.rename(log.directory, f"{directory.path}/{name}")
+            self._write_checkpoints_of(directory)  # a new log of such a name must not inherit these
+            for log in logs:
+                path = f"{directory.path}/{set_aside_name(log.topic_partition, self._unique(), suffix)}"
+                self.files.rename(log.directory, path)
+                log.moved_to(path)
+                for segment in log.segments:
+                    segment.close()
             self.files.sync_dir(directory.path)
         except OSError as error:
             self.fail_directory(directory, error)
             raise
-        log.moved_to(f"{directory.path}/{name}")
-        for segment in log.segments:
-            segment.close()
 
     def delete_records_before(self, log: Log, offset: int) -> int | ErrorCode:
         """As `Log.delete_records_before`, on the disk before it is answered.  Errors beside its own: KAFKA_STORAGE_ERROR."""

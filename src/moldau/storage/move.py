@@ -170,6 +170,7 @@ class LogMove:
                 self.done(self._rest_of(segment, copied.size))
             if segment is log.active_segment:
                 self.copy_side_files(segment.base_offset)
+        log.epochs.save()
         for name in BESIDE_SEGMENTS:
             self._copy(name)
         self._remove_the_gone()

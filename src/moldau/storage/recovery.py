@@ -80,7 +80,6 @@ def load_log(
     """Errors: LogDamaged, CorruptCheckpoint, OSError."""
     if not files.is_dir(directory):
         files.mkdir(directory)
-        files.sync_dir(directory.rpartition("/")[0])
     remove_leftovers(files, directory)
     epochs = LeaderEpochs(files, directory)
     producers = ProducerStates(name)

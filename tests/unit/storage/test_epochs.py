@@ -37,6 +37,7 @@ def test_what_contradicts_a_new_epoch_goes() -> None:
 def test_the_file_is_kafkas_and_comes_back() -> None:
     files = MemoryFiles()
     epochs = some_epochs(files)
+    epochs.save()
     assert files.read("/d/leader-epoch-checkpoint") == b"0\n3\n0 0\n2 10\n5 20\n"
     epochs.truncate_from_end(20)
     epochs.truncate_from_start(4)
@@ -50,12 +51,28 @@ def test_the_file_is_kafkas_and_comes_back() -> None:
     assert again.latest_epoch == -1 and again.end_offset_for(2, 30) == UNKNOWN_END
 
 
-def test_an_epoch_that_does_not_reach_the_disk_is_not_known() -> None:
+def test_a_new_epoch_reaches_the_disk_when_it_is_saved() -> None:
     files = MemoryFiles()
     epochs = some_epochs(files)
+    assert not files.exists("/d/leader-epoch-checkpoint")
     files.hook = lambda call, path: Fault() if call == "sync" else None
     with pytest.raises(OSError, match="Input/output"):
-        epochs.assign(6, 30)
+        epochs.save()
+    files.hook = None
+    assert LeaderEpochs(files, "/d").latest_epoch == -1
+    epochs.save()
+    assert LeaderEpochs(files, "/d").entries == epochs.entries
+    files.hook = lambda call, path: Fault()
+    epochs.save()  # nothing is left to be written
+
+
+def test_a_truncation_that_does_not_reach_the_disk_has_not_happened() -> None:
+    files = MemoryFiles()
+    epochs = some_epochs(files)
+    epochs.save()
+    files.hook = lambda call, path: Fault() if call == "sync" else None
+    with pytest.raises(OSError, match="Input/output"):
+        epochs.truncate_from_end(20)
     assert epochs.latest_epoch == 5 and LeaderEpochs(files, "/d").latest_epoch == 5
 
 

@@ -113,7 +113,7 @@ def test_a_deleted_log_is_out_of_sight_at_once_and_off_the_disk_later() -> None:
     append(create(manager, T0), 5)
     manager.logs[T0].flush()
     manager.write_checkpoints()
-    assert manager.delete(T0, NOW) and not manager.delete(T0, NOW)
+    assert manager.delete([T0], NOW) == 1 and manager.delete([T0], NOW) == 0
     name = f"t-0.{UUID(int=1).hex}-delete"
     assert name in files.listdir("/data/a") and files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n0\n"
     assert create(manager, T0).log_end_offset == 0
@@ -125,7 +125,7 @@ def test_what_a_crash_left_to_be_deleted_is_deleted_after_the_start() -> None:
     files = MemoryFiles()
     manager = a_started_manager(files)
     create(manager, T0)
-    manager.delete(T0, NOW)
+    manager.delete([T0], NOW)
     manager.close()
     again = a_started_manager(files)
     assert not again.logs and again.delete_due_files(NOW) == 1

@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "consume": Command(f"{_OURS}.consume", "read records"),
     "offsets": Command(f"{_OURS}.offsets", "first and last offsets, and offsets by time"),
     "groups": Command(f"{_OURS}.groups", "consumer groups: members, offsets, lag; reset and delete"),
+    "share-groups": Command(f"{_OURS}.share_groups", "share groups (queues): members, lag; reset and delete"),
     "dump-log": Command(f"{_OURS}.dump_log", "look into segment, index, snapshot and checkpoint files"),
 }
 TWINS: Final = {
@@ -39,6 +40,7 @@ TWINS: Final = {
     "kafka-console-producer": Command(f"{_KAFKAS}.console_producer", "kafka-console-producer.sh"),
     "kafka-console-consumer": Command(f"{_KAFKAS}.console_consumer", "kafka-console-consumer.sh"),
     "kafka-consumer-groups": Command(f"{_KAFKAS}.consumer_groups", "kafka-consumer-groups.sh"),
+    "kafka-share-groups": Command(f"{_KAFKAS}.share_groups", "kafka-share-groups.sh"),
     "kafka-groups": Command(f"{_KAFKAS}.groups", "kafka-groups.sh"),
     "kafka-get-offsets": Command(f"{_KAFKAS}.get_offsets", "kafka-get-offsets.sh"),
     "kafka-dump-log": Command(f"{_KAFKAS}.dump_log", "kafka-dump-log.sh"),
@@ -52,7 +54,7 @@ TWINS: Final = {
 ALL: Final = {**COMMANDS, **TWINS}
 
 _INTERRUPTED: Final = 130
-_WIDTH: Final = 10
+_WIDTH: Final = 12
 
 
 def usage() -> str:

@@ -59,6 +59,14 @@ def parse_duration(text: str) -> int:
     return -total_ms if match["sign"] == "-" else total_ms
 
 
+async def reset_partitions(groups: GroupAdmin, known: Iterable[TopicPartition], options: argparse.Namespace) -> Offsets:
+    """Where a share group would go on: in the topics named, or in those that are `known`.  Errors: ResetRefused, KafkaError."""
+    partitions = await _partitions(groups, options.topic) if options.topic else list(known)
+    if options.to_datetime is not None:
+        return await _at(groups, partitions, parse_datetime(options.to_datetime))
+    return await _log_offsets(groups, partitions, EARLIEST if options.to_earliest else LATEST)
+
+
 async def reset_offsets(groups: GroupAdmin, group_id: str, options: argparse.Namespace) -> Offsets:
     """Errors: ResetRefused, KafkaError."""
     if options.from_file is not None:

@@ -1,0 +1,304 @@
+"""● `moldau kafka-share-groups`: list, describe and delete share groups, delete and reset their offsets, as kafka-share-groups.sh does.
+
+As with Kafka's, what is printed with `Error:` ends with exit code 0 all the same.  Differs from Kafka: rows come sorted where Kafka's come
+as its hash maps yield them.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from moldau.clients.cluster import Cluster
+from moldau.clients.share_group_admin import ShareGroupAdmin, ShareGroupDescription, ShareOffset
+from moldau.errors import ErrorCode, KafkaError
+from moldau.tools.cli.connecting import on_cluster
+from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.kafka.consumer_groups import print_error
+from moldau.tools.cli.kafka.group_reset import ResetRefused, reset_partitions
+from moldau.tools.cli.kafka.group_tables import MISSING, assignment_text, reset_lines
+from moldau.tools.cli.kafka.java_errors import java_error, message
+from moldau.tools.cli.kafka.options import KafkaParser
+from moldau.types import TopicPartition
+
+ACTIONS: Final = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
+STATES: Final = ("Empty", "Stable", "Dead")
+SCENARIOS: Final = ("to_datetime", "to_earliest", "to_latest")
+WHOLE_ERRORS: Final = frozenset(
+    {ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.NON_EMPTY_GROUP}
+)
+TOPIC_ERRORS: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
+NARROWEST: Final = 15
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.bootstrap_server is None:
+        raise parser.missing("bootstrap-server")
+    wrong = _wrong(options)
+    if wrong is not None:
+        raise parser.usage_error(wrong)
+
+    async def work(cluster: Cluster) -> int:
+        groups = ShareGroupAdmin(cluster, within_s=options.timeout / 1000)
+        actions = {"list": _list, "describe": _describe, "delete": _delete, "reset_offsets": _reset, "delete_offsets": _delete_offsets}
+        action = next(name for name in ACTIONS if getattr(options, name))
+        try:
+            await actions[action](groups, options)
+        except ResetRefused as refused:
+            raise parser.usage_error(str(refused)) from refused
+        except KafkaError as error:
+            print_error(f"Executing share group command failed due to {java_error(error)}")
+        return 0
+
+    return on_cluster(options, work)
+
+
+def _parser() -> KafkaParser:
+    parser = KafkaParser(
+        "kafka-share-groups",
+        "List, describe and delete share groups, delete and reset their offsets, as kafka-share-groups.sh does.",
+        examples=[
+            "--bootstrap-server localhost:9092 --list --state",
+            "--bootstrap-server localhost:9092 --describe --group queue --members --verbose",
+            "--bootstrap-server localhost:9092 --reset-offsets --group queue --all-topics --to-earliest --dry-run",
+        ],
+    )
+    parser.add_common()
+    add = parser.add_argument
+    for action in ACTIONS:
+        what = f"{action.replace('_', ' ')} groups".replace("offsets groups", "offsets of a group")
+        add(f"--{action.replace('_', '-')}", action="store_true", help=what)
+    add("--group", action="append", default=[], help="a share group; repeatable")
+    add("--all-groups", action="store_true", help="all share groups")
+    add("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="a topic, or to reset some of its partitions; repeatable")
+    add("--all-topics", action="store_true", help="reset: all that the group has read")
+    add("--members", action="store_true", help="describe: members")
+    add("--offsets", action="store_true", help="describe: partitions with start offset and lag (the default)")
+    add("--state", nargs="?", const="", metavar="STATES", help="describe: state; list: with states, or only groups in these")
+    add("--verbose", action="store_true", help="describe: more columns")
+    add("--timeout", type=int, default=30_000, metavar="MS", help="how long to wait for a coordinator (%(default)s)")
+    add("--dry-run", action="store_true", help="reset: only show what would be")
+    add("--execute", action="store_true", help="reset: do it")
+    add("--to-earliest", action="store_true", help="reset to the first offset")
+    add("--to-latest", action="store_true", help="reset to the end")
+    add("--to-datetime", metavar="TIME", help="reset to the first offset at or after YYYY-MM-DDThh:mm:ss.sss")
+    return parser
+
+
+def _wrong(options: argparse.Namespace) -> str | None:
+    """Kafka's rules, in its words."""
+    if options.describe:
+        if not options.group and not options.all_groups:
+            return "Option [describe] takes one of these options: [all-groups], [group]"
+        if sum((options.members, options.offsets, options.state is not None)) > 1:
+            return "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+        if options.state:
+            return "Option [describe] does not take a value for [state]"
+    if options.delete:
+        if not options.group and not options.all_groups:
+            return "Option [delete] takes the options [group] or [all-groups]"
+        if options.group and options.all_groups:
+            return "Option [delete] takes either [all-groups] or [group], not both."
+        if options.topic:
+            return "Option [delete] does not take the option: [topic]"
+    if options.delete_offsets and not (options.group and options.topic):
+        return "Option [delete-offsets] takes the following options: [group], [topic]"
+    if options.reset_offsets:
+        wrong = _wrong_reset(options)
+        if wrong is not None:
+            return wrong
+    if options.group and options.all_groups:
+        return 'Option "[group]" can\'t be used with option "[all-groups]"'
+    if options.group and options.list:
+        return 'Option "[group]" can\'t be used with option "[list]"'
+    for action in ("list", "describe"):
+        if options.topic and getattr(options, action):
+            return f'Option "[topic]" can\'t be used with option "[{action}]"'
+    if sum(bool(getattr(options, action)) for action in ACTIONS) != 1:
+        return "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, --delete-offsets."
+    unknown = {word.strip().lower() for word in (options.state or "").split(",") if word.strip()} - {name.lower() for name in STATES}
+    return f"Invalid state list '{options.state}'. Valid states are: {', '.join(STATES)}" if unknown else None
+
+
+def _wrong_reset(options: argparse.Namespace) -> str | None:
+    if options.dry_run and options.execute:
+        return "Option [reset-offsets] only accepts one of [execute] and [dry-run]"
+    if not options.dry_run and not options.execute:
+        return "Option [reset-offsets] takes the option: [execute] or [dry-run]"
+    if not options.group:
+        return "Option [reset-offsets] takes the option: [group]"
+    if not options.topic and not options.all_topics:
+        return "Option [reset-offsets] takes one of these options: [all-topics], [topic]"
+    scenarios = [f"[{name.replace('_', '-')}]" for name in SCENARIOS if getattr(options, name)]
+    if not scenarios:
+        return "Option [reset-offsets] takes one of these options: [to-datetime], [to-earliest], [to-latest]"
+    return f'Option "{scenarios[0]}" can\'t be used with option "{scenarios[1]}"' if len(scenarios) > 1 else None
+
+
+# ------------------------------------------------------------ list and describe
+
+
+async def _list(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
+    states = [word.strip() for word in (options.state or "").split(",") if word.strip()]
+    found = await groups.list_groups(states=states)
+    if options.state is None:
+        for group in found:
+            print(group.group_id)
+        return
+    width = max((NARROWEST, *(len(group.group_id) for group in found)))
+    for name, state in [("GROUP", "STATE"), *((group.group_id, group.group_state) for group in found)]:
+        print(f"{name:<{width}} {state}")
+
+
+async def _group_ids(groups: ShareGroupAdmin, options: argparse.Namespace) -> list[str]:
+    found = [group.group_id for group in await groups.list_groups()] if options.all_groups else options.group
+    return sorted(dict.fromkeys(found))
+
+
+async def _describe(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
+    described = [await groups.describe(group_id) for group_id in await _group_ids(groups, options)]
+    for group in described:
+        if options.members:
+            _note_empty(group)
+            if group.members:
+                _print_table(_member_rows(group, verbose=options.verbose))
+        elif options.state is not None:
+            _note_empty(group)
+            _print_table(_state_rows(group, verbose=options.verbose))
+        else:
+            offsets = await groups.offsets(group.group_id)
+            if offsets:
+                _print_table(_offset_rows(group.group_id, offsets, verbose=options.verbose))
+            else:
+                print(f"\nShare group '{group.group_id}' has no offset information.")
+
+
+def _note_empty(group: ShareGroupDescription) -> None:
+    if group.state == "Empty":
+        print(f"\nShare group '{group.group_id}' has no active members.", file=sys.stderr)
+
+
+def _offset_rows(group_id: str, offsets: dict[TopicPartition, ShareOffset], *, verbose: bool) -> list[Sequence[str]]:
+    epoch = ["LEADER-EPOCH"] if verbose else []
+    rows: list[Sequence[str]] = [_padded("GROUP", "TOPIC", "PARTITION", *epoch, "START-OFFSET", "LAG", widths=_offset_widths(verbose))]
+    for one in sorted(offsets):
+        start, leader_epoch, lag = (MISSING if value is None else str(value) for value in offsets[one])
+        shown = [leader_epoch] if verbose else []
+        rows.append(_padded(group_id, one.topic, str(one.partition), *shown, start, lag, widths=_offset_widths(verbose)))
+    return rows
+
+
+def _offset_widths(verbose: bool) -> Sequence[int]:
+    return (NARROWEST, NARROWEST, 10, 13, 13, 0) if verbose else (NARROWEST, NARROWEST, 10, 13, 0)
+
+
+def _state_rows(group: ShareGroupDescription, *, verbose: bool) -> list[Sequence[str]]:
+    coordinator = f"{group.coordinator}  ({group.coordinator.node_id})"
+    if not verbose:
+        widths: Sequence[int] = (NARROWEST, 25, 15, 0)
+        cells: Sequence[str] = (group.group_id, coordinator, group.state, str(len(group.members)))
+        return [_padded("GROUP", "COORDINATOR (ID)", "STATE", "#MEMBERS", widths=widths), _padded(*cells, widths=widths)]
+    widths = (NARROWEST, 25, 15, 12, 17, 0)
+    cells = (group.group_id, coordinator, group.state, str(group.epoch), str(group.target_epoch), str(len(group.members)))
+    title = ("GROUP", "COORDINATOR (ID)", "STATE", "GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS")
+    return [_padded(*title, widths=widths), _padded(*cells, widths=widths)]
+
+
+def _member_rows(group: ShareGroupDescription, *, verbose: bool) -> list[Sequence[str]]:
+    widths = (NARROWEST,) * 4 + ((12, 13, 0) if verbose else (12, 0))
+    epoch = ["MEMBER-EPOCH"] if verbose else []
+    rows: list[Sequence[str]] = [_padded("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", *epoch, "ASSIGNMENT", widths=widths)]
+    for member in sorted(group.members, key=lambda member: member.member_id):
+        shown = [str(member.epoch)] if verbose else []
+        assigned = assignment_text(member.assignment) if member.assignment else ""
+        cells = (group.group_id, member.member_id, member.host, member.client_id, str(len(member.assignment)), *shown, assigned)
+        rows.append(_padded(*cells, widths=widths))
+    return rows
+
+
+def _padded(*cells: str, widths: Sequence[int]) -> Sequence[str]:
+    return [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)]
+
+
+def _print_table(rows: Sequence[Sequence[str]]) -> None:
+    """Columns of text are as wide as their longest cell; those of numbers are as wide as Kafka has them, whatever stands in them."""
+    texts = {index for index, name in enumerate(rows[0]) if name.strip() in ("GROUP", "TOPIC", "CONSUMER-ID", "HOST", "CLIENT-ID")}
+    texts |= {index for index, name in enumerate(rows[0]) if name.startswith("COORDINATOR")}
+    widths = [max(len(row[index]) for row in rows) if index in texts else 0 for index in range(len(rows[0]))]
+    print("\n" + "\n".join(" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows))
+
+
+# ------------------------------------------------------------ delete and reset
+
+
+async def _delete(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
+    listed = {group.group_id: group for group in await groups.list_groups()}
+    deleted, failed = [], []
+    for group_id in sorted(listed) if options.all_groups else dict.fromkeys(options.group):
+        if group_id not in listed:
+            failed.append((group_id, f"java.lang.IllegalArgumentException: Group '{group_id}' is not a share group."))
+        elif listed[group_id].group_state != "Empty":
+            error = KafkaError(ErrorCode.NON_EMPTY_GROUP, f"Share group '{group_id}' is not EMPTY.")
+            failed.append((group_id, java_error(error)))
+        else:
+            try:
+                await groups.delete(group_id)
+                deleted.append(f"'{group_id}'")
+            except KafkaError as error:
+                failed.append((group_id, java_error(error)))
+    if not failed:
+        print(f"Deletion of requested share groups ({', '.join(deleted)}) was successful.")
+        return
+    print_error("Deletion of some share groups failed:")
+    for group_id, why in failed:
+        print(f"* Group '{group_id}' could not be deleted due to: {why}")
+    if deleted:
+        print(f"\nThese share groups were deleted successfully: {', '.join(deleted)}")
+
+
+async def _delete_offsets(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
+    topics = sorted(dict.fromkeys(options.topic))
+    answers: dict[str, KafkaError | None]
+    try:
+        answers = await groups.delete_offsets(options.group[0], topics)
+    except KafkaError as error:
+        answers = dict.fromkeys(topics, error)
+        if error.code in WHOLE_ERRORS:
+            print_error(message(error))
+        elif error.code not in TOPIC_ERRORS:
+            print_error(f"Encounter some unknown error: {java_error(error)}")
+    width = max((NARROWEST, *map(len, answers)))
+    rows = [("TOPIC", "STATUS"), *((topic, _status(answers[topic])) for topic in sorted(answers))]
+    print("\n" + "\n".join(f"{topic:<{width}} {status}" for topic, status in rows))
+
+
+def _status(error: KafkaError | None) -> str:
+    return "Successful" if error is None else f"Error: {message(error)}"
+
+
+async def _reset(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
+    group_id = options.group[0]
+    missing: KafkaError | None = None
+    try:
+        state = (await groups.describe(group_id)).state
+        if state != "Empty":
+            raise Failure(f"Share group '{group_id}' is not empty.")
+    except KafkaError as error:
+        if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+            raise Failure(message(error)) from error
+        missing = error
+    try:
+        known = sorted(await groups.offsets(group_id)) if options.all_topics and not options.topic else []
+        offsets = await reset_partitions(groups.groups, known, options)
+        if options.execute:
+            for refused in (await groups.alter_offsets(group_id, offsets)).values():
+                if refused is not None:
+                    raise refused
+    except KafkaError as error:
+        raise Failure(message(error)) from error
+    print("\n" + "\n".join(reset_lines([group_id], [(group_id, one, offsets[one]) for one in sorted(offsets)])))
+    if missing is not None:
+        # Kafka's tool makes the group, shows its offsets, and complains of its absence all the same.
+        raise Failure(message(missing))

@@ -14,6 +14,8 @@ from moldau.protocol.messages import describe_share_group_offsets as offsets
 from moldau.protocol.messages import initialize_share_group_state as begin
 from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import read_share_group_state_summary as summary
+from moldau.protocol.messages import share_group_describe as describe
+from moldau.protocol.messages import share_group_heartbeat as beat
 from moldau.protocol.messages import write_share_group_state as write
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -34,15 +36,17 @@ pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("diffe
 TOPIC = "share-queue"
 OTHER = "share-other"
 WITHIN_S = 20.0
-WORDS = frozenset({"error_message", "groups.error_message", "responses.error_message", "results.partitions.error_message"})
-WORDS |= {"responses.partitions.error_message", "groups.topics.partitions.error_message"}
 
 
 def neutral(value: Any, names: dict[UUID, int]) -> Any:
-    """An answer with numbers for topic ids: each broker makes its own."""
+    """An answer with numbers for topic ids, which each broker makes for itself, and with how many partitions a member has, not which."""
     if isinstance(value, Struct):
         for field in value.FIELDS:
             setattr(value, field.name, neutral(getattr(value, field.name), names))
+        if hasattr(value, "error_message"):
+            value.error_message = None
+        if isinstance(value, beat.TopicPartitions | describe.TopicPartitions):
+            value.partitions = list(range(len(value.partitions)))
     elif isinstance(value, list):
         return [neutral(one, names) for one in value]
     elif isinstance(value, UUID):
@@ -82,7 +86,7 @@ class Both:
     def same(self, request: Callable[[UUID], Request[Any]], version: int) -> Any:
         """Our answer, which is theirs but for the words of errors."""
         ours, theirs = (neutral(answer, names) for answer, names in zip(self.each(request, version), self.names, strict=True))
-        found = list(differences(ours, theirs, ignoring=WORDS))
+        found = list(differences(ours, theirs))
         if found:
             raise Differs(f"{request(self.topic_ids[0])!r}:\n" + "\n".join(found))
         return ours
@@ -164,12 +168,13 @@ def test_a_member_and_its_group(brokers: Both) -> None:
     brokers.beats(group, "m1", epoch - 1)
     brokers.beats(group, "m1", 0, TOPIC)
     brokers.beats(group, "other", 3)
-    describe = ShareGroupDescribeRequest(group_ids=[group, "nosuch", ""], include_authorized_operations=True)
-    brokers.same(lambda _: describe, 1)
+    described_groups = ShareGroupDescribeRequest(group_ids=[group, "nosuch", ""], include_authorized_operations=True)
+    brokers.same(lambda _: described_groups, 1)
     second = brokers.settles(group, "m2", 1)
     assert second > epoch
     third = brokers.settles(group, "m1", 1)
     assert third == second
+    time.sleep(1.2)
     brokers.beats(group, "m1", third, TOPIC, "nosuch-topic")
     brokers.both.ask(ListGroupsRequest(types_filter=["share"]), 5)
     brokers.both.ask(ListGroupsRequest(types_filter=["Share"], states_filter=["Empty"]), 5)
@@ -182,15 +187,15 @@ def test_a_member_and_its_group(brokers: Both) -> None:
     brokers.both.ask(DeleteGroupsRequest(groups_names=[group, "nosuch"]), 2)
     for member_id in ("m1", "m2", "m1"):
         brokers.beats(group, member_id, -1)
-    brokers.same(lambda _: describe, 1)
+    brokers.same(lambda _: described_groups, 1)
     brokers.both.ask(DeleteGroupsRequest(groups_names=[group]), 2)
-    brokers.same(lambda _: describe, 1)
+    brokers.same(lambda _: described_groups, 1)
     asked = offsets.DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
     brokers.same(lambda _: offsets.DescribeShareGroupOffsetsRequest(groups=[asked]), 1)
 
 
 def described(group_id: str, *names: str) -> offsets.DescribeShareGroupOffsetsRequest:
-    topics = [offsets.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=[0, 1, 2]) for name in names]
+    topics = [offsets.DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=[0, 1]) for name in names]
     asked = offsets.DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=topics or None)
     return offsets.DescribeShareGroupOffsetsRequest(groups=[asked])
 

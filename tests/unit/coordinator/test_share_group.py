@@ -272,6 +272,20 @@ def test_a_deleted_topic_is_forgotten() -> None:
     assert owned(queue.send("a", 3)) == [(102, 0), (102, 1)]
 
 
+def test_a_deletion_that_nobody_saw_does_no_harm() -> None:
+    queue = Queue()
+    queue.settle("a")
+    again = ORDERS._replace(topic_id=UUID(int=103))
+    queue.topics.set(again)
+    queue.send("a", 3)
+    queue.begin()
+    assert owned(queue.send("a", 4, "orders")) == [(103, index) for index in range(4)]
+    epoch = queue.group.epoch
+    queue.send("a", epoch)
+    queue.send("a", epoch)
+    assert queue.group.epoch == epoch, "what is left of the old topic moves nobody"
+
+
 def test_hard_state_is_what_the_log_says() -> None:
     queue = Queue(ORDERS, PAYMENTS)
     queue.settle("a", "orders")

@@ -161,11 +161,12 @@ class ShareGroup:
         return self.epoch + 1
 
     def _has_unassigned_states(self) -> bool:
+        """Of topics that are read and are still there: a deletion may have been missed while nobody coordinated the group."""
         given = frozenset[TopicIdPartition]().union(*self.target.values())
-        names = _topic_names(self.members)
-        read = {topic_id: topic.partitions for topic_id, topic in self.states.initialized.items() if topic.name in names}
+        read = {topic.topic_id for name in _topic_names(self.members) if (topic := self.environment.topics.by_name(name)) is not None}
         return any(
-            partitions != {partition for of_topic, partition in given if of_topic == topic_id} for topic_id, partitions in read.items()
+            topic_id in read and topic.partitions != {partition for of_topic, partition in given if of_topic == topic_id}
+            for topic_id, topic in self.states.initialized.items()
         )
 
     def _assign(self, epoch: int, members: Mapping[str, Member], outcome: Outcome, now_ms: int) -> tuple[Mapping[str, Assigned], int]:

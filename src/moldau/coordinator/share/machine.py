@@ -325,7 +325,10 @@ class ShareStateMachine:
         return self._last_tombstone
 
     def prune(self, now_ms: int) -> Outcome:
-        outcome = Outcome(timers=[self._prune_timer(now_ms)])
+        """Lets records go that nothing needs, and forgets the states of topics whose deletion nobody saw here."""
+        gone = {key.topic_id for key in self.states if self.environment.topics.by_id(key.topic_id) is None}
+        outcome = self.forget_topics(gone)
+        outcome.timers.append(self._prune_timer(now_ms))
         offset = self.redundant_offset
         if offset is not None and offset > 0 and offset != self._pruned_to:
             self._pruned_to = offset

@@ -83,7 +83,7 @@ def offset_lines(rows: Sequence[PartitionRow], *, verbose: bool) -> list[str]:
         )
         for row in rows
     ]
-    return _lines(_OFFSETS, cells, hidden=frozenset() if verbose else _ONLY_VERBOSE)
+    return aligned(_OFFSETS, cells, hidden=frozenset() if verbose else _ONLY_VERBOSE)
 
 
 def state_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
@@ -97,7 +97,7 @@ def state_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
         group.target_epoch,
         len(group.members),
     )
-    return _lines(_STATES, [cells], hidden=frozenset() if verbose else _ONLY_VERBOSE)
+    return aligned(_STATES, [cells], hidden=frozenset() if verbose else _ONLY_VERBOSE)
 
 
 def member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
@@ -123,7 +123,7 @@ def member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
         )
         for member in group.members
     ]
-    return _lines(_MEMBERS, cells, hidden=frozenset(hidden), ends_with_space=not verbose)
+    return aligned(_MEMBERS, cells, hidden=frozenset(hidden), ends_with_space=not verbose)
 
 
 def assignment_text(partitions: Iterable[TopicPartition]) -> str:
@@ -137,7 +137,7 @@ def assignment_text(partitions: Iterable[TopicPartition]) -> str:
 def reset_lines(group_ids: Iterable[str], offsets: Iterable[tuple[str, TopicPartition, int]]) -> list[str]:
     """The names of groups that are not reset count for the width of their column, too."""
     columns = (("GROUP", max((15, *map(len, group_ids)))), *_RESET[1:])
-    return _lines(columns, [(group_id, one.topic, one.partition, offset) for group_id, one, offset in offsets], hidden=frozenset())
+    return aligned(columns, [(group_id, one.topic, one.partition, offset) for group_id, one, offset in offsets], hidden=frozenset())
 
 
 def listing_lines(groups: Sequence[ListedGroup], *, with_type: bool, with_state: bool) -> list[str]:
@@ -154,7 +154,7 @@ def deleted_lines(answers: Sequence[tuple[str, str, str]]) -> list[str]:
     return [f"{topic:<{width}} {partition:<10} {status:<15}" for topic, partition, status in [("TOPIC", "PARTITION", "STATUS"), *answers]]
 
 
-def _lines(
+def aligned(
     columns: Sequence[tuple[str, int]],
     rows: Sequence[Sequence[object]],
     *,

@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from typing import Final
 
 from moldau.clients.cluster import Cluster
-from moldau.clients.share_group_admin import ShareGroupAdmin, ShareGroupDescription, ShareOffset
+from moldau.clients.share_group_admin import ShareGroupAdmin, ShareGroupDescription
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.kafka import share_tables as tables
 from moldau.tools.cli.kafka.consumer_groups import print_error
 from moldau.tools.cli.kafka.group_reset import ResetRefused, reset_partitions
-from moldau.tools.cli.kafka.group_tables import MISSING, assignment_text, reset_lines
+from moldau.tools.cli.kafka.group_tables import reset_lines
 from moldau.tools.cli.kafka.java_errors import java_error, message
 from moldau.tools.cli.kafka.options import KafkaParser
-from moldau.types import TopicPartition
 
 ACTIONS: Final = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 STATES: Final = ("Empty", "Stable", "Dead")
@@ -28,7 +28,6 @@ WHOLE_ERRORS: Final = frozenset(
     {ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.NON_EMPTY_GROUP}
 )
 TOPIC_ERRORS: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-NARROWEST: Final = 15
 
 
 def main(arguments: list[str]) -> int:
@@ -147,9 +146,7 @@ async def _list(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
         for group in found:
             print(group.group_id)
         return
-    width = max((NARROWEST, *(len(group.group_id) for group in found)))
-    for name, state in [("GROUP", "STATE"), *((group.group_id, group.group_state) for group in found)]:
-        print(f"{name:<{width}} {state}")
+    print("\n".join(tables.listing_lines(found)))
 
 
 async def _group_ids(groups: ShareGroupAdmin, options: argparse.Namespace) -> list[str]:
@@ -163,14 +160,14 @@ async def _describe(groups: ShareGroupAdmin, options: argparse.Namespace) -> Non
         if options.members:
             _note_empty(group)
             if group.members:
-                _print_table(_member_rows(group, verbose=options.verbose))
+                _print_block(tables.member_lines(group, verbose=options.verbose))
         elif options.state is not None:
             _note_empty(group)
-            _print_table(_state_rows(group, verbose=options.verbose))
+            _print_block(tables.state_lines(group, verbose=options.verbose))
         else:
             offsets = await groups.offsets(group.group_id)
             if offsets:
-                _print_table(_offset_rows(group.group_id, offsets, verbose=options.verbose))
+                _print_block(tables.offset_lines(group.group_id, offsets, verbose=options.verbose))
             else:
                 print(f"\nShare group '{group.group_id}' has no offset information.")
 
@@ -180,54 +177,8 @@ def _note_empty(group: ShareGroupDescription) -> None:
         print(f"\nShare group '{group.group_id}' has no active members.", file=sys.stderr)
 
 
-def _offset_rows(group_id: str, offsets: dict[TopicPartition, ShareOffset], *, verbose: bool) -> list[Sequence[str]]:
-    epoch = ["LEADER-EPOCH"] if verbose else []
-    rows: list[Sequence[str]] = [_padded("GROUP", "TOPIC", "PARTITION", *epoch, "START-OFFSET", "LAG", widths=_offset_widths(verbose))]
-    for one in sorted(offsets):
-        start, leader_epoch, lag = (MISSING if value is None else str(value) for value in offsets[one])
-        shown = [leader_epoch] if verbose else []
-        rows.append(_padded(group_id, one.topic, str(one.partition), *shown, start, lag, widths=_offset_widths(verbose)))
-    return rows
-
-
-def _offset_widths(verbose: bool) -> Sequence[int]:
-    return (NARROWEST, NARROWEST, 10, 13, 13, 0) if verbose else (NARROWEST, NARROWEST, 10, 13, 0)
-
-
-def _state_rows(group: ShareGroupDescription, *, verbose: bool) -> list[Sequence[str]]:
-    coordinator = f"{group.coordinator}  ({group.coordinator.node_id})"
-    if not verbose:
-        widths: Sequence[int] = (NARROWEST, 25, 15, 0)
-        cells: Sequence[str] = (group.group_id, coordinator, group.state, str(len(group.members)))
-        return [_padded("GROUP", "COORDINATOR (ID)", "STATE", "#MEMBERS", widths=widths), _padded(*cells, widths=widths)]
-    widths = (NARROWEST, 25, 15, 12, 17, 0)
-    cells = (group.group_id, coordinator, group.state, str(group.epoch), str(group.target_epoch), str(len(group.members)))
-    title = ("GROUP", "COORDINATOR (ID)", "STATE", "GROUP-EPOCH", "ASSIGNMENT-EPOCH", "#MEMBERS")
-    return [_padded(*title, widths=widths), _padded(*cells, widths=widths)]
-
-
-def _member_rows(group: ShareGroupDescription, *, verbose: bool) -> list[Sequence[str]]:
-    widths = (NARROWEST,) * 4 + ((12, 13, 0) if verbose else (12, 0))
-    epoch = ["MEMBER-EPOCH"] if verbose else []
-    rows: list[Sequence[str]] = [_padded("GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS", *epoch, "ASSIGNMENT", widths=widths)]
-    for member in sorted(group.members, key=lambda member: member.member_id):
-        shown = [str(member.epoch)] if verbose else []
-        assigned = assignment_text(member.assignment) if member.assignment else ""
-        cells = (group.group_id, member.member_id, member.host, member.client_id, str(len(member.assignment)), *shown, assigned)
-        rows.append(_padded(*cells, widths=widths))
-    return rows
-
-
-def _padded(*cells: str, widths: Sequence[int]) -> Sequence[str]:
-    return [f"{cell:<{width}}" for cell, width in zip(cells, widths, strict=True)]
-
-
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Columns of text are as wide as their longest cell; those of numbers are as wide as Kafka has them, whatever stands in them."""
-    texts = {index for index, name in enumerate(rows[0]) if name.strip() in ("GROUP", "TOPIC", "CONSUMER-ID", "HOST", "CLIENT-ID")}
-    texts |= {index for index, name in enumerate(rows[0]) if name.startswith("COORDINATOR")}
-    widths = [max(len(row[index]) for row in rows) if index in texts else 0 for index in range(len(rows[0]))]
-    print("\n" + "\n".join(" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)) for row in rows))
+def _print_block(lines: Sequence[str]) -> None:
+    print("\n" + "\n".join(lines))
 
 
 # ------------------------------------------------------------ delete and reset
@@ -269,9 +220,7 @@ async def _delete_offsets(groups: ShareGroupAdmin, options: argparse.Namespace) 
             print_error(message(error))
         elif error.code not in TOPIC_ERRORS:
             print_error(f"Encounter some unknown error: {java_error(error)}")
-    width = max((NARROWEST, *map(len, answers)))
-    rows = [("TOPIC", "STATUS"), *((topic, _status(answers[topic])) for topic in sorted(answers))]
-    print("\n" + "\n".join(f"{topic:<{width}} {status}" for topic, status in rows))
+    _print_block(tables.deleted_lines([(topic, _status(answers[topic])) for topic in sorted(answers)]))
 
 
 def _status(error: KafkaError | None) -> str:
@@ -298,7 +247,7 @@ async def _reset(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
                     raise refused
     except KafkaError as error:
         raise Failure(message(error)) from error
-    print("\n" + "\n".join(reset_lines([group_id], [(group_id, one, offsets[one]) for one in sorted(offsets)])))
+    _print_block(reset_lines([group_id], [(group_id, one, offsets[one]) for one in sorted(offsets)]))
     if missing is not None:
         # Kafka's tool makes the group, shows its offsets, and complains of its absence all the same.
         raise Failure(message(missing))

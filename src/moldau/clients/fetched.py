@@ -53,6 +53,18 @@ def read_fetched(
     return Fetched(found, next_offset)
 
 
+def read_records(topic_partition: TopicPartition, records: object, *, check_crc: bool = True) -> list[ConsumedRecord]:
+    """All that is for consumers, whatever offset it has.  Errors: CorruptBatch."""
+    found: list[ConsumedRecord] = []
+    view = memoryview(records) if isinstance(records, bytes | bytearray | memoryview) else memoryview(b"")
+    for position, header in batches(view):
+        if check_crc and not verify_crc(view, position, header):
+            raise CorruptBatch(f"{topic_partition}: the batch at offset {header.base_offset} does not match its CRC")
+        if not header.is_control:
+            found += _consumed(topic_partition, header, view[position : position + header.size], 0)
+    return found
+
+
 class _Aborted:
     """Which producers' open transactions, as seen at the batch being read, will turn out aborted."""
 

@@ -25,6 +25,7 @@ CLASSES = {
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
 }
@@ -118,6 +119,22 @@ def test_java_reads_what_our_producer_compressed(kafka: ApacheKafka, codec: str)
     assert ours("kafka-topics", "--create", *at)[0] == 0
     assert ours("kafka-console-producer", *at, "--compression-codec", codec, "--batch-size", "200000", stdin=lines)[0] == 0
     assert theirs("kafka-console-consumer", *at, "--partition", "0", "--offset", "earliest", "--max-messages", "2000") == (0, lines)
+
+
+def test_records_of_a_share_group(kafka: ApacheKafka) -> None:
+    """Each in a group of its own: what the first run released comes again to the second."""
+    at = ("--bootstrap-server", kafka.bootstrap)
+    shown = ("--formatter-property", "print.offset=true", "--formatter-property", "print.delivery=true")
+    lines = []
+    for group, first, second in (("ours", ours, ours), ("theirs", theirs, theirs), ("both", ours, theirs)):
+        begins = ("--entity-type", "groups", "--entity-name", group, "--add-config", "share.auto.offset.reset=earliest")
+        assert ours("kafka-configs", *at, "--alter", *begins)[0] == 0
+        reading = ("kafka-console-share-consumer", *at, "--topic", "user-reg-events", "--group", group, *shown)
+        released = first(*reading, "--max-messages", "2", "--release")
+        accepted = second(*reading, "--max-messages", "2", "--timeout-ms", "20000")
+        lines.append((released, accepted))
+    assert lines[0] == lines[1] == lines[2]
+    assert lines[0] == ((0, "Offset:0\tDelivery:1\thello\nOffset:1\tDelivery:1\tworld\n"), (0, lines[0][0][1].replace("y:1", "y:2")))
 
 
 def test_records_deleted_by_each(kafka: ApacheKafka, tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ TWINS: Final = {
     "kafka-storage": Command(f"{_OURS}.storage", "kafka-storage.sh"),
     "kafka-console-producer": Command(f"{_KAFKAS}.console_producer", "kafka-console-producer.sh"),
     "kafka-console-consumer": Command(f"{_KAFKAS}.console_consumer", "kafka-console-consumer.sh"),
+    "kafka-console-share-consumer": Command(f"{_KAFKAS}.console_share_consumer", "kafka-console-share-consumer.sh"),
     "kafka-consumer-groups": Command(f"{_KAFKAS}.consumer_groups", "kafka-consumer-groups.sh"),
     "kafka-share-groups": Command(f"{_KAFKAS}.share_groups", "kafka-share-groups.sh"),
     "kafka-groups": Command(f"{_KAFKAS}.groups", "kafka-groups.sh"),
@@ -68,8 +69,8 @@ commands:
 {ours}
 Kafka's own tools, with its options and its output:
   {" ".join(name for name in list(TWINS)[:5])}
-  {" ".join(name for name in list(TWINS)[5:9])}
-  {" ".join(name for name in list(TWINS)[9:])}
+  {" ".join(name for name in list(TWINS)[5:10])}
+  {" ".join(name for name in list(TWINS)[10:])}
 
 `moldau COMMAND --help` says more.  To begin:
 

@@ -1,6 +1,6 @@
 """◇ Records into lines of bytes, as kafka-console-consumer prints them.
 
-    CreateTime:1700000000000 ⇥ Partition:0 ⇥ Offset:7 ⇥ Epoch:… ⇥ h:v,h:v ⇥ key ⇥ value        each only when asked for
+    CreateTime:1700000000000 ⇥ Partition:0 ⇥ Offset:7 ⇥ Delivery:1 ⇥ Epoch:… ⇥ h:v,h:v ⇥ key ⇥ value        each only when asked for
 
 Source: DefaultMessageFormatter.java.
 """
@@ -72,6 +72,7 @@ class Formatter:
             return properties.get(name, default).encode()
 
         self._timestamp, self._partition, self._offset, self._epoch = map(flag, ("timestamp", "partition", "offset", "epoch"))
+        self._delivery = flag("delivery")
         self._headers, self._key, self._value = flag("headers"), flag("key"), flag("value", True)
         self._separator, self._line_end = text("key.separator", "\t"), text("line.separator", "\n")
         self._headers_separator, self._null = text("headers.separator", ","), text("null.literal", "null")
@@ -79,7 +80,8 @@ class Formatter:
             deserializer(properties.get(f"{what}.deserializer", "StringDeserializer")) for what in ("key", "value", "headers")
         )
 
-    def line(self, record: ConsumedRecord) -> bytes:
+    def line(self, record: ConsumedRecord, delivery_count: int | None = None) -> bytes:
+        """`delivery_count`: how often a share group's record was delivered, this time too."""
         parts = []
         if self._timestamp:
             kind = TIMESTAMP_TYPES.get(record.timestamp_type)
@@ -88,6 +90,8 @@ class Formatter:
             parts.append(b"Partition:%d" % record.partition)
         if self._offset:
             parts.append(b"Offset:%d" % record.offset)
+        if self._delivery:
+            parts.append(b"Delivery:" + (b"NOT_PRESENT" if delivery_count is None else b"%d" % delivery_count))
         if self._epoch:
             parts.append(b"Epoch:NOT_PRESENT")  # Kafka's console drops it on the way here
         if self._headers:

@@ -62,6 +62,12 @@ def test_everything_printed_in_kafkas_order() -> None:
     assert Formatter(everything).line(bare) == b"NO_TIMESTAMP\tPartition:2\tOffset:7\tEpoch:NOT_PRESENT\tNO_HEADERS\tnull\tnull\n"
 
 
+def test_how_often_a_record_was_delivered() -> None:
+    shown = Formatter({"print.delivery": "true"})
+    assert shown.line(RECORD, 3) == b"Delivery:3\tv\n"
+    assert shown.line(RECORD) == b"Delivery:NOT_PRESENT\tv\n", "nobody counts deliveries of a consumer group"
+
+
 def test_separators_null_and_no_value() -> None:
     properties = {"print.key": "true", "print.value": "false", "line.separator": ";", "null.literal": "-"}
     assert Formatter(properties).line(RECORD._replace(key=None)) == b"-;"

@@ -411,8 +411,6 @@ class GroupMachine:
             error = group.validate_fetch(request.member_id, request.member_epoch)
             if error is not ErrorCode.NONE:
                 return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=[], error_code=error))
-        if isinstance(group, ShareGroup):
-            return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=[], error_code=ErrorCode.GROUP_ID_NOT_FOUND))
         committed = self.offsets.committed(request.group_id)
         topics = [
             OffsetFetchResponseTopics(
@@ -486,8 +484,9 @@ class GroupMachine:
         """One group's part of a DescribeGroups.  A group not known is Dead, or from version 6 on GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup | ShareGroup) or not self._is_known(group_id):
+            what = "is not a classic group" if group is not None else "not found"
             is_error = client.api_version >= NOT_FOUND_SINCE
-            return answer(token, _dead_group(group_id, is_error=is_error))
+            return answer(token, _dead_group(group_id, f"Group {group_id} {what}.", is_error=is_error))
         return answer(token, _described(group or ClassicGroup(group_id, self.environment)))
 
     def describe_consumer_group(self, token: Token, group_id: str) -> Outcome:
@@ -597,10 +596,10 @@ def _asked_for(request: OffsetFetchRequestGroup, committed: GroupOffsets) -> lis
     ]
 
 
-def _dead_group(group_id: str, *, is_error: bool) -> DescribedGroup:
+def _dead_group(group_id: str, message: str, *, is_error: bool) -> DescribedGroup:
     return DescribedGroup(
         error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
-        error_message=f"Group {group_id} not found." if is_error else None,
+        error_message=message if is_error else None,
         group_id=group_id,
         group_state=GroupState.DEAD.value,
         protocol_type="",

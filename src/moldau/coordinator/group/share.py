@@ -70,7 +70,7 @@ class ShareGroup:
     epoch: int = FIRST_GROUP_EPOCH
     metadata_hash: int = 0
     members: dict[str, Member] = field(default_factory=dict)
-    target_epoch: int = 0
+    target_epoch: int = FIRST_GROUP_EPOCH
     target_timestamp_ms: int = 0
     target: dict[str, Assigned] = field(default_factory=dict)
     states: StateTopics = field(default_factory=StateTopics)
@@ -332,7 +332,7 @@ class ShareGroup:
                 self._replay_member(key.member_id, value)
             case stored.ShareGroupTargetAssignmentMetadataKey():
                 is_known = isinstance(value, stored.ShareGroupTargetAssignmentMetadataValue)
-                self.target_epoch = value.assignment_epoch if is_known else 0  # type: ignore[attr-defined]
+                self.target_epoch = value.assignment_epoch if is_known else FIRST_GROUP_EPOCH  # type: ignore[attr-defined]
                 self.target_timestamp_ms = value.assignment_timestamp if is_known else 0  # type: ignore[attr-defined]
             case stored.ShareGroupTargetAssignmentMemberKey():
                 if isinstance(value, stored.ShareGroupTargetAssignmentMemberValue):

@@ -179,6 +179,20 @@ class ShareStates(RuleBasedStateMachine):
     def coordinator_fails_over(self) -> None:
         self.desk.fail_over()
 
+    @rule(key=st.sampled_from(KEYS), batches=state_batches())
+    def coordinator_fails_before_a_write_is_kept(self, key: SharePartitionKey, batches: list[StateBatch]) -> None:
+        asked = write.PartitionData(
+            partition=key.partition,
+            state_epoch=-1,
+            leader_epoch=-1,
+            start_offset=-1,
+            state_batches=[write.StateBatch(**batch._asdict()) for batch in batches],
+        )
+        answer = self.desk.ask(lambda token, now_ms: self.desk.machine.write(token, key, asked, now_ms))
+        assert not answer.is_answered or key not in self.model, "nothing is acknowledged before it is kept"
+        self.desk.fail_over()
+        assert key not in self.model or answer.answer is ErrorCode.NOT_COORDINATOR
+
     @invariant()
     def states_are_what_the_model_says(self) -> None:
         states = self.desk.machine.states

@@ -79,6 +79,8 @@ class ShareGroup:
     """When the share coordinator was last asked to begin a topic's states."""
     topics_version: int = -1
     """The topics that `metadata_hash` was last checked against."""
+    all_assigned_at: tuple[StateTopics, int, int] | None = None
+    """States, target epoch and topics when every partition with a state was last seen to be given out."""
 
     group_type: ClassVar[str] = "share"
     protocol_type: ClassVar[str] = "share"
@@ -162,12 +164,18 @@ class ShareGroup:
 
     def _has_unassigned_states(self) -> bool:
         """Of topics that are read and are still there: a deletion may have been missed while nobody coordinated the group."""
+        looked_at = (self.states, self.target_epoch, self.environment.topics.version)
+        if looked_at == self.all_assigned_at:
+            return False  # every heartbeat asks, and large groups have many partitions
         given = frozenset[TopicIdPartition]().union(*self.target.values())
         read = {topic.topic_id for name in _topic_names(self.members) if (topic := self.environment.topics.by_name(name)) is not None}
-        return any(
+        if any(
             topic_id in read and topic.partitions != {partition for of_topic, partition in given if of_topic == topic_id}
             for topic_id, topic in self.states.initialized.items()
-        )
+        ):
+            return True
+        self.all_assigned_at = looked_at
+        return False
 
     def _assign(self, epoch: int, members: Mapping[str, Member], outcome: Outcome, now_ms: int) -> tuple[Mapping[str, Assigned], int]:
         """The target and its epoch: a new one when the group epoch is ahead of it, not more often than the interval."""

@@ -2,6 +2,8 @@
 
 The limits are broker options too, so an administrator decides how far a group may go.
 
+The delays of share groups are ours, Kafka has none.
+
 Source: GroupConfig.java of 4.3.1; KIP-848, 932, 1071.
 """
 
@@ -73,6 +75,20 @@ GROUP_OPTIONS: Final[Mapping[str, GroupOption]] = {
             )
         ),
         GroupOption(_declare("share.renew.acknowledge.enable", True, "Whether a record's lock can be renewed.")),
+        GroupOption(_declare("share.delivery.delay.ms", 0, "How long after its timestamp a record is delivered first.", check=at_least(0))),
+        GroupOption(
+            _declare(
+                "share.retry.delay.ms", 0, "How long a record waits after a delivery that failed; doubles each time.", check=at_least(0)
+            )
+        ),
+        GroupOption(
+            _declare(
+                "share.retry.delay.max.ms",
+                0,
+                "Up to where the wait before a retry doubles; without it, it does not grow.",
+                check=at_least(0),
+            )
+        ),
         GroupOption(
             _declare(
                 "streams.num.standby.replicas",

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from moldau.net.framing import Framing, ReceiveBuffers
 from moldau.net.pipeline import Pipeline
@@ -30,6 +30,14 @@ Dispatch: TypeAlias = "Callable[[Connection, memoryview], Reply | Awaitable[Repl
 
 MIN_RECEIVE_RATE: Final = 1024
 """Bytes a second that a request must arrive with, once it has had `ConnectionLimits.frame_grace_ms`."""
+
+
+class Session(Protocol):
+    """What the one who dispatches keeps of a connection."""
+
+    def closed(self) -> None:
+        """The connection is gone."""
+        ...
 
 
 class InvalidFrame(Exception):
@@ -91,7 +99,7 @@ class Connection:
         self.listener_name = listener_name
         self.number: Final = number
         """Grows with every connection that the process accepts."""
-        self.session: object = None
+        self.session: Session | None = None
         """Whatever the one who dispatches keeps of this connection."""
         self._transport = transport
         self._dispatch = dispatch
@@ -276,6 +284,8 @@ class Connection:
                 future.cancel()
         if error is not None:
             log.debug("connection %s broke: %s", self.peer, error)
+        if self.session is not None:
+            self.session.closed()
         if self._on_closed is not None:
             self._on_closed(self)
 

@@ -103,17 +103,7 @@ group.coordinator.append.linger.ms INT -1
 group.coordinator.background.threads INT 2
 group.coordinator.cached.buffer.max.bytes INT 1048588
 group.coordinator.threads INT 4
-group.share.delivery.count.limit INT 5
-group.share.max.delivery.count.limit INT 10
-group.share.max.partition.max.record.locks INT 4000
-group.share.max.record.lock.duration.ms INT 60000
-group.share.max.share.sessions INT 2000
-group.share.min.delivery.count.limit INT 2
-group.share.min.partition.max.record.locks INT 100
-group.share.min.record.lock.duration.ms INT 15000
-group.share.partition.max.record.locks INT 2000
 group.share.persister.class.name STRING org.apache.kafka.server.share.persister.DefaultStatePersister
-group.share.record.lock.duration.ms INT 30000
 group.streams.assignment.interval.ms INT 1000
 group.streams.heartbeat.interval.ms INT 5000
 group.streams.initial.rebalance.delay.ms INT 3000

@@ -17,6 +17,7 @@ from moldau.server.fetch_session import FetchSessionCache
 from moldau.server.log_mover import LogMover
 from moldau.server.node_config import NodeConfig
 from moldau.server.producer_ids import ProducerIds
+from moldau.server.share_session import ShareSessions
 from moldau.storage.files import Files
 from moldau.storage.manager import LogManager
 from moldau.types import INTERNAL_TOPICS
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from moldau.server.coordinators import Coordinators
     from moldau.server.dispatch import Api
     from moldau.server.remote_log import RemoteLogManager
+    from moldau.server.share_partitions import SharePartitions
 
 
 LOG: Final = logging.getLogger(__name__)
@@ -78,6 +80,8 @@ class Broker:
     fetch_sessions: FetchSessionCache
     producer_ids: ProducerIds
     coordinators: "Coordinators"
+    shares: "SharePartitions"
+    share_sessions: ShareSessions
     remote: "RemoteLogManager | None" = None
     """Where there is tiered storage."""
     apis: Mapping[str, "Mapping[int, Api]"] = field(default_factory=dict)

@@ -13,7 +13,7 @@ Source: KafkaApis.handle, RequestContext.parseRequest; KIP-511.  Called by `net/
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from moldau.errors import ErrorCode, KafkaError
@@ -40,7 +40,7 @@ class ConnectionClosed(InvalidFrame):
 class Client:
     """Who sits at the other end of one connection, as far as handlers care."""
 
-    __slots__ = ("connection_number", "host", "listener", "port", "principal", "software_name", "software_version")
+    __slots__ = ("connection_number", "host", "listener", "on_closed", "port", "principal", "software_name", "software_version")
 
     def __init__(self, *, listener: str, host: str, port: int, principal: str = ANONYMOUS, connection_number: int = 0) -> None:
         self.listener: Final = listener
@@ -51,6 +51,13 @@ class Client:
         self.principal = principal
         self.software_name = "unknown"
         self.software_version = "unknown"
+        self.on_closed: dict[Hashable, Callable[[], None]] = {}
+        """What is to be done when the connection is gone, by whatever asked for it."""
+
+    def closed(self) -> None:
+        for do in self.on_closed.values():
+            do()
+        self.on_closed = {}
 
 
 class RequestContext:

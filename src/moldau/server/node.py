@@ -48,6 +48,7 @@ from moldau.raft.roles import CorruptQuorumState
 from moldau.raft.snapshots import CorruptSnapshot
 from moldau.raft.voters import VoterSet
 from moldau.replication.manager import ReplicaManager
+from moldau.replication.share.options import SharePartitionConfig
 from moldau.server.broker import Broker
 from moldau.server.cluster_view import ImageView, TopicsView
 from moldau.server.coordinators import Coordinators
@@ -68,6 +69,8 @@ from moldau.server.producer_ids import ProducerIds
 from moldau.server.publisher import Publisher
 from moldau.server.remote_log import RemoteLogManager
 from moldau.server.remote_metadata import RemoteMetadata
+from moldau.server.share_partitions import SharePartitions
+from moldau.server.share_session import ShareSessions
 from moldau.storage.config import CleanerConfig
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import Files, LockHeld
@@ -125,6 +128,7 @@ class Node:
         self._publisher: Publisher
         self._coordinators: Coordinators
         self._remote: RemoteLogManager | None = None
+        self._shares: SharePartitions
         self._dispatchers: dict[str, Dispatcher] = {}
         self._started: list[str] = []
 
@@ -323,6 +327,14 @@ class Node:
             flusher=self.flusher,
         )
         self._remote = self._new_remote_log_manager() if config.remote_log.system_enable else None
+        shared = config.of(SharePartitionConfig)
+        self._shares = SharePartitions(
+            config=shared,
+            replicas=self.replicas,
+            clock=self.clock,
+            states=self._coordinators.share_persister,
+            group_values=lambda group_id: self.schema.group_values(self._loader.image, group_id),
+        )
         self._publisher = Publisher(
             local_id=config.node_id,
             clock=self.clock,
@@ -364,6 +376,8 @@ class Node:
             producer_ids=producer_ids,
             coordinators=self._coordinators,
             remote=self._remote,
+            shares=self._shares,
+            share_sessions=ShareSessions(shared.max_share_sessions, self._shares.forget_group),
             apis=apis,
         )
         self._dispatchers = {listener: Dispatcher(broker, served) for listener, served in apis.items()}
@@ -471,6 +485,7 @@ class Node:
             self._timer.cancel()
         if "membership" in self._started:
             await self._assignments.stop()
+            self._shares.close()
             self._coordinators.close()
         await self.flusher.drain()
         if "folders" in self._started:

@@ -13,6 +13,7 @@ from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.share.options import ShareCoordinatorConfig
 from moldau.coordinator.txn.options import TransactionConfig
 from moldau.raft.config import QuorumConfig
+from moldau.replication.share.options import SharePartitionConfig
 from moldau.server.accepted import PREFIXES, REFUSED, REMOVED, accepted_options
 from moldau.server.endpoints import WILDCARD_HOSTS, Endpoint, parse_endpoints, parse_protocol_map
 from moldau.server.options import ROLES, ServerConfig
@@ -28,6 +29,7 @@ ROOMS: Final[tuple[type[Configs], ...]] = (
     GroupCoordinatorConfig,
     TransactionConfig,
     ShareCoordinatorConfig,
+    SharePartitionConfig,
 )
 """Every class of options that a node reads."""
 

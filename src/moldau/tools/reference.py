@@ -22,6 +22,7 @@ from moldau.coordinator.txn.options import TransactionConfig
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import REQUESTS
 from moldau.raft.config import QuorumConfig
+from moldau.replication.share.options import SharePartitionConfig
 from moldau.server import handlers
 from moldau.server.handlers.registry import apis_of
 from moldau.server.options import ServerConfig
@@ -39,7 +40,8 @@ ROOMS: Final[Mapping[str, type[Configs]]] = {
     "Metadata quorum": QuorumConfig,
     "Groups": GroupCoordinatorConfig,
     "Transactions": TransactionConfig,
-    "Share partitions": ShareCoordinatorConfig,
+    "Share groups' states": ShareCoordinatorConfig,
+    "Share partitions": SharePartitionConfig,
 }
 GENERATED: Final = "<!-- Written by `make docs` from the declarations in the code. -->\n\n"
 

@@ -19,6 +19,7 @@ from moldau.protocol.header import RequestHeader
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
+from moldau.replication.share.options import SharePartitionConfig
 from moldau.server.broker import Broker, Features, Leader
 from moldau.server.coordinators import Coordinators
 from moldau.server.dispatch import Client, RequestContext
@@ -27,6 +28,8 @@ from moldau.server.fetch_session import FetchSessionCache
 from moldau.server.log_mover import LogMover
 from moldau.server.node_config import NodeConfig
 from moldau.server.producer_ids import ProducerIds
+from moldau.server.share_partitions import SharePartitions
+from moldau.server.share_session import ShareSessions
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.testing.files import MemoryFiles
@@ -148,6 +151,10 @@ def make(**properties: str) -> Harness:
         create_topic=create_topic,
     )
     logs = LogManager(files, config.log_dirs, config.log, unique=lambda: UUID(int=next(ids)))
+    shared = config.of(SharePartitionConfig)
+    shares = SharePartitions(
+        config=shared, replicas=replicas, clock=clock, states=coordinators.share_persister, group_values=lambda group_id: {}
+    )
     broker = Broker(
         config=config,
         cluster_id="5L6g3nShT-eMCtK--X86sw",
@@ -162,6 +169,8 @@ def make(**properties: str) -> Harness:
         fetch_sessions=FetchSessionCache(config.server.max_incremental_fetch_session_cache_slots, lambda: next(ids)),
         producer_ids=producer_ids,
         coordinators=coordinators,
+        shares=shares,
+        share_sessions=ShareSessions(shared.max_share_sessions, shares.forget_group),
     )
     return Harness(broker, cluster, clock, files, wanted)
 

@@ -61,6 +61,8 @@ MODULES: Final = tuple(
         "produce",
         "read_share_group_state",
         "read_share_group_state_summary",
+        "share_acknowledge",
+        "share_fetch",
         "share_group_describe",
         "share_group_heartbeat",
         "sync_group",

@@ -30,6 +30,7 @@ from moldau.protocol.messages.write_txn_markers import (
 )
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
+from moldau.replication.share.options import SharePartitionConfig
 from moldau.server.broker import Broker, Features, Leader
 from moldau.server.coordinators import Coordinators
 from moldau.server.dispatch import Api, Client, ConnectionClosed, RequestContext, refusal_of
@@ -40,6 +41,8 @@ from moldau.server.later import Later
 from moldau.server.log_mover import LogMover
 from moldau.server.node_config import NodeConfig
 from moldau.server.producer_ids import ProducerIds
+from moldau.server.share_partitions import SharePartitions
+from moldau.server.share_session import ShareSessions
 from moldau.server.transactions import Membership
 from moldau.server.txn_markers import FINAL_REFUSALS, AppendedMarker, MarkerWriter
 from moldau.storage.log import Log
@@ -182,6 +185,10 @@ class Room:
             producer_ids=producer_ids,
             create_topic=self._no_topic,
         )
+        shared = CONFIG.of(SharePartitionConfig)
+        shares = SharePartitions(
+            config=shared, replicas=replicas, clock=self.clock, states=self.coordinators.share_persister, group_values=lambda group_id: {}
+        )
         self.broker: Final = Broker(
             config=CONFIG,
             cluster_id="5L6g3nShT-eMCtK--X86sw",
@@ -196,6 +203,8 @@ class Room:
             fetch_sessions=FetchSessionCache(10, lambda: next(numbers)),
             producer_ids=producer_ids,
             coordinators=self.coordinators,
+            shares=shares,
+            share_sessions=ShareSessions(shared.max_share_sessions, shares.forget_group),
         )
         for name in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE):
             log = Log.open(self._files, f"/data/{name}", name, CONFIG.log, now_ms=EPOCH_MS, topic_id=new_uuid())

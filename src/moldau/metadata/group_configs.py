@@ -90,6 +90,10 @@ GROUP_OPTIONS: Final[Mapping[str, GroupOption]] = {
             )
         ),
         GroupOption(
+            _declare("errors.deadletterqueue.topic.name", "", "Where records go that are rejected or delivered in vain too often.")
+        ),
+        GroupOption(_declare("errors.deadletterqueue.copy.record.enable", False, "Whether a dead letter has key and value of its record.")),
+        GroupOption(
             _declare(
                 "streams.num.standby.replicas",
                 0,

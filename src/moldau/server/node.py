@@ -69,6 +69,7 @@ from moldau.server.producer_ids import ProducerIds
 from moldau.server.publisher import Publisher
 from moldau.server.remote_log import RemoteLogManager
 from moldau.server.remote_metadata import RemoteMetadata
+from moldau.server.share_dead_letters import DeadLetters
 from moldau.server.share_partitions import SharePartitions
 from moldau.server.share_session import ShareSessions
 from moldau.storage.config import CleanerConfig
@@ -335,6 +336,15 @@ class Node:
             states=self._coordinators.share_persister,
             group_values=lambda group_id: self.schema.group_values(self._loader.image, group_id),
         )
+        self._shares.bury = DeadLetters(
+            config=shared,
+            replicas=self.replicas,
+            clock=self.clock,
+            files=self.files,
+            group_values=self._shares.values,
+            partition_count=lambda topic: len(found.partitions) if (found := self._loader.image.topics.get(topic)) is not None else 0,
+            create_topic=self._create_internal_topic,
+        ).bury
         self._publisher = Publisher(
             local_id=config.node_id,
             clock=self.clock,

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from moldau.clock import Clock
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import write_share_group_state as write
 from moldau.replication.manager import ReplicaManager
@@ -125,16 +125,17 @@ class SharePartitions:
     def values(self, group_id: str) -> Mapping[str, Any]:
         return self._group_values(group_id)
 
-    def rules(self, group_id: str) -> ShareRules:
+    def rules(self, group_id: str, partition: Partition | None = None) -> ShareRules:
+        """What the group does not say about delays, the partition's topic may."""
         own, config = self._group_values(group_id), self._config
-        retry_ms = own.get("share.retry.delay.ms", 0)
+        topic = partition.log.config if partition is not None else None
         return ShareRules(
             record_lock_duration_ms=own.get("share.record.lock.duration.ms", config.record_lock_duration_ms),
             delivery_count_limit=own.get("share.delivery.count.limit", config.delivery_count_limit),
             max_record_locks=own.get("share.partition.max.record.locks", config.max_record_locks),
             is_renewing_allowed=own.get("share.renew.acknowledge.enable", True),
-            delivery_delay_ms=own.get("share.delivery.delay.ms", 0),
-            retry_delay_ms=retry_ms,
+            delivery_delay_ms=own.get("share.delivery.delay.ms", topic.share_delivery_delay_ms if topic is not None else 0),
+            retry_delay_ms=own.get("share.retry.delay.ms", topic.share_retry_delay_ms if topic is not None else 0),
             retry_max_delay_ms=own.get("share.retry.delay.max.ms", 0),
             has_dead_letters=self.bury is not None and bool(own.get("errors.deadletterqueue.topic.name")),
         )
@@ -202,7 +203,7 @@ class SharePartitions:
         stored = [
             StateBatch(one.first_offset, one.last_offset, _known(one.delivery_state), one.delivery_count) for one in found.state_batches
         ]
-        held.share = SharePartition.restored(start_offset, stored, self.rules(key.group_id), state_epoch=found.state_epoch)
+        held.share = SharePartition.restored(start_offset, stored, self.rules(key.group_id, held.partition), state_epoch=found.state_epoch)
         if held.share is None:
             LOG.error("the state of %s in share group %s contradicts itself: %s", held.partition.topic_partition, key.group_id, found)
             return ErrorCode.UNKNOWN_SERVER_ERROR
@@ -226,7 +227,7 @@ class SharePartitions:
     ) -> "Refusal | asyncio.Task[Refusal | None] | None":
         """Decides at once; the task ends when that is written.  None: nothing was to be written."""
         assert held.share is not None
-        held.share.rules = self.rules(held.key.group_id)
+        held.share.rules = self.rules(held.key.group_id, held.partition)
         decision = held.share.acknowledge(member_id, ranges, self._clock.monotonic_ms())
         if isinstance(decision, Refusal):
             return decision
@@ -281,6 +282,9 @@ class SharePartitions:
                     group_id=key.group_id, topics=[write.WriteStateData(topic_id=held.partition.topic_id, partitions=[state])]
                 )
             )
+        except KafkaError as error:
+            LOG.warning("share group %s: %s", key.group_id, error)
+            return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
         except Exception:
             LOG.exception("the state of %s in share group %s cannot be written", held.partition.topic_partition, key.group_id)
             return Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.UNKNOWN_SERVER_ERROR.text)
@@ -313,7 +317,7 @@ class SharePartitions:
     def _look(self, held: SharedPartition) -> None:
         if held.share is None or not held.is_current:
             return
-        held.share.rules = self.rules(held.key.group_id)
+        held.share.rules = self.rules(held.key.group_id, held.partition)
         decision = held.share.expire(self._clock.monotonic_ms())
         if decision.batches:
             self._run(self._write(held, decision))

@@ -207,6 +207,31 @@ class LogConfig(Configs):
         importance="high",
         doc="Whether a replica that is not in sync may lead as a last resort: the partition goes on, records are lost.",
     )
+    takes_dead_letters: bool = option(
+        "",
+        False,
+        topic="errors.deadletterqueue.group.enable",
+        update="cluster-wide",
+        doc="Whether share groups may write dead letters here (KIP-1191).",
+    )
+    share_delivery_delay_ms: int = option(
+        "",
+        0,
+        topic="share.delivery.delay.ms",
+        kind=Kind.LONG,
+        check=at_least(0),
+        update="cluster-wide",
+        doc="How long after its timestamp a record is first delivered to share groups that do not say so themselves.",
+    )
+    share_retry_delay_ms: int = option(
+        "",
+        0,
+        topic="share.retry.delay.ms",
+        kind=Kind.LONG,
+        check=at_least(0),
+        update="cluster-wide",
+        doc="How long a record waits after a failed delivery in share groups that do not say so themselves.",
+    )
     min_insync_replicas: int = option(
         "min.insync.replicas",
         1,

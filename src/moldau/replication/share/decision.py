@@ -41,10 +41,10 @@ class LogBatch(NamedTuple):
 
 
 class DeathCause(Enum):
-    """Why a record is not delivered again.  The text is that of KIP-1191's header."""
+    """Why a record is not delivered again.  The text is what dead letters say."""
 
-    REJECTED = "Record was rejected by the consumer."
-    DELIVERIES_EXHAUSTED = "Delivery count limit was reached."
+    REJECTED = "Offset rejected by client."
+    DELIVERIES_EXHAUSTED = "Offset delivery count exceeded the threshold."
 
 
 class DeadRange(NamedTuple):

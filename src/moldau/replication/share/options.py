@@ -30,3 +30,7 @@ class SharePartitionConfig(Configs):
         doc="Least number of records in flight that a group may be given.")  # fmt: skip
     max_max_record_locks: int = option("group.share.max.partition.max.record.locks", 4_000, check=between(2_000, 10_000),
         doc="Greatest number of records in flight that a group may be given.")  # fmt: skip
+    dead_letter_prefix: str = option("errors.deadletterqueue.topic.name.prefix", "dlq.",
+        doc="How names of topics begin that share groups may use for dead letters.")  # fmt: skip
+    may_create_dead_letter_topics: bool = option("errors.deadletterqueue.auto.create.topics.enable", False,
+        doc="Whether a topic for dead letters is created when it is needed first.")  # fmt: skip

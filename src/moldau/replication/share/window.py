@@ -22,8 +22,8 @@ class Window(NamedTuple):
     batches: list[LogBatch]
     ends: list[int]
     aborted: list[LogBatch]
-    ready_at_ms: int | None
-    """When the first batch that is left out for its age may be delivered; None when there is none."""
+    young_ms: int | None
+    """The timestamp of the first batch that is left out as too young; None when there is none."""
 
     def slice_of(self, acquired: Sequence[AcquiredRange]) -> FileSlice:
         """The batches that hold what was acquired, whole."""
@@ -51,7 +51,7 @@ def window_of(records: FileSlice, end_offset: int, *, aborted: Iterable[AbortedT
         if header.size > records.size - position:
             break  # cut by the reader's limit
         if newest_ms is not None and header.max_timestamp > newest_ms:
-            return found._replace(ready_at_ms=header.max_timestamp)
+            return found._replace(young_ms=header.max_timestamp)
         position += header.size
         batch = LogBatch(header.base_offset, header.last_offset)
         found.batches.append(batch)

@@ -203,7 +203,7 @@ class _Fetching:
                 self._refused[key] = held.failure or ErrorCode.NOT_LEADER_OR_FOLLOWER
                 del self._held[key]
             elif held.share is not None:
-                held.share.rules = self._rules
+                held.share.rules = self._broker.shares.rules(self._member.group_id, held.partition)
                 held.share.log_start_moved(held.partition.log.log_start_offset)
                 if held.share.can_acquire(now_ms):
                     usable[key] = held.share
@@ -221,7 +221,7 @@ class _Fetching:
             return None if data is ErrorCode.OFFSET_OUT_OF_RANGE else data
         if data.records is None:
             return None
-        delay_ms = self._rules.delivery_delay_ms
+        delay_ms = share.rules.delivery_delay_ms
         try:
             return window_of(
                 data.records,
@@ -265,7 +265,7 @@ class _Fetching:
         """Woken by whichever partition grows, becomes free or is loaded, and when a delayed record is due."""
         wait = self._wait = FetchWait(self._min_bytes - available, self._woken)
         due_ms = self._deadline_ms
-        ahead_ms = self._rules.delivery_delay_ms - self._broker.clock.now_ms() + now_ms
+        ahead_ms = now_ms - self._broker.clock.now_ms()
         for key, held in self._held.items():
             held.waiters[wait] = None
             if key in windows and held.share is not None:
@@ -273,8 +273,9 @@ class _Fetching:
                 known = window.ends[-1] if window is not None and window.ends else 0
                 offset = held.share.next_fetch_offset(now_ms)
                 held.partition.park_fetch(wait, offset, self._isolation, max_bytes=self._max_bytes, available_bytes=known)
-                if window is not None and window.ready_at_ms is not None:
-                    due_ms = min(due_ms, max(window.ready_at_ms + ahead_ms, now_ms + 1))
+                if window is not None and window.young_ms is not None:
+                    ready_ms = window.young_ms + held.share.rules.delivery_delay_ms + ahead_ms
+                    due_ms = min(due_ms, max(ready_ms, now_ms + 1))
         self._broker.replicas.timeouts.add(wait, due_ms)
 
     def _leave(self) -> None:

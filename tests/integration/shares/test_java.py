@@ -1,0 +1,49 @@
+"""Kafka's own share consumers read our queues: its console consumer in all its ways, two verifiable ones side by side."""
+
+import json
+import subprocess
+from collections.abc import Callable
+
+import pytest
+
+from moldau.testing.kafka import java_command
+from moldau.testing.process import BrokerProcess
+from moldau.testing.sharing import ShareMember
+
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("shares")]
+
+CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+VERIFIABLE = "org.apache.kafka.tools.VerifiableShareConsumer"
+WITHIN_S = 90
+
+Produce = Callable[..., list[bytes]]
+
+
+def start(broker: BrokerProcess, tool: str, *arguments: str) -> "subprocess.Popen[str]":
+    command = java_command(tool, "--bootstrap-server", broker.bootstrap, *arguments)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+
+
+@pytest.mark.parametrize(("way", "comes_again"), [("accept", 0), ("--release", 20), ("--reject", 0)])
+def test_the_console_consumer(
+    broker: BrokerProcess, group: str, topic: str, produce: Produce, join: Callable[..., ShareMember], way: str, comes_again: int
+) -> None:
+    values = produce(20)
+    options = [way] if way.startswith("--") else []
+    java = start(broker, CONSOLE, "--topic", topic, "--group", group, "--max-messages", "20", *options)
+    lines = java.communicate(timeout=WITHIN_S)[0].split()
+    assert sorted(line.encode() for line in lines) == values
+    member = join()
+    again = [record for _ in range(4) for record in member.poll(wait_ms=300)]
+    assert [record.delivery_count for record in again] == [2] * comes_again
+
+
+def test_two_verifiable_consumers(broker: BrokerProcess, group: str, topic: str, produce: Produce) -> None:
+    values = produce(1_000)
+    arguments = ["--topic", topic, "--group-id", group, "--acknowledgement-mode", "sync", "--verbose", "--max-messages", "500"]
+    running = [start(broker, VERIFIABLE, *arguments) for _ in range(2)]
+    events = [json.loads(line) for one in running for line in one.communicate(timeout=WITHIN_S)[0].splitlines() if line.startswith("{")]
+    read = [event["value"] for event in events if event["name"] == "record_data"]
+    acknowledged = sum(event["count"] for event in events if event["name"] == "offsets_acknowledged" and event["success"])
+    assert sorted(value.encode() for value in read) == values, "each record once"
+    assert acknowledged == len(values)

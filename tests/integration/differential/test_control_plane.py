@@ -140,7 +140,13 @@ def quorum(topic: str = "__cluster_metadata", *partitions: int) -> DescribeQuoru
     return DescribeQuorumRequest(topics=[DescribeQuorumRequestTopicData(topic_name=topic, partitions=numbers)])
 
 
-OURS_ALONE = {"log.flush.policy"}
+OURS_ALONE = {
+    "errors.deadletterqueue.auto.create.topics.enable",
+    "errors.deadletterqueue.topic.name.prefix",
+    "log.flush.policy",
+    "replica.alter.log.dirs.io.max.bytes.per.second",
+    "transaction.connection.order.enable",
+}
 OF_THIS_NODE = {"advertised.listeners", "listeners", "log.dirs", "controller.quorum.bootstrap.servers"}
 KNOWN = {
     "node.id": "the default of broker.id stands behind it",

@@ -155,6 +155,15 @@ def test_hours_are_no_synonym_of_milliseconds() -> None:
     assert made.broker_config(an_image(1), "log.retention.hours").value == "100"
 
 
+def test_what_kafka_has_not_is_told_where_it_is_set() -> None:
+    made, image = schema(), the_image()
+    plain = {one.name for one in made.topic_configs(image, {})}
+    delayed = {one.name for one in made.topic_configs(image, {"share.delivery.delay.ms": "5"})}
+    assert delayed - plain == {"share.delivery.delay.ms"}
+    assert {one.name for one in made.new_topic_configs(image, {})} == plain
+    assert {one.name for one in made.new_topic_configs(image, {"share.delivery.delay.ms": "5"})} == delayed
+
+
 def test_client_metrics() -> None:
     assert validate_client_metrics("m", {"interval.ms": "1000", "match": "client_id=x"}) is None
     for configs in ({"interval.ms": "5"}, {"interval.ms": str(MAX_INT)}, {"nosuch": "1"}, {"match": "nosuch=x"}):

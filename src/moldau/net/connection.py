@@ -225,7 +225,10 @@ class Connection:
         if future.cancelled():
             if not self._is_closed:
                 self.abort()
-        elif (error := future.exception()) is not None:
+        elif isinstance(error := future.exception(), InvalidFrame):
+            log.warning("connection %s closed: %s", self.peer, error)
+            self.abort()
+        elif error is not None:
             log.error("connection %s closed: a request failed", self.peer, exc_info=error)
             self.abort()
         else:

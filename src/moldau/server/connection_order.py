@@ -31,18 +31,22 @@ class ConnectionOrder:
         self._is_enabled: Final = is_enabled
         self._newest: dict[tuple[str, Hashable], tuple[int, int, Rank]] = {}
 
-    def is_overtaken(self, purpose: str, sender: Hashable, producer: tuple[int, int], rank: Rank) -> bool:
-        """Whether a later connection has taken over.  `producer`: id and epoch; what another epoch sends is judged by that."""
+    def is_overtaken(self, purpose: str, sender: Hashable, producer: tuple[int, int], rank: Rank, *, tells_zombies: bool = True) -> bool:
+        """Whether a later connection has taken over.
+
+        `producer`: id and epoch.  A request of an older epoch is let in, if `tells_zombies`, to be refused by that epoch where it is known.
+        """
         if not self._is_enabled:
             return False
         key = (purpose, sender)
         producer_id, epoch = producer
         known = self._newest.pop(key, None)
         if known is not None and known[0] == producer_id:
+            is_older = rank < known[2]
             if epoch < known[1]:
                 self._newest[key] = known
-                return False  # a zombie, which deserves to be told
-            if epoch == known[1] and rank < known[2]:
+                return is_older and not tells_zombies
+            if epoch == known[1] and is_older:
                 self._newest[key] = known
                 return True
         self._newest[key] = (producer_id, epoch, rank)

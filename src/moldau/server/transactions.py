@@ -75,7 +75,9 @@ class Membership:
 def close_if_overtaken(
     broker: Broker, context: RequestContext, purpose: str, sender: Hashable, producer: ProducerIdAndEpoch, *, rank: Rank | None = None
 ) -> None:
-    """Errors: ConnectionClosed.  `rank`: the number of the connection, if it is nothing else."""
+    """Errors: ConnectionClosed.  `rank`: of a marker; of all else it is the number of the connection."""
     order = broker.coordinators.connection_order
-    if order.is_overtaken(purpose, sender, producer, rank or (context.client.connection_number,)):
+    is_marker = rank is not None
+    # A partition may not have seen the newer epoch yet, and nobody waits to hear that a marker is of the past.
+    if order.is_overtaken(purpose, sender, producer, rank or (context.client.connection_number,), tells_zombies=not is_marker):
         raise ConnectionClosed(f"{purpose} of {sender} came after it had gone on with a newer connection")

@@ -41,8 +41,7 @@ def txn_offset_commit(
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
-    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-    close_if_overtaken(broker, context, "the offsets", (request.transactional_id, request.group_id), producer)
+    close_if_overtaken(broker, context, *_sender(request))
     topics = broker.coordinators.group_environment.topics
     unknown = [
         TxnOffsetCommitResponseTopic(
@@ -77,6 +76,8 @@ async def _commit_known(broker: Broker, context: RequestContext, request: TxnOff
     partition = broker.replicas.hosted[TopicPartition(groups.topic, groups.partition_for(request.group_id))]
     membership = Membership(broker, request.transactional_id, ProducerIdAndEpoch(request.producer_id, request.producer_epoch))
     guard = await membership.of(partition, adds=context.version >= ADDS_SINCE)
+    # While the transaction's coordinator was asked, a newer connection may have brought this commit again, and later ones.
+    close_if_overtaken(broker, context, *_sender(request))
     if isinstance(guard, ErrorCode):
         return request.refused(guard)
 
@@ -86,3 +87,8 @@ async def _commit_known(broker: Broker, context: RequestContext, request: TxnOff
         return outcome
 
     return await answered(groups.ask(request.group_id, decide, refused=request.refused))
+
+
+def _sender(request: TxnOffsetCommitRequest) -> tuple[str, tuple[str, str], ProducerIdAndEpoch]:
+    producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
+    return "the offsets", (request.transactional_id, request.group_id), producer

@@ -143,7 +143,7 @@ PLANTS: Final[dict[str, tuple[str, Callable[[], Patch]]]] = {
     ),
     "no-connection-order": (
         "requests of connections that were given up are served like all others (as Kafka does)",
-        lambda: patch.object(ConnectionOrder, "is_overtaken", lambda *_: False),
+        lambda: patch.object(ConnectionOrder, "is_overtaken", lambda *_, **__: False),
     ),
 }
 """Name → what is broken, and how."""

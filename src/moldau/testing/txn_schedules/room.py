@@ -237,15 +237,19 @@ class Room:
         if isinstance(said, Later):
             said.then(answer)
         elif isinstance(said, Awaitable):
-            task = self._loop.create_task(self._answer_later(said, context, request, answer))
+            task = self._loop.create_task(self._answer_later(link, said, context, request, answer))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
             answer(said)
 
-    async def _answer_later(self, said: Awaitable[Any], context: RequestContext, request: Any, answer: Callable[[Any], None]) -> None:
+    async def _answer_later(
+        self, link: Link, said: Awaitable[Any], context: RequestContext, request: Any, answer: Callable[[Any], None]
+    ) -> None:
         try:
             answer(await said)
+        except ConnectionClosed:
+            link.close()
         except Exception as error:
             answer(self._refusal(error, context, request))
 

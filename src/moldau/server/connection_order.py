@@ -20,18 +20,17 @@ from typing import Final
 MAX_SENDERS: Final = 100_000
 """Remembered at once; who was silent longest is forgotten first."""
 
-Rank = tuple[int, ...]
-"""Compared from the left: the number of the connection; for markers after the epoch of the coordinator, which may have moved."""
-
 
 class ConnectionOrder:
     """See the module."""
 
     def __init__(self, *, is_enabled: bool = True) -> None:
         self._is_enabled: Final = is_enabled
-        self._newest: dict[tuple[str, Hashable], tuple[int, int, Rank]] = {}
+        self._newest: dict[tuple[str, Hashable], tuple[int, int, int]] = {}
 
-    def is_overtaken(self, purpose: str, sender: Hashable, producer: tuple[int, int], rank: Rank, *, tells_zombies: bool = True) -> bool:
+    def is_overtaken(
+        self, purpose: str, sender: Hashable, producer: tuple[int, int], connection: int, *, tells_zombies: bool = True
+    ) -> bool:
         """Whether a later connection has taken over.
 
         `producer`: id and epoch.  A request of an older epoch is let in, if `tells_zombies`, to be refused by that epoch where it is known.
@@ -42,14 +41,14 @@ class ConnectionOrder:
         producer_id, epoch = producer
         known = self._newest.pop(key, None)
         if known is not None and known[0] == producer_id:
-            is_older = rank < known[2]
+            is_older = connection < known[2]
             if epoch < known[1]:
                 self._newest[key] = known
                 return is_older and not tells_zombies
             if epoch == known[1] and is_older:
                 self._newest[key] = known
                 return True
-        self._newest[key] = (producer_id, epoch, rank)
+        self._newest[key] = (producer_id, epoch, connection)
         if len(self._newest) > MAX_SENDERS:
             del self._newest[next(iter(self._newest))]
         return False

@@ -20,7 +20,6 @@ from moldau.coordinator.txn.coordinator import TransactionMachine
 from moldau.errors import ErrorCode
 from moldau.replication.partition import Partition
 from moldau.server.broker import Broker
-from moldau.server.connection_order import Rank
 from moldau.server.coordinator_topic import answered
 from moldau.server.dispatch import ConnectionClosed, RequestContext
 from moldau.storage.producer_state import VerificationGuard
@@ -73,11 +72,15 @@ class Membership:
 
 
 def close_if_overtaken(
-    broker: Broker, context: RequestContext, purpose: str, sender: Hashable, producer: ProducerIdAndEpoch, *, rank: Rank | None = None
+    broker: Broker,
+    context: RequestContext,
+    purpose: str,
+    sender: Hashable,
+    producer: ProducerIdAndEpoch,
+    *,
+    tells_zombies: bool = True,
 ) -> None:
-    """Errors: ConnectionClosed.  `rank`: of a marker; of all else it is the number of the connection."""
+    """Errors: ConnectionClosed."""
     order = broker.coordinators.connection_order
-    is_marker = rank is not None
-    # A partition may not have seen the newer epoch yet, and nobody waits to hear that a marker is of the past.
-    if order.is_overtaken(purpose, sender, producer, rank or (context.client.connection_number,), tells_zombies=not is_marker):
+    if order.is_overtaken(purpose, sender, producer, context.client.connection_number, tells_zombies=tells_zombies):
         raise ConnectionClosed(f"{purpose} of {sender} came after it had gone on with a newer connection")

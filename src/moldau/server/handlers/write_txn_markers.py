@@ -3,7 +3,7 @@
 Versions       1-2.
 Authorises     CLUSTER_ACTION on the cluster.
 Behaviour      Each partition is answered when its marker can no longer be lost.  A marker of a transaction without an epoch of its own
-               closes the connection when later ones of that producer came on a newer one, or from a later coordinator.
+               closes the connection when later ones of that producer came from the same coordinator on a newer one.
 Version notes  2+ names the client's transaction.version, with which the epoch has to be above the one seen (KIP-1228).
 Errors         On a partition UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
 Differs from Kafka: a partition named twice gets the marker once and two answers; Kafka gives no answer at all.
@@ -37,8 +37,9 @@ def write_txn_markers(broker: Broker, context: RequestContext, request: WriteTxn
     for marker in request.markers:
         if marker.transaction_version < EPOCH_BUMP_SINCE:
             producer = ProducerIdAndEpoch(marker.producer_id, marker.producer_epoch)
-            rank = (marker.coordinator_epoch, context.client.connection_number)
-            close_if_overtaken(broker, context, "a marker", marker.producer_id, producer, rank=rank)
+            # Every coordinator has connections of its own.  A partition may not have seen the newer epoch yet, so it cannot tell.
+            sender = (marker.producer_id, marker.coordinator_epoch)
+            close_if_overtaken(broker, context, "a marker", sender, producer, tells_zombies=False)
     return _write_all(broker, request)
 
 

@@ -31,6 +31,7 @@ COMMANDS: Final = {
     "offsets": Command(f"{_OURS}.offsets", "first and last offsets, and offsets by time"),
     "groups": Command(f"{_OURS}.groups", "consumer groups: members, offsets, lag; reset and delete"),
     "share-groups": Command(f"{_OURS}.share_groups", "share groups (queues): members, lag; reset and delete"),
+    "transactions": Command(f"{_OURS}.transactions", "transactions: open ones, producers, those that hang; end them"),
     "dump-log": Command(f"{_OURS}.dump_log", "look into segment, index, snapshot and checkpoint files"),
 }
 TWINS: Final = {
@@ -43,6 +44,7 @@ TWINS: Final = {
     "kafka-consumer-groups": Command(f"{_KAFKAS}.consumer_groups", "kafka-consumer-groups.sh"),
     "kafka-share-groups": Command(f"{_KAFKAS}.share_groups", "kafka-share-groups.sh"),
     "kafka-groups": Command(f"{_KAFKAS}.groups", "kafka-groups.sh"),
+    "kafka-transactions": Command(f"{_KAFKAS}.transactions", "kafka-transactions.sh"),
     "kafka-get-offsets": Command(f"{_KAFKAS}.get_offsets", "kafka-get-offsets.sh"),
     "kafka-dump-log": Command(f"{_KAFKAS}.dump_log", "kafka-dump-log.sh"),
     "kafka-delete-records": Command(f"{_KAFKAS}.delete_records", "kafka-delete-records.sh"),

@@ -12,11 +12,12 @@ from typing import Final
 from moldau.clients.admin import Admin
 from moldau.clients.cluster import Cluster
 from moldau.clients.transaction_admin import NO_DURATION, OpenTransaction, TransactionAdmin
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_producers import ProducerState
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.kafka.java_errors import message
 from moldau.tools.cli.kafka.options import KafkaParser
+from moldau.tools.cli.parser import Parser
 from moldau.types import TopicPartition
 
 DEFAULT_TIMEOUT_MINUTES: Final = 15
@@ -87,9 +88,9 @@ def _parser() -> KafkaParser:
         ],
     )
     parser.add_common()
-    actions = parser.add_subparsers(dest="command", metavar="COMMAND")
+    actions = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
 
-    def action(name: str, about: str) -> argparse.ArgumentParser:
+    def action(name: str, about: str) -> Parser:
         return actions.add_parser(name, help=about, description=about)
 
     listing = action("list", "list transactions")
@@ -143,6 +144,9 @@ async def _describe(admin: TransactionAdmin, options: argparse.Namespace) -> Non
     try:
         found = await admin.describe(options.transactional_id)
     except KafkaError as error:
+        if error.code is ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            asked = f"DescribeTransactions request for transactionalId `{options.transactional_id}`"
+            error = KafkaError(error.code, f"{asked} failed because the ID could not be found")
         raise _failed(f"Failed to describe transaction state of transactional-id `{options.transactional_id}`", error) from error
     elapsed_ms = None if found.start_ms is None else _now_ms() - found.start_ms
     row = (

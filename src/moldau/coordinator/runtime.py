@@ -60,6 +60,10 @@ class PartitionWriter(Protocol):
         """Everything below it can no longer be lost (exclusive)."""
         ...
 
+    def watch(self, end_offset: int) -> None:
+        """Sees to it that the shard is released once that much is committed, as `append` does for what it appended."""
+        ...
+
 
 class ShardState(Enum):
     LOADING = "loading"
@@ -91,6 +95,8 @@ class Shard(Generic[M]):
         self._on_send = on_send
         self._timers = TimerQueue()
         self._parked: deque[tuple[int, Outcome]] = deque()
+        self._watched_offset = 0
+        """The writer releases when this much is committed."""
 
     @property
     def refusal(self) -> ErrorCode:
@@ -122,13 +128,17 @@ class Shard(Generic[M]):
             if isinstance(appended, ErrorCode):
                 self._append_failed(outcome, appended)
                 return
-            end_offset = appended
+            end_offset = self._watched_offset = appended
             assert end_offset - base_offset == len(outcome.records), "one offset a record"
             for offset, record in enumerate(outcome.records, base_offset):
                 self.machine.replay(offset, record, outcome.producer)
         ahead_ms = 0 if steady_ms is None else steady_ms - now_ms
         for timer in outcome.timers:
             self._timers.apply(timer, ahead_ms)
+        if end_offset > self._watched_offset:
+            # Behind what others appended, a transaction's marker above all: its effect is seen once it can no longer be lost.
+            self._watched_offset = end_offset
+            self._writer.watch(end_offset)
         self._parked.append((end_offset, outcome))
         self.release()
 

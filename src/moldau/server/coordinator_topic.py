@@ -108,9 +108,12 @@ class PartitionLog:
             LOG.warning("%s: %d records were not written: %s", self.partition.topic_partition, len(records), result.detail)
             return result.error
         end_offset = result.last_offset + 1
+        self.watch(end_offset)
+        return end_offset
+
+    def watch(self, end_offset: int) -> None:
         if end_offset > self.partition.acknowledged_offset:
             self.partition.await_acknowledgement(end_offset, ProduceWait(self._on_acknowledged), Slot())
-        return end_offset
 
     def _value_of(self, record: CoordinatorRecord) -> bytes | None:
         if record.value is None:

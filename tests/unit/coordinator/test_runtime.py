@@ -32,6 +32,10 @@ class Log:
         self.records: list[CoordinatorRecord] = []
         self.committed_offset = 0
         self.failure: ErrorCode | None = None
+        self.watched: list[int] = []
+
+    def watch(self, end_offset: int) -> None:
+        self.watched.append(end_offset)
 
     @property
     def end_offset(self) -> int:
@@ -96,6 +100,22 @@ def test_a_read_with_nothing_in_flight_is_answered_at_once() -> None:
     shard = a_shard(Log())
     shard.run(shard.machine.get(read, "a"), 0)
     assert read.answers == [None]
+
+
+def test_a_read_behind_what_others_appended_waits_for_it_and_no_longer() -> None:
+    """A transaction's marker is appended beside the shard: nobody else would release what waits behind it."""
+    log, written, read = Log(), Asked(), Asked()
+    shard = a_shard(log)
+    shard.run(shard.machine.put(written, "a", 1), 0)
+    log.committed_offset = 1
+    shard.release()
+    log.records.append(CoordinatorRecord("marker", None))
+    shard.run(shard.machine.get(read, "a"), 0)
+    shard.run(shard.machine.get(Asked(), "a"), 0)
+    assert (read.answers, log.watched) == ([], [2])
+    log.committed_offset = 2
+    shard.release()
+    assert read.answers == [1]
 
 
 def test_a_failed_append_changes_nothing_and_sends_everyone_away() -> None:

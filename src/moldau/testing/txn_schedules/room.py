@@ -23,6 +23,7 @@ from moldau.errors import ErrorCode
 from moldau.metadata.controller import Controller
 from moldau.metadata.loader import Loader
 from moldau.protocol.header import RequestHeader
+from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from moldau.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -49,7 +50,7 @@ from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.testing.clock import EPOCH_MS, SimClock
 from moldau.testing.files import MemoryFiles
-from moldau.testing.txn_schedules.wire import Link, Lost, Wire
+from moldau.testing.txn_schedules.wire import Link, Lost, Weather, Wire
 from moldau.types import GROUP_TOPIC, TRANSACTION_TOPIC, TopicPartition
 
 DATA: Final = (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0))
@@ -57,6 +58,7 @@ GROUP_OFFSETS: Final = TopicPartition(GROUP_TOPIC, 0)
 TRANSACTION_STATE: Final = TopicPartition(TRANSACTION_TOPIC, 0)
 LONGEST_SYNC_S: Final = 0.02
 BROKER_ID: Final = 1
+OFFSET_FETCH_VERSION: Final = 9
 CONFIG: Final = NodeConfig.parse(
     {
         "process.roles": "broker,controller",
@@ -258,6 +260,15 @@ class Room:
         if isinstance(error, AssertionError):
             self.failures.append(f"{type(request).__name__} failed: {error!r}")
         return refusal
+
+    async def answers_offset_fetch(self, group: str) -> bool:
+        """Whether a client that wants stable offsets is told within a second."""
+        asked = OffsetFetchRequestGroup(group_id=group, topics=None)
+        answered = self._loop.create_future()
+        wire = Wire(self.serve, self._choice, Weather(slow_chance=0.0), is_replayable=lambda _: False)
+        self.serve(wire.connect(), OffsetFetchRequest(groups=[asked], require_stable=True), OFFSET_FETCH_VERSION, answered.set_result)
+        done, _ = await asyncio.wait([answered], timeout=1.0)
+        return bool(done)
 
     # faults
 

@@ -168,6 +168,9 @@ class Schedule:
     async def _calm(self) -> None:
         """Whatever is on the way arrives, whatever has a time-out runs into it."""
         await asyncio.sleep(CALM_S)
+        for group in self._groups():
+            if not await self.room.answers_offset_fetch(group):
+                self._violations.append(f"hanging: nobody says where {group} stands")
         for wire in (self.wire, self.marker_wire):
             if wire.counts.pending:
                 self._violations.append(f"{wire.counts.pending} requests are still on their way after {CALM_S:.0f} s of calm")

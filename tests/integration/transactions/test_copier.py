@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.coordinator.txn.state import TransactionState
 from moldau.testing.kafka import java_command, run_tool
 from moldau.testing.process import BrokerProcess
 
@@ -26,7 +27,6 @@ PRODUCER = "org.apache.kafka.tools.VerifiableProducer"
 CONSUMER = "org.apache.kafka.tools.VerifiableConsumer"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 TRANSACTION_LOG_FORMATTER = "org.apache.kafka.tools.consumer.TransactionLogMessageFormatter"
-STATES = {"Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"}
 
 
 class Watched:
@@ -125,15 +125,25 @@ def test_a_copy_is_exact_whatever_is_killed(broker: BrokerProcess, tmp_path: Pat
     assert [offset for offset, _ in found] == sorted({offset for offset, _ in found})
 
 
+def objects_in(text: str) -> Iterator[dict[str, dict[str, dict[str, object]]]]:
+    """The formatter writes one behind the other, without line ends."""
+    decoder = json.JSONDecoder()
+    at = text.find("{")
+    while at >= 0:
+        found, end = decoder.raw_decode(text, at)
+        yield found
+        at = text.find("{", end)
+
+
 def test_kafka_reads_our_transaction_log(broker: BrokerProcess) -> None:
     """After the copy: by the console consumer's formatter, and from the files."""
     at = ("--bootstrap-server", broker.bootstrap, "--topic", "__transaction_state", "--from-beginning", "--timeout-ms", "5000")
     shown = run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *at, "--formatter", TRANSACTION_LOG_FORMATTER)
-    records = [json.loads(line) for line in shown.splitlines() if line.startswith("{")]
+    records = list(objects_in(shown))
     assert {record["key"]["data"]["transactionalId"] for record in records} == {"copier"}
     assert len(records) > 20
     log = broker.log_dir / "__transaction_state-0" / "00000000000000000000.log"
     dumped = run_tool("org.apache.kafka.tools.DumpLogSegments", "--transaction-log-decoder", "--files", str(log))
-    states = set(re.findall(r"state=(\w+)", dumped))
-    assert STATES - {"PrepareAbort", "CompleteAbort"} <= states <= STATES, dumped[-2000:]
-    assert "transactionalId=copier" in dumped or "transaction_metadata::transactionalId=copier" in dumped
+    states = {TransactionState(int(number)) for number in re.findall(r'"transactionStatus":(\d)', dumped)}
+    assert states == set(TransactionState) - {TransactionState.DEAD}, dumped[-2000:]
+    assert '"transactionalId":"copier"' in dumped

@@ -23,9 +23,21 @@ QUICK = {
 LOCK_MS = 3_000
 
 
+TIERED = {
+    "remote.log.storage.system.enable": "true",
+    "rlmm.config.remote.log.metadata.topic.replication.factor": "1",
+    "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
+    "remote.log.manager.task.interval.ms": "200",
+    "log.retention.check.interval.ms": "200",
+    "log.initial.task.delay.ms": "100",
+    "log.segment.delete.delay.ms": "0",
+}
+
+
 @pytest.fixture(scope="module")
-def broker() -> Iterator[BrokerProcess]:
-    with BrokerProcess(properties=QUICK) as broker:
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    store = {"rsm.config.storage.url": f"file://{tmp_path_factory.mktemp('tier')}"}
+    with BrokerProcess(properties=QUICK | TIERED | store) as broker:
         yield broker
 
 

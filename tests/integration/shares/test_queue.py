@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.replication.share.in_flight import AcknowledgeType
@@ -22,14 +22,14 @@ Join = Callable[..., ShareMember]
 Produce = Callable[..., list[bytes]]
 
 
-def drain(members: list[ShareMember], wanted: set[bytes], decide: Callable[[Delivered], AcknowledgeType]) -> Counter[bytes]:
+def drain(members: list[ShareMember], wanted: set[bytes], decide: Callable[[Delivered], AcknowledgeType], most: int = 50) -> Counter[bytes]:
     """Every member polls in turn until all values were delivered; how often each was."""
     seen: Counter[bytes] = Counter()
     deadline = time.monotonic() + WITHIN_S
     while set(seen) < wanted:
         assert time.monotonic() < deadline, f"{len(wanted - set(seen))} of {len(wanted)} were not delivered"
         for member in members:
-            for record in member.poll(wait_ms=100, max_records=50):
+            for record in member.poll(wait_ms=100, max_records=most):
                 seen[record.value or b""] += 1
                 member.acknowledge(record, decide(record))
             member.commit()
@@ -180,6 +180,32 @@ def test_delays(address: tuple[str, int], group: str, join: Join, produce: Produ
     released_s = time.monotonic()
     assert {record.delivery_count for record in poll_all(member, 2)} == {2}
     assert time.monotonic() - released_s >= 0.95
+
+
+def test_old_records_come_from_remote_storage(broker: BrokerProcess, address: tuple[str, int], request: pytest.FixtureRequest) -> None:
+    topic, group = "remote", "g-remote"
+    configs = {"remote.storage.enable": "true", "segment.bytes": str(1 << 20), "local.retention.bytes": "1", "retention.ms": "-1"}
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    admin.create_topics([NewTopic(topic, 1, 1, config=configs)])[topic].result(30)
+    configure_group(address, group, share_auto_offset_reset="earliest")
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 2, "batch.size": 50_000})
+    values = [b"%d " % number + b"x" * 1000 for number in range(5_000)]
+    for number, value in enumerate(values):
+        producer.produce(topic, value)
+        if number % 500 == 0:
+            producer.flush()
+    assert producer.flush(30) == 0
+    deadline = time.monotonic() + WITHIN_S
+    while [int(path.stem) for path in (broker.log_dir / f"{topic}-0").glob("*.log")] == [0] or len(
+        list((broker.log_dir / f"{topic}-0").glob("*.log"))
+    ) > 1:
+        assert time.monotonic() < deadline, "segments stay"
+        time.sleep(0.05)
+    member = ShareMember(address, group, topic)
+    request.addfinalizer(member.close)
+    member.join()
+    seen = drain([member], set(values), lambda record: ACCEPT, most=500)
+    assert all(count == 1 for count in seen.values())
 
 
 def poll_all(member: ShareMember, count: int) -> list[Delivered]:

@@ -5,6 +5,7 @@ Authorises     READ on the group, READ on each topic.
 Behaviour      Acknowledgements are taken first, then records are acquired for the member from the session's partitions, in an order that
                turns with the epoch; max_bytes is divided among them.  With fewer than min_bytes the request waits until more can be
                acquired or max_wait_ms is over.  Records leave as slices of files: whole batches, of which `acquired_records` counts.
+               Those in remote storage only (KIP-405) are waited for, remote.fetch.max.wait.ms at most.
 Version notes  2+ may limit the number of records strictly (KIP-1206), and renews locks in a request without a fetch (KIP-1222).
 Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH,
                SHARE_SESSION_LIMIT_REACHED (after max_wait_ms); by partition UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
@@ -42,7 +43,9 @@ from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
 from moldau.server.share_acknowledgements import RENEW_VERSION, Acknowledging, acknowledge, is_valid_member, release_session
 from moldau.server.share_partitions import SharedPartition
+from moldau.server.share_remote import RemoteReads
 from moldau.server.share_session import FINAL_EPOCH, INITIAL_EPOCH, MemberKey, SharedKey, ShareSession
+from moldau.storage.log import FetchData
 
 RECORD_LIMIT: Final = 1
 """share_acquire_mode: not one record more than asked for."""
@@ -137,13 +140,16 @@ class _Fetching:
         self._isolation: Final = Isolation.COMMITTED_TRANSACTIONS if is_committed else Isolation.HIGH_WATERMARK
         self._max_bytes: Final = min(request.max_bytes, broker.config.server.fetch_max_bytes)
         self._min_bytes: Final = min(request.min_bytes, self._max_bytes)
-        self._deadline_ms: Final = broker.clock.monotonic_ms() + request.max_wait_ms
+        self._deadline_ms = broker.clock.monotonic_ms() + request.max_wait_ms
+        self._remote: Final = RemoteReads(broker.remote, self._remote_read) if broker.remote is not None else None
         self._held: dict[SharedKey, SharedPartition] = {}
         self._refused: dict[SharedKey, ErrorCode] = {}
         self._results: Results | None = {}
         self._wait: FetchWait | None = None
         self._is_abandoned = False
         self._is_acknowledged = False
+        self._is_late = False
+        """Something is read from remote storage: that may take longer than the client would wait for records."""
         self._later: Later[ShareFetchResponse] = Later(self._abandon)
 
     # The partitions
@@ -178,7 +184,6 @@ class _Fetching:
     def _try(self) -> None:
         """Acquires if there is enough or time is over, else waits."""
         now_ms = self._broker.clock.monotonic_ms()
-        is_over = now_ms >= self._deadline_ms or self._broker.replicas.has_resigned
         windows: dict[SharedKey, Window | None] = {}
         is_failed = False
         usable = self._usable(now_ms)
@@ -189,6 +194,10 @@ class _Fetching:
                 is_failed = True
             else:
                 windows[key] = window
+        if self._remote is not None and self._remote.is_waiting and not self._is_late:
+            self._is_late = True
+            self._deadline_ms = max(self._deadline_ms, now_ms + self._remote.max_wait_ms)
+        is_over = now_ms >= self._deadline_ms or self._broker.replicas.has_resigned
         available = sum(window.ends[-1] for window in windows.values() if window is not None and window.ends)
         if is_over or is_failed or not self._held or available >= self._min_bytes:
             self._results = self._acquire(windows, now_ms)
@@ -216,7 +225,12 @@ class _Fetching:
         if offset >= limit:
             return None
         is_committed = self._isolation is Isolation.COMMITTED_TRANSACTIONS
+        data: FetchData | ErrorCode | None
         data = partition.log.read(offset, max_bytes, limit_offset=limit, min_one_batch=is_first, with_aborted=is_committed)
+        if data is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE and self._remote is not None:
+            data = self._remote.take(partition, offset, max_bytes, with_aborted=is_committed)
+        if data is None:
+            return None
         if isinstance(data, ErrorCode):
             return None if data is ErrorCode.OFFSET_OUT_OF_RANGE else data
         if data.records is None:
@@ -286,6 +300,10 @@ class _Fetching:
                 held.waiters.pop(wait, None)
                 held.partition.unpark_fetch(wait)
 
+    def _remote_read(self) -> None:
+        if self._wait is not None:
+            self._wait.finish()
+
     def _woken(self) -> None:
         self._leave()
         asyncio.get_running_loop().call_soon(self._try_again)
@@ -299,6 +317,8 @@ class _Fetching:
         """The client is gone: nothing is acquired for it any more."""
         self._is_abandoned = True
         self._leave()
+        if self._remote is not None:
+            self._remote.cancel()
 
     # Answering
 
@@ -314,6 +334,8 @@ class _Fetching:
         if self._is_acknowledged and self._results is not None and not self._is_abandoned:
             if self._request.share_session_epoch == FINAL_EPOCH:
                 release_session(self._broker, self._member)
+            if self._remote is not None:
+                self._remote.cancel()
             self._later.complete(self._response(self._results))
 
     def _response(self, results: Results) -> ShareFetchResponse:

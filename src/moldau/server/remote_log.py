@@ -188,29 +188,38 @@ class RemoteLogManager:
         """For as long as the partition lives here."""
         has_swept = False
         while True:
-            try:
-                remote = await self.metadata.loaded(where)
-                self._note_copied(partition, remote)
+            if await self._attempt(where, self._catch_up(where, partition)):
                 if partition.is_leader and partition.log.is_tiered:
-                    if not has_swept:
-                        await self.copier.sweep(remote)
-                        has_swept = True
-                    await self._work(where, partition, remote)
+                    remote = self.metadata.of(where)
+                    has_swept = has_swept or await self._attempt(where, self.copier.sweep(remote))
+                    # Each for itself: a store that is full takes nothing, and has room again when something expires.
+                    await self._attempt(where, self._copy(where, partition, remote))
+                    await self._attempt(where, self._expire(partition, remote))
                 else:
                     has_swept = False
-            except KafkaError as error:
-                LOG.info("%s waits for its metadata: %s", where, error)
-            except OSError as error:
-                LOG.warning("%s is tried again in %d ms: %s", where, self.limits.task_interval_ms, error)
             self.reader.tick()
             await asyncio.sleep(self.limits.task_interval_ms / 1000)
 
-    async def _work(self, where: TopicIdPartition, partition: Partition, remote: RemoteLog) -> None:
-        """Errors: OSError of the object store, KafkaError of the metadata."""
-        self._restore_start(partition, remote)
-        if not partition.log.config.remote_log_copy_disable:
-            await self._copy(where, partition, remote)
-        await self._expire(partition, remote)
+    async def _attempt(self, where: TopicIdPartition, work: Coroutine[Any, Any, object]) -> bool:
+        """Whether it came to its end; if not, it is tried again at the next look."""
+        try:
+            await work
+        except KafkaError as error:
+            LOG.info("%s waits for its metadata: %s", where, error)
+        except OSError as error:
+            LOG.warning("%s is tried again in %d ms: %s", where, self.limits.task_interval_ms, error)
+        except Exception:
+            LOG.exception("%s is tried again in %d ms", where, self.limits.task_interval_ms)
+        else:
+            return True
+        return False
+
+    async def _catch_up(self, where: TopicIdPartition, partition: Partition) -> None:
+        """Errors: KafkaError where the metadata is not here."""
+        remote = await self.metadata.loaded(where)
+        self._note_copied(partition, remote)
+        if partition.is_leader and partition.log.is_tiered:
+            self._restore_start(partition, remote)
 
     def _note_copied(self, partition: Partition, remote: RemoteLog) -> None:
         partition.log.copied_offset = copied_up_to(partition.log, remote) if partition.log.is_tiered else 0
@@ -223,7 +232,10 @@ class RemoteLogManager:
             log.raise_log_start_offset(first)
 
     async def _copy(self, where: TopicIdPartition, partition: Partition, remote: RemoteLog) -> None:
+        """Errors: OSError of the object store or the disk, KafkaError of the metadata."""
         log = partition.log
+        if log.config.remote_log_copy_disable:
+            return
         for candidate in segments_to_copy(log, max(log.copied_offset, log.log_start_offset)):
             async with self._copies:
                 wait_ms = self._quota.take(candidate.segment.size, self.limits.copy_max_bytes_per_second, self._clock.monotonic_ms())
@@ -238,6 +250,7 @@ class RemoteLogManager:
             LOG.debug("%s is copied up to offset %d", where, log.copied_offset)
 
     async def _expire(self, partition: Partition, remote: RemoteLog) -> None:
+        """Errors: as `_copy`."""
         log = partition.log
         now_ms = self._logs.trusted_now_ms(self._clock.now_ms(), self._clock.monotonic_ms())
         start, segments = expired(log, remote, now_ms=now_ms, copying=self.copier.copying)

@@ -152,6 +152,25 @@ async def test_while_the_store_fails_nothing_leaves_the_broker(tiered: Tiered) -
     await tiered.moved()
 
 
+async def test_a_store_that_is_full_gets_room_again_by_what_expires(tiered: Tiered) -> None:
+    tiered.start()
+    tiered.append(30)
+    await tiered.moved()
+
+    def full(call: str, name: str) -> None:
+        if call == "put":
+            raise OSError("full")
+
+    tiered.store.hook = full
+    count = len(tiered.store.objects)
+    tiered.append(30)
+    tiered.partition.log.delete_records_before(25)
+    async with asyncio.timeout(5):
+        while len(tiered.store.objects) >= count:
+            tiered.partition.log.delete_old_segments(NOW_MS)
+            await asyncio.sleep(0.005)
+
+
 async def test_a_follower_is_told_where_it_is(tiered: Tiered) -> None:
     tiered.start()
     tiered.append(30)

@@ -45,13 +45,13 @@ class Metadata:
     def __init__(self, hook: Callable[[str, str], None]) -> None:
         self.records: list[StoredRecord] = []
         self.remote = RemoteLog(WHERE)
-        self._hook = hook
+        self.hook = hook
 
     async def append(self, record: StoredRecord) -> bool:
-        self._hook("append", type(record).__name__)
+        self.hook("append", type(record).__name__)
         self.records.append(record)
         taken = self.remote.replay(record)
-        self._hook("appended", type(record).__name__)
+        self.hook("appended", type(record).__name__)
         return taken
 
     def replayed(self) -> RemoteLog:
@@ -103,11 +103,16 @@ class Tier:
             elsewhere=at_once,
         )
 
-    def append(self, count: int, *, epoch: int = 0, size: int = 30, **options: Any) -> None:
+    def append(self, count: int, *, epoch: int = 0) -> None:
+        """Records that begin with their offset."""
         for _ in range(count):
-            record = NewRecord(NOW + 1000 * self.log.log_end_offset, b"k", b"%d " % self.log.log_end_offset + b"v" * size)
-            result = self.log.append_as_leader(build_batch([record], **options), leader_epoch=epoch, now_ms=NOW)
-            assert isinstance(result, AppendResult), result
+            self.append_value(b"%d " % self.log.log_end_offset + b"v" * 30, epoch=epoch)
+
+    def append_value(self, value: bytes, *, epoch: int) -> None:
+        """One record in a batch of its own, a second after the one before; acknowledged at once."""
+        record = NewRecord(NOW + 1000 * self.log.log_end_offset, b"k", value)
+        result = self.log.append_as_leader(build_batch([record]), leader_epoch=epoch, now_ms=NOW)
+        assert isinstance(result, AppendResult), result
         self.log.update_high_watermark(self.log.log_end_offset)
 
     async def copy(self) -> None:

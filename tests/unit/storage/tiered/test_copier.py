@@ -39,7 +39,7 @@ async def recovered(tier: Tier) -> None:
     """What the next leader does before all else."""
     tier.metadata.remote = tier.metadata.replayed()
     tier.store.hook = lambda call, name: None
-    tier.metadata._hook = tier.store.hook
+    tier.metadata.hook = tier.store.hook
     tier.copier = tier.new_copier()
     for segment in expired(tier.log, tier.remote, now_ms=NOW, copying=()).segments:
         await tier.copier.delete(segment)
@@ -99,7 +99,7 @@ async def test_a_crash_at_every_step_of_a_deletion_is_taken_up_again() -> None:
             if steps > crash_at:
                 raise Crash
 
-        tier.store.hook = tier.metadata._hook = strike
+        tier.store.hook = tier.metadata.hook = strike
         try:
             for segment in expired(tier.log, tier.remote, now_ms=NOW, copying=()).segments:
                 await tier.copier.delete(segment)

@@ -12,6 +12,7 @@ from moldau.storage.log import FetchData
 from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.segment import TimestampOffset
 from moldau.storage.tiered.cache import ByteCache
+from moldau.storage.tiered.decisions import copied_up_to
 from moldau.storage.tiered.quota import ByteQuota
 from moldau.storage.tiered.reader import Busy, RemoteReader
 from moldau.testing.tiering import NOW, Tier
@@ -49,6 +50,24 @@ async def test_everything_comes_back_whatever_the_sizes(chunk_size: int, max_byt
         assert [(offset, value.split()[0]) for offset, value in found] == [(offset, b"%d" % offset) for offset in range(40)]
         assert reader.chunks.byte_count <= 2000
         await reader.stop()
+
+
+@pytest.mark.parametrize("fork_at", [3, 7, 8, 11, 15])
+async def test_what_a_lost_leader_had_copied_beyond_the_fork_is_not_read(fork_at: int) -> None:
+    """It had copied up to offset 17; the next one has the log up to `fork_at` only, and goes on from there."""
+    tier = Tier(local_retention_bytes=-1)
+    tier.append(20)
+    await tier.copy()
+    tier.log.truncate_to(fork_at)
+    tier.log.epochs.assign(2, fork_at)
+    for _ in range(30):
+        tier.append_value(b"%d of the new leader" % tier.log.log_end_offset, epoch=2)
+    assert copied_up_to(tier.log, tier.remote) == fork_at
+    tier.log.configure(tier.log.config.override({"local.retention.bytes": "0"}))
+    await tier.move()
+    found = await read_all(tier.new_reader(chunk_size=10_000), tier, 0, 10_000)
+    assert [offset for offset, _ in found] == list(range(fork_at + 30))
+    assert [b"new leader" in value for _, value in found] == [offset >= fork_at for offset in range(fork_at + 30)]
 
 
 async def test_sizes_are_kept_to() -> None:

@@ -154,9 +154,10 @@ class RemoteLogManager:
     ) -> RemoteData | ErrorCode:
         """Nothing when so many reads wait that no other is taken.  Errors: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR."""
         try:
+            remote = await self.metadata.loaded(_where(partition))
             return await self.reader.read(
                 partition.log,
-                self.metadata.of(_where(partition)),
+                remote,
                 offset,
                 max_bytes,
                 min_one_batch=min_one_batch,
@@ -164,18 +165,18 @@ class RemoteLogManager:
             )
         except Busy:
             return RemoteData(memoryview(b""))
-        except (OSError, CorruptBatch):
+        except (KafkaError, OSError, CorruptBatch):
             return ErrorCode.KAFKA_STORAGE_ERROR  # the reader has told why
 
     async def find_timestamp(self, partition: Partition, timestamp: int) -> TimestampOffset | ErrorCode | None:
         """In remote storage only.  Errors: KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT."""
-        remote = self.metadata.of(_where(partition))
         try:
             async with asyncio.timeout(self.limits.list_offsets_timeout_ms / 1000):
+                remote = await self.metadata.loaded(_where(partition))
                 return await self.reader.find_timestamp(partition.log, remote, timestamp)
         except (TimeoutError, Busy):
             return ErrorCode.REQUEST_TIMED_OUT
-        except (OSError, CorruptBatch):
+        except (KafkaError, OSError, CorruptBatch):
             return ErrorCode.KAFKA_STORAGE_ERROR
 
     @property

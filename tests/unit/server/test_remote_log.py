@@ -33,7 +33,13 @@ class Tiered:
     def __init__(self, harness: Any, batch_of: BatchOf) -> None:
         self.harness, self._batch_of = harness, batch_of
         self.store = MemoryObjectStore(now_ms=harness.clock.now_ms)
-        broker = harness.broker
+        self.topic = harness.lead(REMOTE_LOG_METADATA_TOPIC)
+        self.partition: Partition = harness.lead("t", **TIERED)
+        self.make()
+
+    def make(self) -> None:
+        """A manager that knows nothing yet."""
+        harness, broker = self.harness, self.harness.broker
 
         async def create(topic: str, partitions: int, replicas: int, configs: dict[str, str]) -> None:
             raise AssertionError("it is there")
@@ -56,8 +62,6 @@ class Tiered:
             checkpoint=checkpoint,
         )
         broker.remote = self.manager
-        self.topic = harness.lead(REMOTE_LOG_METADATA_TOPIC)
-        self.partition: Partition = harness.lead("t", **TIERED)
 
     def start(self) -> None:
         self.manager.start()
@@ -105,6 +109,21 @@ async def test_a_fetch_goes_on_from_one_tier_to_the_other(tiered: Tiered) -> Non
         whole = [header for _, header in batches(memoryview(data))]
         assert whole[0].base_offset == offset
         offset = whole[-1].next_offset
+
+
+async def test_who_comes_before_the_metadata_is_read_waits_for_it(tiered: Tiered) -> None:
+    tiered.start()
+    tiered.append(30)
+    await tiered.moved()
+    await tiered.manager.stop()
+    tiered.make()
+    tiered.topic.log.high_watermark = 1  # the rest of it is not known to be committed yet
+    tiered.start()
+    found = await tiered.fetch(0)
+    assert (found.error_code, len(found.records or b"")) == (0, 0), "not out of range: nobody knows yet"
+    tiered.topic.advance_high_watermark(NOW_MS)
+    await asyncio.sleep(0.02)
+    assert len((await tiered.fetch(0)).records or b"") > 0
 
 
 async def test_a_store_that_is_slow_delays_nobody_for_long(tiered: Tiered) -> None:

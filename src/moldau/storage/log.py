@@ -776,9 +776,10 @@ class Log:
             return False
         oldest_ms = now_ms if trusted_now_ms is None else trusted_now_ms
         if self.is_tiered and not config.remote_log_copy_disable:
-            # The log's start is moved by what expires in remote storage; here only the local copies of what is there go.
+            # The log's start is moved by what expires in remote storage; here only the local copies of what is there go, and only after a
+            # flush: the epochs, by which the rest is found, are on the disk with it.
             wanted = self._passed(now_ms, config.effective_local_retention_bytes, config.effective_local_retention_ms, oldest_ms)
-            number = bisect_right(self._bases, min(wanted, self.copied_offset)) - 1
+            number = bisect_right(self._bases, min(wanted, self.copied_offset, self.recovery_point)) - 1
             self._local_start_wanted = self._bases[max(number, 0)]
             return False
         passed = self._passed(now_ms, config.retention_bytes, config.retention_ms, oldest_ms)

@@ -123,6 +123,7 @@ class Tier:
     async def move(self) -> None:
         """Everything into remote storage only, but for an empty active segment."""
         self.log.roll(NOW)
+        self.log.flush()
         await self.copy()
         self.log.delete_old_segments(NOW)
         assert self.log.local_log_start_offset == self.log.log_end_offset

@@ -65,6 +65,7 @@ def copy_all(log: Log, remote: RemoteLog) -> list[RemoteSegment]:
         remote.replay(made.update(SegmentState.COPY_FINISHED, broker_id=1, now_ms=0))
         copied.append(remote.segments[made.id])
     log.copied_offset = copied_up_to(log, remote)
+    log.flush()
     return copied
 
 
@@ -90,6 +91,14 @@ def test_local_segments_go_only_when_they_are_in_remote_storage() -> None:
     assert log.read(0, 100) is ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
     assert log.read(23, 100) is ErrorCode.OFFSET_OUT_OF_RANGE
     assert isinstance(log.read(22, 100), FetchData)
+
+
+def test_local_segments_go_only_after_a_flush() -> None:
+    """Whose leader epochs are not on the disk could not be found in remote storage after a power failure."""
+    log, remote = a_log(count=22, local_retention_bytes=0, retention_ms=-1), RemoteLog(WHERE)
+    copy_all(log, remote)
+    log.recovery_point = 12
+    assert log.delete_old_segments(NOW) == 2 and log.local_log_start_offset == 10
 
 
 def test_what_local_retention_keeps_by_age_and_by_size() -> None:

@@ -148,10 +148,12 @@ async def test_aborted_transactions_are_told_wherever_their_markers_are() -> Non
         said[offset] = {(each.producer_id, each.first_offset) for each in data.aborted}
     assert len({frozenset(each) for each in said.values()}) > 5, "there is something to compare"
     await tier.copy()
+    log.flush()
     log.configure(log.config.override({"local.retention.bytes": "0"}))
     for local_start in (log.segments[3].base_offset, log.log_end_offset):
         log.copied_offset = local_start
         log.delete_old_segments(NOW)
+        assert log.local_log_start_offset == local_start
         reader = tier.new_reader(chunk_size=100_000)
         for offset in range(log.local_log_start_offset):
             found = await read(reader, tier, offset, 1, with_aborted=True)

@@ -14,10 +14,12 @@ import pytest
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
 from moldau.protocol.records.batch import batches
 from moldau.replication.partition import Partition
 from moldau.server.handlers.fetch import fetch
 from moldau.server.handlers.list_offsets import list_offsets
+from moldau.server.handlers.offset_for_leader_epoch import offset_for_leader_epoch
 from moldau.server.remote_log import RemoteLogManager
 from moldau.server.remote_metadata import RemoteMetadata
 from moldau.storage.tiered.config import MetadataTopicConfig, RemoteLogConfig, StoreConfig
@@ -86,8 +88,9 @@ class Tiered:
                 await asyncio.sleep(0.005)
         return self.partition.log.local_log_start_offset
 
-    async def fetch(self, offset: int, **options: Any) -> PartitionData:
-        asked = FetchTopic(topic="t", partitions=[FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)])
+    async def fetch(self, offset: int, *, last_fetched_epoch: int = -1, **options: Any) -> PartitionData:
+        wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20, last_fetched_epoch=last_fetched_epoch)
+        asked = FetchTopic(topic="t", partitions=[wanted])
         request = FetchRequest(**{"max_wait_ms": 0, "min_bytes": 1, "session_epoch": -1, "topics": [asked], **options})
         answer = self.harness.call(fetch, request, 12)
         response = await answer if asyncio.iscoroutine(answer) else answer
@@ -240,3 +243,18 @@ async def test_offsets_over_both_tiers(tiered: Tiered) -> None:
         response = await answer if asyncio.iscoroutine(answer) else answer
         found.append(response.topics[0].partitions[0].offset)
     assert found == [0, local_start, local_start - 1, local_start, 30, 0, -1]
+
+
+async def test_the_end_of_an_epoch_that_is_remote_only(tiered: Tiered) -> None:
+    tiered.start()
+    tiered.append(20)
+    tiered.partition.lead(leader_epoch=4, partition_epoch=2, replicas=(1,), isr=(1,), eligible=(1,), now_ms=NOW_MS)
+    tiered.manager.leadership_changed(tiered.partition)
+    tiered.append(40)
+    assert await tiered.moved() > 20
+    asked = OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=1)])
+    response = tiered.harness.call(offset_for_leader_epoch, OffsetForLeaderEpochRequest(replica_id=-1, topics=[asked]))
+    (answer,) = response.topics[0].partitions
+    assert (answer.leader_epoch, answer.end_offset) == (1, 20)
+    diverging = await tiered.fetch(25, last_fetched_epoch=1)
+    assert (diverging.diverging_epoch.epoch, diverging.diverging_epoch.end_offset) == (1, 20)

@@ -8,7 +8,7 @@ by retention.ms and .bytes over both tiers: the log's start moves first, then wh
 Source: RemoteLogManager.RLMCopyTask, RLMExpirationTask, UnifiedLog.deletableSegments; KIP-405.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import NamedTuple
 from uuid import UUID
@@ -70,14 +70,20 @@ def _start_after_retention(log: Log, remote: RemoteLog, now_ms: int) -> int:
     config, start = log.config, log.log_start_offset
     if not config.is_deleted:
         return start
-    segments = [segment for segment in remote.readable(log.epochs.entries, log.log_end_offset) if segment.end_offset >= start]
-    copied = copied_up_to(log, remote)
-    only_local = sum(segment.size for segment in log.segments if segment.base_offset >= copied)
-    excess = only_local + sum(segment.size for segment in segments) - config.retention_bytes if config.retention_bytes >= 0 else 0
-    for segment in segments:
+    excess = 0
+    if config.retention_bytes >= 0:
+        copied = copied_up_to(log, remote)
+        only_local = sum(segment.size for segment in log.segments if segment.base_offset >= copied)
+        excess = only_local + sum(segment.size for segment in _kept(log, remote)) - config.retention_bytes
+    for segment in _kept(log, remote):
         is_old = config.retention_ms >= 0 and segment.max_timestamp_ms <= now_ms - config.retention_ms
         if not is_old and excess < segment.size:
             break
         excess -= segment.size
         start = max(start, segment.end_offset + 1)
     return start
+
+
+def _kept(log: Log, remote: RemoteLog) -> Iterator[RemoteSegment]:
+    """Oldest first; one by one, since without retention.bytes only the first few are looked at."""
+    return (segment for segment in remote.readable(log.epochs.entries, log.log_end_offset) if segment.end_offset >= log.log_start_offset)

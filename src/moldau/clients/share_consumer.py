@@ -90,7 +90,11 @@ Acknowledgements = dict[TopicPartition, dict[int, Acknowledge]]
 
 
 class ShareConsumer:
-    """See the module.  `on_refused` is told when a leader did not take acknowledgements: the records come again."""
+    """See the module.
+
+    `on_acknowledged` is told the offsets of which something was said, and NONE once the leader has kept it, or why it has not: then the
+    records may come again.
+    """
 
     def __init__(
         self,
@@ -98,16 +102,17 @@ class ShareConsumer:
         group_id: str,
         topics: Sequence[str],
         options: ShareConsumerOptions = ShareConsumerOptions(),
-        on_refused: Callable[[TopicPartition, ErrorCode], None] = lambda partition, code: None,
+        on_acknowledged: Callable[[TopicPartition, list[int], ErrorCode], None] = lambda partition, offsets, code: None,
+        member_id: str | None = None,
     ) -> None:
         self.group_id: Final = group_id
-        self.member_id: Final = str(uuid.uuid4())
+        self.member_id: Final = member_id or str(uuid.uuid4())
         self.assignment: frozenset[TopicPartition] = frozenset()
         self._cluster = cluster
         self._coordinators = Coordinators(cluster)
         self._topics = sorted(set(topics))
         self._options = options
-        self._on_refused = on_refused
+        self._on_acknowledged = on_acknowledged
         self._epoch = JOIN_EPOCH
         self._heart: asyncio.Task[None] | None = None
         self._sessions: dict[int, _Session] = defaultdict(_Session)
@@ -150,7 +155,7 @@ class ShareConsumer:
             self._out.remove(shared)
 
     async def commit(self) -> None:
-        """Sends what was said, and waits until the leaders have kept it.  Errors: OSError, Unreachable."""
+        """Sends what was said, and waits until the leaders have kept or refused it.  Errors: OSError, Unreachable."""
         await asyncio.gather(*self._busy.values())
         await asyncio.gather(*(self._acknowledge(node_id) for node_id in list(self._sessions)))
 
@@ -227,7 +232,7 @@ class ShareConsumer:
     def _fetch_from_idle_leaders(self) -> None:
         """One fetch at a time from each leader of what we are assigned."""
         leaders: dict[int, set[TopicPartition]] = defaultdict(set)
-        for one in self.assignment:
+        for one in sorted(self.assignment):
             leader = self._cluster.view.leader_of(one)
             if leader is not None:
                 leaders[leader.node_id].add(one)
@@ -299,11 +304,15 @@ class ShareConsumer:
             raise KafkaError(code, response.error_message)
         session.sent(partitions)
         is_stale = False
+        answered = {(topic.topic_id, one.partition_index) for topic in response.responses for one in topic.partitions}
+        for one in said:
+            if (self._cluster.view.topic_id_of(one.topic), one.partition) not in answered:
+                self._tell(said, one, ErrorCode.NONE)  # a leader leaves out partitions of which it has nothing to say
         for topic in response.responses:
             name = self._cluster.view.names.get(topic.topic_id, "")
             for answer in topic.partitions:
                 one = TopicPartition(name, answer.partition_index)
-                self._take_refusal(one, answer.acknowledge_error_code)
+                self._tell(said, one, answer.acknowledge_error_code)
                 is_stale = self._take(one, answer) or is_stale
         if self._arrived:
             self._something.set()
@@ -363,18 +372,23 @@ class ShareConsumer:
                 for topic, ones in _by_topic(said).items()
             ],
         )
-        response = await self._cluster.send(request, node_id=node_id)
+        try:
+            response = await self._cluster.send(request, node_id=node_id)
+        except BaseException:
+            self._say_again(said)
+            session.begin_anew()
+            raise
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
             session.begin_anew()
             for one in said:
-                self._on_refused(one, code)
+                self._tell(said, one, code)
             return
         session.sent(session.partitions)
         for topic in response.responses:
             name = self._cluster.view.names.get(topic.topic_id, "")
             for answer in topic.partitions:
-                self._take_refusal(TopicPartition(name, answer.partition_index), answer.error_code)
+                self._tell(said, TopicPartition(name, answer.partition_index), answer.error_code)
 
     def _take_said(self, partitions: Iterable[TopicPartition]) -> Acknowledgements:
         return {one: self._said.pop(one) for one in sorted(partitions) if one in self._said}
@@ -383,9 +397,10 @@ class ShareConsumer:
         for one, kinds in said.items():
             self._said[one] = {**kinds, **self._said.get(one, {})}
 
-    def _take_refusal(self, one: TopicPartition, number: int) -> None:
-        if number:
-            self._on_refused(one, ErrorCode.of(number))
+    def _tell(self, said: Acknowledgements, one: TopicPartition, number: int) -> None:
+        offsets = sorted(offset for offset, kind in said.get(one, {}).items() if kind is not Acknowledge.GAP)
+        if offsets:
+            self._on_acknowledged(one, offsets, ErrorCode.of(number))
 
 
 def runs_of(kinds: Mapping[int, Acknowledge]) -> Iterable[tuple[int, int, list[int]]]:

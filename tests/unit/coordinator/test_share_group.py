@@ -172,6 +172,14 @@ def test_the_assignment_interval_holds_back() -> None:
     assert queue.send("a", 2).member_epoch == 3
 
 
+def test_a_clock_that_is_put_back_holds_up_no_assignment() -> None:
+    queue = Queue(share_assignment_interval_ms=1_000)
+    queue.send("a", 0, "orders")
+    queue.begin()
+    queue.desk.now_ms -= 3_600_000
+    assert queue.send("a", 2).member_epoch == 3
+
+
 def test_what_a_group_was_given_holds() -> None:
     queue = Queue()
     queue.environment.group_configs[GROUP] = {"share.heartbeat.interval.ms": 7_000, "share.session.timeout.ms": 50_000}

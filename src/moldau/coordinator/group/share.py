@@ -182,7 +182,7 @@ class ShareGroup:
         elapsed_ms = now_ms - self.target_timestamp_ms
         of_all = self.environment.config.share_assignment_interval_ms
         interval_ms = self.environment.of_group(self.group_id, "share.assignment.interval.ms", of_all)
-        if epoch <= self.target_epoch or elapsed_ms < interval_ms:
+        if epoch <= self.target_epoch or 0 <= elapsed_ms < interval_ms:  # less than 0: the clock was put back meanwhile
             return self.target, self.target_epoch
         target = self._compute(members)
         for member_id, partitions in target.items():

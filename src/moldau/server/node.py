@@ -198,7 +198,7 @@ class Node:
             try:
                 await listener.start(endpoint.host, endpoint.port, backlog=server.socket_listen_backlog_size)
             except OSError as error:
-                raise StartRefused(f"listeners={endpoint}: {error}") from error
+                raise StartRefused(f"listeners={endpoint}: {error.strerror or error}") from error
             self.listeners[endpoint.name] = listener
 
     def _dispatch(self, connection: Connection, frame: memoryview) -> "Reply | Awaitable[Reply]":

@@ -114,7 +114,7 @@ class SharePartitions:
         self._states: Final = states
         self._group_values: Final = group_values
         self._held: dict[HeldKey, SharedPartition] = {}
-        self._tasks: set[asyncio.Task[Any]] = set()
+        self._tasks: dict[asyncio.Task[Any], None] = {}
 
     def close(self) -> None:
         for task in self._tasks:
@@ -327,8 +327,8 @@ class SharePartitions:
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks[task] = None
+        task.add_done_callback(self._tasks.pop)
         return task
 
 

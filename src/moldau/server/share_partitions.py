@@ -158,6 +158,8 @@ class SharePartitions:
             self._drop(held, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             held = None
         if held is None:
+            for gone in [each for each in self._held.values() if not each.is_current]:  # deleted topics, and those that moved away
+                self._drop(gone, ErrorCode.NOT_LEADER_OR_FOLLOWER)
             held = self._held[key] = SharedPartition(key, partition)
             self._run(self._load(held))
         return held

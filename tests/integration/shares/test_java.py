@@ -1,8 +1,12 @@
 """Kafka's own share consumers read our queues: its console consumer in all its ways, two verifiable ones side by side."""
 
 import json
+import queue
 import subprocess
+import threading
+import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -47,3 +51,37 @@ def test_two_verifiable_consumers(broker: BrokerProcess, group: str, topic: str,
     acknowledged = sum(event["count"] for event in events if event["name"] == "offsets_acknowledged" and event["success"])
     assert sorted(value.encode() for value in read) == values, "each record once"
     assert acknowledged == len(values)
+
+
+def test_verifiable_consumers_go_on_when_the_broker_is_killed(broker: BrokerProcess, group: str, topic: str, produce: Produce) -> None:
+    """Nothing is missing in the end."""
+    arguments = ["--topic", topic, "--group-id", group, "--acknowledgement-mode", "sync", "--verbose", "--max-messages", "-1"]
+    running = [start(broker, VERIFIABLE, *arguments) for _ in range(2)]
+    events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+    for one in running:
+        threading.Thread(target=pump, args=(one, events), daemon=True).start()
+    values: list[bytes] = []
+    read: list[bytes] = []
+    deadline = time.monotonic() + WITHIN_S
+    for number in range(3):
+        values += produce(300, start=300 * number)
+        wanted = set(values[: 300 * number + 100])
+        while not set(read) >= (wanted if number < 2 else set(values)):
+            assert time.monotonic() < deadline, f"{len(set(values) - set(read))} of {len(values)} were not read"
+            event = events.get(timeout=WITHIN_S)
+            if event["name"] == "record_data":
+                read.append(event["value"].encode())
+        if number < 2:
+            broker.kill()
+            broker.start()
+    for one in running:
+        one.kill()
+        one.wait()
+    assert set(read) == set(values)
+
+
+def pump(process: "subprocess.Popen[str]", events: "queue.SimpleQueue[dict[str, Any]]") -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if line.startswith("{"):
+            events.put(json.loads(line))

@@ -161,7 +161,7 @@ def acquired(partition: Any) -> list[tuple[int, int, int]]:
 
 async def joined(desk: Desk, member: str = "anna", *, epoch: int = 1, **more: Any) -> Any:
     """A session whose partitions are loaded, and its next answer."""
-    await desk.fetch(member=member, max_records=0)
+    await desk.fetch(member=member, max_records=0, indexes=more.get("indexes", (0,)))
     await turns()
     return await desk.fetch(epoch, member=member, **more)
 
@@ -237,6 +237,18 @@ def test_a_fenced_leader_begins_anew(play: Any, batch_of: Any) -> None:
         await turns()
         assert desk.states.reads == 2
         assert acquired(only(await desk.fetch(4))) == [(0, 0, 1)]
+
+    play(scene)
+
+
+def test_partitions_that_are_gone_are_forgotten(play: Any) -> None:
+    async def scene(desk: Desk) -> None:
+        gone = desk.harness.lead("t")
+        await joined(desk)
+        desk.harness.broker.replicas.remove(gone.topic_partition)
+        desk.harness.lead("t", 1)
+        await joined(desk, "ben", indexes=(1,))
+        assert [key.partition for key in desk.harness.broker.shares._held] == [1]
 
     play(scene)
 

@@ -12,6 +12,7 @@ Source: AddPartitionsToTxnManager, ReplicaManager.maybeSendPartitionsToTransacti
 transactions.
 """
 
+import asyncio
 from collections.abc import Hashable
 from typing import Final
 
@@ -42,17 +43,32 @@ class Membership:
         """
         if not self._broker.coordinators.transaction_config.is_verification_enabled:
             return None
-        guard = partition.log.producers.begin_verification(
-            self._producer.producer_id,
-            sequence,
-            self._producer.epoch,
-            self._broker.clock.now_ms(),
-            supports_epoch_bump=adds,
-        )
-        if guard is None:
-            return None  # its transaction is open here already
-        code = await self._ask(partition, adds=adds)
-        return guard if code is ErrorCode.NONE else code
+        began_ms = self._broker.clock.monotonic_ms()
+        while True:
+            guard = partition.log.producers.begin_verification(
+                self._producer.producer_id,
+                sequence,
+                self._producer.epoch,
+                self._broker.clock.now_ms(),
+                supports_epoch_bump=adds,
+            )
+            if guard is None:
+                return None  # its transaction is open here already
+            code = await self._ask(partition, adds=adds)
+            if code is ErrorCode.NONE:
+                return guard
+            if not adds or code is not ErrorCode.CONCURRENT_TRANSACTIONS or not await self._has_waited(began_ms):
+                return code
+            # Anew from the start: the marker that was waited for may have ended this verification.
+
+    async def _has_waited(self, began_ms: int) -> bool:
+        """A client that goes on at once comes before the last markers are written: it is spared the way back and forth, for a while."""
+        config = self._broker.coordinators.transaction_config
+        elapsed_ms = self._broker.clock.monotonic_ms() - began_ms
+        if elapsed_ms >= config.add_partitions_backoff_max_ms:
+            return False
+        await asyncio.sleep(config.add_partitions_backoff_ms / 1000)
+        return True
 
     async def _ask(self, partition: Partition, *, adds: bool) -> ErrorCode:
         named = frozenset({partition.topic_partition})

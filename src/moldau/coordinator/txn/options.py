@@ -25,6 +25,10 @@ class TransactionConfig(Configs):
         check=at_least(1), doc="How often transactional ids that have expired are looked for.")  # fmt: skip
     is_verification_enabled: bool = option("transaction.partition.verification.enable", True, update="cluster-wide", importance="low",
         doc="Ask the coordinator whether a partition is part of the transaction before the first write to it (KIP-890).")  # fmt: skip
+    add_partitions_backoff_ms: int = option("add.partitions.to.txn.retry.backoff.ms", 20, importance="high", check=at_least(1),
+        doc="How long a broker waits before it asks again to add a partition while the transaction before is being completed.")  # fmt: skip
+    add_partitions_backoff_max_ms: int = option("add.partitions.to.txn.retry.backoff.max.ms", 100, importance="high", check=at_least(0),
+        doc="How long a broker asks again at most; then the client is told to.")  # fmt: skip
     is_connection_order_enabled: bool = option("transaction.connection.order.enable", True, importance="low",
         doc="Close a connection on which a transactional producer's request arrives after it has sent others on a newer one: what was "
         "delayed must not touch the next transaction. Switch off for proxies that spread a client over many connections.")  # fmt: skip

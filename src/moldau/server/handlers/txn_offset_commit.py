@@ -8,7 +8,8 @@ Behaviour      The offsets count when the transaction commits.  The group's part
                transaction from a later one.
 Version notes  3+ names the member, which is fenced as in OffsetCommit (KIP-447); 5+ adds the partition by itself.
 Errors         INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION, what the transaction's
-               coordinator says, and those of `GroupMachine.commit_offsets_in_transaction`.
+               coordinator says (INVALID_PRODUCER_EPOCH for PRODUCER_FENCED, up to version 3 INVALID_TXN_STATE for
+               TRANSACTION_ABORTABLE), and those of `GroupMachine.commit_offsets_in_transaction`.
 Differs from Kafka: offsets of a late request cannot take the place of later ones.
 """
 
@@ -33,6 +34,7 @@ from moldau.server.transactions import Membership, close_if_overtaken
 from moldau.types import TopicPartition
 
 ADDS_SINCE: Final = 5
+ABORTABLE_SINCE: Final = 4
 
 
 @handles(TxnOffsetCommitRequest)
@@ -79,7 +81,7 @@ async def _commit_known(broker: Broker, context: RequestContext, request: TxnOff
     # While the transaction's coordinator was asked, a newer connection may have brought this commit again, and later ones.
     close_if_overtaken(broker, context, *_sender(request))
     if isinstance(guard, ErrorCode):
-        return request.refused(guard)
+        return request.refused(_as_commits_say(guard, context.version))
 
     def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
         outcome = machine.commit_offsets_in_transaction(token, request, client_of(context), now_ms)
@@ -87,6 +89,13 @@ async def _commit_known(broker: Broker, context: RequestContext, request: TxnOff
         return outcome
 
     return await answered(groups.ask(request.group_id, decide, refused=request.refused))
+
+
+def _as_commits_say(code: ErrorCode, version: int) -> ErrorCode:
+    """Source: AddPartitionsToTxnManager, TransactionSupportedOperation."""
+    if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
+        return ErrorCode.INVALID_TXN_STATE
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
 
 
 def _sender(request: TxnOffsetCommitRequest) -> tuple[str, tuple[str, str], ProducerIdAndEpoch]:

@@ -72,8 +72,6 @@ PREFIXES: Final = ("config.providers.", "listener.name.", "rlmm.config.", "rsm.c
 """Keys that begin so belong to a plug-in or to one listener."""
 
 _TABLE: Final = """\
-add.partitions.to.txn.retry.backoff.max.ms INT 100
-add.partitions.to.txn.retry.backoff.ms INT 20
 alter.config.policy.class.name CLASS null
 alter.log.dirs.replication.quota.window.num INT 11
 alter.log.dirs.replication.quota.window.size.seconds INT 1

@@ -61,11 +61,14 @@ class Tiered:
             clock=harness.clock,
             logs=broker.logs,
             replicas=broker.replicas,
-            image=lambda: SimpleNamespace(topics={REMOTE_LOG_METADATA_TOPIC: 1}, topic_names=dict.fromkeys(harness.cluster.ids.values())),  # type: ignore[return-value, arg-type]
+            image=self.image,
             new_id=lambda: UUID(int=time.monotonic_ns()),
             checkpoint=checkpoint,
         )
         broker.remote = self.manager
+
+    def image(self) -> Any:
+        return SimpleNamespace(topics={REMOTE_LOG_METADATA_TOPIC: 1}, topic_names=dict.fromkeys(self.harness.cluster.ids.values()))
 
     def be_impatient(self) -> None:
         self.manager.configure(replace(self.manager.limits, fetch_max_wait_ms=20))
@@ -258,3 +261,29 @@ async def test_the_end_of_an_epoch_that_is_remote_only(tiered: Tiered) -> None:
     assert (answer.leader_epoch, answer.end_offset) == (1, 20)
     diverging = await tiered.fetch(25, last_fetched_epoch=1)
     assert (diverging.diverging_epoch.epoch, diverging.diverging_epoch.end_offset) == (1, 20)
+
+
+async def test_a_topic_that_is_deleted_while_it_is_copied_leaves_nothing(tiered: Tiered) -> None:
+    begun, gate = threading.Event(), threading.Event()
+
+    def slow(call: str, name: str) -> None:
+        if call == "put" and name.endswith(".timeindex"):
+            begun.set()
+            gate.wait(10)
+
+    tiered.store.hook = slow
+    tiered.start()
+    tiered.append(30)
+    await asyncio.to_thread(begun.wait, 10)
+    del tiered.harness.cluster.ids["t"]
+    tiered.harness.broker.replicas.remove(tiered.partition.topic_partition)
+    tiered.manager.removed(tiered.partition)
+    tiered.manager.topics_deleted(tiered.image())
+    await asyncio.sleep(0.03)
+    assert tiered.store.objects, "nobody takes away what a thread still adds to"
+    gate.set()
+    async with asyncio.timeout(10):
+        while any(remote.segments for remote in tiered.metadata.remote_logs.values()):
+            tiered.topic.advance_high_watermark(NOW_MS)
+            await asyncio.sleep(0.005)
+    assert not tiered.store.objects

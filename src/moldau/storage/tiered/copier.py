@@ -9,9 +9,11 @@ died before it could, `sweep` finds objects that no metadata speaks of.
 Source: RemoteLogManager.RLMCopyTask.copyLogSegment, deleteRemoteLogSegment; KIP-405.
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Final, NamedTuple, Protocol
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from moldau.clock import Clock
@@ -49,13 +51,18 @@ class MetadataWriter(Protocol):
         ...
 
 
-class _Source(NamedTuple):
+@dataclass(slots=True)
+class _Source:
     """What is read of a local segment: nothing of the log itself is touched beside the loop."""
 
     records: FileSlice
     paths: list[tuple[str, str]]
     """Suffix and path of the files beside it."""
     epochs: bytes
+    is_idle: bool = True
+    """No thread works for it."""
+    is_given_up: bool = False
+    """Nobody wants it any more: the upload breaks off."""
 
 
 class SegmentCopier:
@@ -95,7 +102,7 @@ class SegmentCopier:
             if not await self._metadata.append(segment.record()):
                 return False
             try:
-                await self._elsewhere(self._upload, segment, source)
+                await self._uploaded(segment, source)
             except OSError:
                 await self._give_up(segment)
                 raise
@@ -105,7 +112,27 @@ class SegmentCopier:
             await self._elsewhere(self._store.delete, names_of(segment))
             return False
         finally:
-            self.copying.discard(segment.id)
+            if source.is_idle:
+                self.copying.discard(segment.id)
+
+    async def _uploaded(self, segment: RemoteSegment, source: _Source) -> None:
+        """Errors: OSError.  A cancelled one goes on in its thread for a moment: until that has ended nobody deletes what it stores."""
+        upload = asyncio.ensure_future(self._elsewhere(self._upload, segment, source))
+        source.is_idle = False
+
+        def ended(_: object) -> None:
+            source.is_idle = True
+            if source.is_given_up:
+                self.copying.discard(segment.id)
+
+        upload.add_done_callback(ended)
+        try:
+            await asyncio.shield(upload)
+        except asyncio.CancelledError:
+            source.is_given_up = True
+            raise
+        finally:
+            source.is_idle = upload.done()
 
     async def delete(self, segment: RemoteSegment) -> None:
         """Errors: OSError of the store, KafkaError of the metadata; then it is tried again later."""
@@ -165,18 +192,26 @@ class SegmentCopier:
         """The records last: where they are, the rest is."""
         self._store.put(object_name(segment, LEADER_EPOCHS_SUFFIX), [source.epochs])
         for suffix, path in source.paths:
+            self._check(source)
             try:
                 content = self._files.read(path)
             except FileNotFoundError:
                 continue  # no transaction was aborted; a log that was recovered has no snapshot at each of its segments
             self._store.put(object_name(segment, suffix), [content])
-        self._store.put(object_name(segment, LOG_SUFFIX), self._pieces(source.records))
+        self._store.put(object_name(segment, LOG_SUFFIX), self._pieces(source))
 
-    def _pieces(self, records: FileSlice) -> Iterator[bytes]:
+    def _check(self, source: _Source) -> None:
+        """Errors: OSError when the upload is not wanted any more."""
+        if self._is_stopping or source.is_given_up:
+            raise OSError("the copy was broken off")
+
+    def _pieces(self, source: _Source) -> Iterator[bytes]:
         """Errors: OSError when the file is shorter than it was."""
+        records = source.records
         for position in range(records.position, records.position + records.size, READ_SIZE):
             size = min(READ_SIZE, records.position + records.size - position)
             piece = records.file.pread(size, position)
-            if len(piece) < size or self._is_stopping:
-                raise OSError(f"{records!r} was read up to byte {position} only")
+            if len(piece) < size:
+                raise OSError(f"{records!r} ends at byte {position + len(piece)}")
+            self._check(source)
             yield piece

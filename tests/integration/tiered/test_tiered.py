@@ -33,7 +33,7 @@ QUICK = {
 TIERED = {"remote.storage.enable": "true", "segment.bytes": str(1 << 20), "local.retention.bytes": "1", "retention.ms": "-1"}
 RECORD = b"x" * 1000
 FORMATTER = "org.apache.kafka.server.log.remote.metadata.storage.serialization.RemoteLogMetadataSerde$RemoteLogMetadataFormatter"
-WITHIN_S = 30.0
+WITHIN_S = 60.0
 FIRST_MS = 1_700_000_000_000
 
 

@@ -232,7 +232,7 @@ def test_a_broker_that_is_killed_while_it_copies_loses_and_leaks_nothing(tmp_pat
     options = QUICK | {"rsm.config.storage.url": f"file://{tmp_path}", "remote.log.manager.task.interval.ms": "20"}
     with BrokerProcess(properties=options) as broker:
         create(broker, topic)
-        for _ in range(8):
+        for _ in range(6):
             produce(broker, topic, range(count, count + 2_000))
             count += 2_000
             time.sleep(choice.random() * 0.12)

@@ -249,10 +249,12 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """The aborted transactions whose markers lie in one segment, in the order of the markers.  There is no file until there is one."""
 
-    __slots__ = ("_entries", "_files", "is_unsynced", "path")
+    __slots__ = ("_entries", "_files", "_is_changed", "_is_held", "is_unsynced", "path")
 
     def __init__(self, files: Files, path: str) -> None:
         self.path = path
+        self._is_held = False
+        self._is_changed = False
         self.is_unsynced = False
         """Whether the file has changed since a flush was told of it."""
         self._files = files
@@ -273,10 +275,40 @@ class TransactionIndex:
         """Written at once: it comes with a marker, which is rare."""
         entries = self.entries()
         assert not entries or entries[-1].last_offset < aborted.last_offset, f"{self.path}: markers come in order"
+        if self._is_held:
+            entries.append(aborted)
+            self._is_changed = True
+            return
         file = self._files.open(self.path, create=True)
         file.pwrite([ABORTED_ENTRY.pack(0, *aborted)], len(entries) * ABORTED_ENTRY.size)
         file.close()
         entries.append(aborted)
+        self.is_unsynced = True
+
+    def hold(self) -> None:
+        """Until `release` nothing is written: a recovery changes nothing on the disk before it has seen all of the log."""
+        self._is_held = True
+
+    def forget(self) -> None:
+        """Before a rebuild, while held."""
+        assert self._is_held, self.path
+        self._entries = []
+        self._is_changed = True
+
+    def release(self) -> None:
+        """Write what has changed meanwhile.  Errors: OSError."""
+        self._is_held = False
+        if not self._is_changed:
+            return
+        self._is_changed = False
+        entries = self.entries()
+        if not entries:
+            self.reset()
+            return
+        file = self._files.open(self.path, create=True)
+        file.truncate(0)
+        file.pwrite([b"".join([ABORTED_ENTRY.pack(0, *aborted) for aborted in entries])], 0)
+        file.close()
         self.is_unsynced = True
 
     def truncate_to(self, offset: int) -> None:

@@ -7,7 +7,7 @@ What is found, and what becomes of it:
 - Otherwise every segment from the one that holds the recovery point on is read batch by batch (length, CRC, offsets, leader epoch) and its
   indexes are made anew; the log ends with the last whole batch before the first that is not.  What lies below the recovery point was on
   stable storage: if it is not what it was, the log is refused (`LogDamaged`) and left as it is, so that a replica or a backup can help.
-- Producers: the latest usable snapshot, then the headers of the batches after it.
+- Producers: the latest usable snapshot, then the batches after it, in the same reading.
 
 A second recovery finds nothing to do.  Source: LogLoader.
 """
@@ -91,31 +91,28 @@ def load_log(
         segments.pop(0).delete_files()  # dropped before; the crash brought it back
     if not segments:
         return _new_log(files, directory, config, (epochs, producers), start_offset=log_start_offset, now_ms=now_ms)
-    recovery = _Recovery(files, segments, epochs, recovery_point, gaps_allowed=config.is_compacted, progress=progress or RecoveryProgress())
-    log_end_offset = recovery.run(clean=clean)
-    segments = recovery.segments
     if not config.remote_storage_enable:  # else what lies before is in remote storage
         log_start_offset = max(log_start_offset, segments[0].base_offset)
+    replay = ProducerReplay(files, directory, producers, log_start_offset)
+    recovery = _Recovery(
+        segments, epochs, replay, recovery_point, gaps_allowed=config.is_compacted, progress=progress or RecoveryProgress()
+    )
+    try:
+        log_end_offset = recovery.run(clean=clean)
+        segments = recovery.segments
+        if log_start_offset <= log_end_offset:
+            replay.read_on(segments, log_end_offset)
+    except CorruptBatch as error:
+        raise LogDamaged(way_out(f"the batches of {name} cannot be read: {error}")) from None
     if log_start_offset > log_end_offset:
         for segment in segments:
             segment.delete_files()
         return _new_log(files, directory, config, (epochs, producers), start_offset=log_start_offset, now_ms=now_ms)
     epochs.truncate_from_end(log_end_offset)
-    for segment in recovery.rebuilt:
-        segment.txn_index.reset()
+    for segment in segments:
+        segment.txn_index.release()
+    replay.finish()
     _remove_stray_snapshots(files, directory, segments, log_end_offset)
-    try:
-        load_producers(
-            files,
-            directory,
-            producers,
-            segments,
-            start_offset=log_start_offset,
-            end_offset=log_end_offset,
-            replay_from=recovery.rebuilt[0].base_offset if recovery.rebuilt else None,
-        )
-    except CorruptBatch as error:
-        raise LogDamaged(way_out(f"the batches of {name} cannot be read: {error}")) from None
     for segment in segments[:-1]:
         segment.seal()
     unsynced = _settle_rebuilt(files, directory, recovery, min(recovery_point, log_end_offset))
@@ -156,9 +153,9 @@ class _Recovery:
 
     def __init__(
         self,
-        files: Files,
         segments: list[Segment],
         epochs: LeaderEpochs,
+        replay: "ProducerReplay",
         recovery_point: int,
         *,
         gaps_allowed: bool,
@@ -167,8 +164,8 @@ class _Recovery:
         self.segments = segments
         self.rebuilt: list[Segment] = []
         """Whose indexes are made anew."""
-        self._files = files
         self._epochs = epochs
+        self._replay = replay
         self._recovery_point = recovery_point
         self._gaps_allowed = gaps_allowed
         self._progress = progress
@@ -183,11 +180,13 @@ class _Recovery:
         if clean:  # all of it was on stable storage, whatever the checkpoint says
             self._recovery_point = max(self._recovery_point, self.segments[last].base_offset)
         end: int | None = None  # of the segment before, when it was read
+        for segment in self.segments:
+            segment.txn_index.hold()
         for number, segment in enumerate(self.segments):
             if number < first and self._adopted(segment, is_last=number == last):
                 end = self._adopted_end if number == last else None
                 continue
-            end, bad = self._verify(segment, end)
+            end, bad = self._verify(number, end)
             if bad is not None:
                 self._cut(number, bad)
                 break
@@ -211,9 +210,15 @@ class _Recovery:
             return False
         return True
 
-    def _verify(self, segment: Segment, end_before: int | None) -> tuple[int, BadBatch | None]:
-        """Read one segment and make its sparse indexes.  Where it ends, and the first batch that is none.  Errors: LogDamaged."""
+    def _verify(self, number: int, end_before: int | None) -> tuple[int, BadBatch | None]:
+        """Read one segment, make its indexes and go on with the producers.  Where it ends, and the first batch that is none.
+
+        Errors: LogDamaged.
+        """
+        segment, replay = self.segments[number], self._replay
         self.rebuilt.append(segment)
+        replay.read_on(self.segments[:number], segment.base_offset)
+        segment.txn_index.forget()
         next_offset = segment.base_offset if end_before is None else end_before
         progress, read_before = self._progress, self._progress.bytes_read
         segment.forget_indexes()
@@ -224,13 +229,17 @@ class _Recovery:
             for position, header in segment.verified(next_offset):
                 self._check_place(position, header, next_offset)
                 segment.note(position, header)
+                if header.producer_id >= 0:
+                    replay.note(segment, position, header)
                 next_offset = header.next_offset
                 progress.bytes_read = read_before + position
             progress.bytes_read = read_before + segment.size
+            replay.end_offset = max(replay.end_offset, next_offset)
         except BadBatch as bad:
             if bad.offset < self._recovery_point:
                 what = f"{segment.path(LOG_SUFFIX)} is damaged {bad}; everything below offset {self._recovery_point} was on stable storage"
                 raise LogDamaged(way_out(what)) from None
+            replay.end_offset = max(replay.end_offset, bad.offset)
             return bad.offset, bad
         return next_offset, None
 
@@ -339,34 +348,61 @@ def snapshot_offsets(files: Files, directory: str) -> list[int]:
     return sorted(offset for offset in found if offset is not None)
 
 
+class ProducerReplay:
+    """Brings what is known of the producers up to where a reading of the log is: the newest usable snapshot, then batch by batch."""
+
+    def __init__(self, files: Files, directory: str, producers: ProducerStates, start_offset: int) -> None:
+        self.producers = producers
+        self.end_offset = -1
+        """Exclusive: what is known holds here; below 0 before the first snapshot was looked for."""
+        self._files = files
+        self._directory = directory
+        self._start_offset = start_offset
+        self._corrupt: list[str] = []
+
+    def read_on(self, segments: list[Segment], offset: int) -> None:
+        """Up to `offset`, by the headers of the batches in `segments`.  Errors: CorruptBatch."""
+        if self.end_offset < 0:
+            self._begin(offset)
+        if self.end_offset < offset:
+            for segment, position, header in headers_from(segments, self.end_offset):
+                if header.producer_id >= 0:
+                    self.note(segment, position, header)
+            self.end_offset = offset
+
+    def note(self, segment: Segment, position: int, header: BatchHeader) -> None:
+        """The next batch of a producer."""
+        if header.last_offset >= self._start_offset:
+            replay_producer(self.producers, header, segment, partial(segment.batch_at, position, header))
+
+    def finish(self) -> None:
+        """Nothing on the disk changes before: snapshots that could not be read go now."""
+        for path in self._corrupt:
+            self._files.unlink(path)
+        self.producers.end_offset = max(self.end_offset, self._start_offset)
+        self.producers.note_first_unstable()
+
+    def _begin(self, newest: int) -> None:
+        """With the newest usable snapshot that is not after `newest`."""
+        self.producers.clear(self._start_offset)
+        self.end_offset = self._start_offset
+        for offset in reversed(snapshot_offsets(self._files, self._directory)):
+            if not self._start_offset <= offset <= newest:
+                continue
+            path = f"{self._directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+            try:
+                load_snapshot(self._files, path, self.producers, offset)
+            except CorruptSnapshot:
+                self._corrupt.append(path)
+                continue
+            self.end_offset = offset
+            return
+
+
 def load_producers(
-    files: Files,
-    directory: str,
-    producers: ProducerStates,
-    segments: list[Segment],
-    *,
-    start_offset: int,
-    end_offset: int,
-    replay_from: int | None = None,
+    files: Files, directory: str, producers: ProducerStates, segments: list[Segment], *, start_offset: int, end_offset: int
 ) -> None:
-    """The state at `end_offset`: the newest usable snapshot (not after `replay_from`), then the batches after it."""
-    newest = end_offset if replay_from is None else min(replay_from, end_offset)
-    start = start_offset
-    producers.clear(start_offset)
-    for offset in reversed(snapshot_offsets(files, directory)):
-        if not start_offset <= offset <= newest:
-            continue
-        path = f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
-        try:
-            load_snapshot(files, path, producers, offset)
-        except CorruptSnapshot:
-            files.unlink(path)
-            continue
-        start = offset
-        break
-    if start < end_offset:
-        for segment, position, header in headers_from(segments, start):
-            if header.producer_id >= 0:
-                replay_producer(producers, header, segment, partial(segment.batch_at, position, header))
-    producers.end_offset = end_offset
-    producers.note_first_unstable()
+    """The state at `end_offset`, of a log that is well.  Errors: CorruptBatch, OSError."""
+    replay = ProducerReplay(files, directory, producers, start_offset)
+    replay.read_on(segments, end_offset)
+    replay.finish()

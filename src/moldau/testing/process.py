@@ -115,7 +115,7 @@ class BrokerProcess:
         self.directory.mkdir(parents=True, exist_ok=True)
         lines = "".join(f"{key}={value}\n" for key, value in self.server_properties().items())
         self.properties_file.write_text(lines, encoding="utf-8")
-        if (self.log_dir / "meta.properties").exists():
+        if (Path(self.server_properties()["log.dirs"].split(",")[0]) / "meta.properties").exists():
             return
         command = _moldau("storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_file), "--standalone")
         done = subprocess.run(command, env=_environment(), capture_output=True, timeout=FORMAT_WITHIN_S, check=False)

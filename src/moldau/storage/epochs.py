@@ -16,6 +16,7 @@ from itertools import pairwise
 from threading import Lock
 from typing import Final, NamedTuple
 
+from moldau.config import MAX_LONG
 from moldau.storage.files import Files
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
@@ -124,6 +125,11 @@ class LeaderEpochs:
         """The epoch of the record at `offset`; -1 when it lies before all that is known."""
         number = bisect_right(self.entries, offset, key=_start_of)
         return self.entries[number - 1].epoch if number else UNDEFINED_EPOCH
+
+    def end_of_epoch_at(self, offset: int) -> int:
+        """Exclusive: up to where `epoch_for_offset` says the same as for `offset`."""
+        number = bisect_right(self.entries, offset, key=_start_of)
+        return self.entries[number].start_offset if number < len(self.entries) else MAX_LONG
 
     @property
     def earliest(self) -> EpochEntry | None:

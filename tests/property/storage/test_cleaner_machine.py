@@ -132,7 +132,7 @@ class CleanerMachine(RuleBasedStateMachine):
     def flush(self) -> None:
         self.log.flush()
 
-    @rule(step_ms=st.sampled_from([1, 200, 600, 1000]))
+    @rule(step_ms=st.sampled_from([1, 300, 999, 1000]))
     def time_passes(self, step_ms: int) -> None:
         self.now_ms += step_ms
 
@@ -176,9 +176,12 @@ class CleanerMachine(RuleBasedStateMachine):
             end = max(end, following.base_offset)
         return end
 
-    @rule(crash=st.one_of(st.none(), st.integers(0, 60)), image=st.integers(0, 1 << 30))
-    def compact(self, crash: int | None, image: int) -> None:
+    @rule(crash=st.one_of(st.none(), st.integers(0, 60)), image=st.integers(0, 1 << 30), is_all_full=st.booleans())
+    def compact(self, crash: int | None, image: int, is_all_full: bool) -> None:
         log = self.log
+        if is_all_full:
+            log.roll(self.now_ms)
+            log.flush()
         dirt = dirtiness(log, self.checkpoint, self.now_ms)
         assert dirt.end_offset <= max(self.cleanable_end(), dirt.first_dirty_offset)
         plan = plan_cleaning(log, dirt, self.now_ms, map_bytes=self.map_bytes)

@@ -80,7 +80,7 @@ from moldau.storage.log import Log
 from moldau.storage.manager import DuplicateLog, LogManager
 from moldau.storage.recovery import LogDamaged
 from moldau.storage.tiered.store import Obstore
-from moldau.types import TopicPartition
+from moldau.types import TopicPartition, uuid_to_text
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -88,6 +88,8 @@ MAX_SESSION_ID: Final = (1 << 31) - 1
 SHUTDOWN_PATIENCE_MS: Final = 10_000
 DAMAGES: Final = (CorruptCheckpoint, CorruptQuorumState, CorruptSnapshot, DuplicateLog, LogDamaged, SeveralDamaged)
 """Files that cannot be as they are; the text names the file, what is wrong and the way out."""
+DAMAGED_ID_BITS: Final = 12
+"""Two random topic ids differ in about 61 bits: so few are one damaged character."""
 GRACE_S: Final = 5.0
 """How long replies of requests in work may take to leave when the node stops."""
 
@@ -593,8 +595,18 @@ def _who_votes(node_id: int, voters: VoterSet) -> str:
 
 
 def _is_stray(image: MetadataImage, node_id: int, where: TopicPartition, topic_id: UUID | None) -> bool:
-    """Whether a log on the disk is of no partition that this broker has to keep.  Source: LogManager.isStrayKraftReplica."""
-    topic = None if topic_id is None else image.topic(topic_id)
+    """Whether a log on the disk is of no partition that this broker has to keep.  Errors: CorruptCheckpoint.
+
+    Without an id the name decides, where Kafka sets the log aside: nothing that may hold records is to be replaced by an empty log.
+    Source: LogManager.isStrayKraftReplica.
+    """
+    by_name = image.topics.get(where.topic)
+    topic = by_name if topic_id is None else image.topic(topic_id)
+    if topic_id is not None and topic is None and by_name is not None and (topic_id.int ^ by_name.id.int).bit_count() <= DAMAGED_ID_BITS:
+        raise CorruptCheckpoint(
+            f"{where}/partition.metadata says the topic id {uuid_to_text(topic_id)}, the cluster says {uuid_to_text(by_name.id)}: "
+            "too alike for two topics, one of them is damaged.  Write the cluster's id into that file"
+        )
     if topic is None or topic.name != where.topic or where.partition >= len(topic.partitions):
         return True
     return node_id not in topic.partitions[where.partition].replicas

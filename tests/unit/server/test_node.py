@@ -39,7 +39,7 @@ from moldau.testing.clock import EPOCH_MS, SimClock
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.testing.loop import Machine, SimLoop
 from moldau.testing.network import SimNetwork
-from moldau.types import ZERO_UUID, TopicPartition, uuid_to_text
+from moldau.types import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 PORT, CONTROLLER_PORT = 9092, 9093
@@ -603,4 +603,42 @@ def test_logs_that_the_cluster_does_not_know_are_kept_under_another_name() -> No
     node = world.up()
     assert list(node.logs.logs) == [TopicPartition("orders", 0)]
     assert [name.partition(".")[0] for name in world.files.listdir("/data") if name.endswith("-stray")] == ["gone-3", "orders-7"]
+    assert world.talk(lambda channel: fetch(channel, "orders")) == [b"one"]
+
+
+def same_id(one: bytes, other: bytes) -> bool:
+    try:
+        return uuid_from_text(one.decode().split()[-1]) == uuid_from_text(other.decode().split()[-1])
+    except ValueError:
+        return False
+
+
+@pytest.mark.parametrize("bit", range(0, 22 * 8, 5))
+def test_a_damaged_topic_id_never_puts_an_empty_log_in_the_place_of_a_full_one(bit: int) -> None:
+    world = World()
+    world.up()
+    world.talk(lambda channel: create(channel, "orders"))
+    world.talk(lambda channel: produce(channel, "orders", b"one"))
+    world.crash()
+    path = "/data/orders-0/partition.metadata"
+    before = world.files.read(path)
+    content = bytearray(before)
+    content[len(b"version: 0\ntopic_id: ") + bit // 8] ^= 1 << bit % 8
+    world.files.write_atomically(path, content)
+    if same_id(before, bytes(content)):
+        world.up()  # the last character has bits that say nothing
+        assert world.talk(lambda channel: fetch(channel, "orders")) == [b"one"]
+    else:
+        with pytest.raises(StartRefused, match=r"partition\.metadata"):
+            world.up()
+
+
+def test_a_log_without_a_topic_id_is_that_of_its_name() -> None:
+    world = World()
+    world.up()
+    world.talk(lambda channel: create(channel, "orders"))
+    world.talk(lambda channel: produce(channel, "orders", b"one"))
+    world.crash()
+    world.files.unlink("/data/orders-0/partition.metadata")
+    world.up()
     assert world.talk(lambda channel: fetch(channel, "orders")) == [b"one"]

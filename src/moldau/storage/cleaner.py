@@ -227,7 +227,9 @@ def _map_offsets(files: Files, plan: CleaningPlan, pace: Pace) -> tuple[dict[byt
     newest: dict[bytes, int] = {}
     used = 0
     clean_offset = plan.first_dirty_offset
-    transactions = _Transactions(plan.aborted)
+    reads_from = max((segment.base_offset for segment in plan.segments if segment.base_offset <= plan.first_dirty_offset), default=0)
+    # One whose marker lies before would never end in this reading, and take its producer's later records along.
+    transactions = _Transactions(tuple(aborted for aborted in plan.aborted if aborted.last_offset >= reads_from))
     for position, segment in enumerate(plan.segments):
         following = plan.segments[position + 1].base_offset if position + 1 < len(plan.segments) else plan.end_offset
         if following <= plan.first_dirty_offset:

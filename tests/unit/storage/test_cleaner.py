@@ -316,3 +316,15 @@ def test_a_crash_at_every_step_of_the_swap_leaves_a_whole_log() -> None:
     log.delete_due_files(NOW_MS)
     assert states > 100
     assert {key: (offset, value) for offset, key, value in content(log)} == latest
+
+
+def test_an_aborted_transaction_of_the_clean_part_does_not_hide_its_producers_later_records() -> None:
+    log = a_log()
+    put(log, [("K1", "aborted")], producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=True)
+    end_transaction(log, producer_id=7, is_commit=False)
+    first = compact(log)
+    put(log, [("K2", "old")])
+    put(log, [("K2", "new")], producer_id=7, producer_epoch=0, base_sequence=1, is_transactional=True)
+    end_transaction(log, producer_id=7, is_commit=True)
+    compact(log, checkpoint=first.clean_offset)
+    assert content(log) == [(3, "K2", "new")]

@@ -103,7 +103,7 @@ def _consumed(topic_partition: TopicPartition, header: BatchHeader, batch: memor
 
 
 def _headers(record: Record) -> tuple[tuple[str, bytes | None], ...]:
-    return tuple((key, _copied(value)) for key, value in map(RecordHeader._make, record.headers))
+    return tuple((header.shown_key, _copied(header.value)) for header in map(RecordHeader._make, record.headers))
 
 
 def _copied(view: memoryview | None) -> bytes | None:

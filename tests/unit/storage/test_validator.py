@@ -151,6 +151,19 @@ def test_the_broker_compresses_anew_where_the_topic_says_so(target: str) -> None
     assert isinstance(check_client_batch(rebuilt, given, NOW), BatchHeader)
 
 
+@pytest.mark.parametrize("target", ["uncompressed", "gzip"])
+def test_header_keys_that_are_no_utf8_keep_their_bytes_when_the_broker_compresses_anew(target: str) -> None:
+    raw = b"caf\xe9\xff\xed\xa0\x80 \xe2\x82\xac"
+    batch = build_batch([NewRecord(NOW, b"k", b"v", [(raw.decode("utf-8", "surrogateescape"), b"1")])], codec=Codec.ZSTD)
+    rebuilt = rewrite(batch, read_header(batch), rules(compression_type=target), NOW)
+    assert isinstance(rebuilt, bytearray)
+    (record,) = records_of(rebuilt)
+    assert record.headers[0].key.encode("utf-8", "surrogateescape") == raw
+    record.headers[0].shown_key.encode("utf-8")
+    if target == "uncompressed":
+        assert raw in rebuilt
+
+
 def test_what_grows_beyond_the_limit_is_too_large() -> None:
     batch = build_batch([NewRecord(NOW, b"k", b"v" * 10_000)], codec=Codec.ZSTD)
     failure = rewrite(batch, read_header(batch), rules(compression_type="uncompressed", max_message_bytes=1000), NOW)

@@ -162,7 +162,13 @@ class BatchHeader(NamedTuple):
 
 class RecordHeader(NamedTuple):
     key: str
+    """Bytes that are no UTF-8 are kept as lone surrogates (PEP 383), so that a rewritten batch has them again; see `shown_key`."""
     value: memoryview | None
+
+    @property
+    def shown_key(self) -> str:
+        """For people and for clients: what is no UTF-8 becomes U+FFFD, as in Java."""
+        return self.key if self.key.isascii() else self.key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class Record(NamedTuple):
@@ -321,5 +327,5 @@ def _parse_headers(data: memoryview, position: int, end: int) -> tuple[tuple[Rec
         if key is None:
             raise CorruptBatch("a header has no key")
         value, position = _nullable_bytes(data, position, end)
-        headers.append(RecordHeader(str(key, "utf-8", "replace"), value))
+        headers.append(RecordHeader(str(key, "utf-8", "surrogateescape"), value))
     return tuple(headers), position

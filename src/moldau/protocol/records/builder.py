@@ -192,7 +192,7 @@ def encode_record_body(record: NewRecord, timestamp_delta: int, offset_delta: in
     _put_nullable(body, record.value)
     body += encode_varint(len(record.headers))
     for key, value in record.headers:
-        _put_nullable(body, key.encode("utf-8"))
+        _put_nullable(body, key.encode("utf-8", "surrogateescape"))
         _put_nullable(body, value)
     return body
 

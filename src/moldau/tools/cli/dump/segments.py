@@ -106,7 +106,7 @@ class SegmentDump:
         shown = (
             f"offset: {record.offset} {_TIMESTAMP_TYPES[header.timestamp_type]}: {record.timestamp}"
             f" keySize: {_size(record.key)} valueSize: {_size(record.value)}"
-            f" sequence: {sequence} headerKeys: [{','.join(one.key for one in record.headers)}]"
+            f" sequence: {sequence} headerKeys: [{','.join(one.shown_key for one in record.headers)}]"
         )
         return f"{shown} {control_text(record)}" if header.is_control else shown
 

@@ -18,6 +18,7 @@ PRODUCER = {"linger.ms": 5, "batch.size": 1 << 20, "queue.buffering.max.messages
 CONSUMER = {"group.id": "bench", "enable.auto.commit": False, "fetch.wait.max.ms": 100, "max.partition.fetch.bytes": 1 << 20}
 JAVA_PERF = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC")
 MANY = 10_000
+TRANSACTION_RECORDS = 10
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
@@ -80,6 +81,31 @@ def consume(bootstrap: str, topic: str, *, partitions: int, record_size: int, wa
     return {"records": records, "bytes": records * record_size, "seconds": elapsed, "all_bytes": all_records * record_size}
 
 
+def transactions(bootstrap: str, topic: str, *, partitions: int, record_size: int, warm_s: float, seconds: float) -> dict[str, float]:
+    """One transaction after the other: ten records over all partitions, and commit."""
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"id-{topic}", "linger.ms": 0})
+    producer.init_transactions(30)
+    value = b"x" * record_size
+    times: list[float] = []
+    begin = time.perf_counter()
+    end = begin + warm_s + seconds
+    while (started := time.perf_counter()) < end:
+        producer.begin_transaction()
+        for number in range(TRANSACTION_RECORDS):
+            producer.produce(topic, value, partition=number % partitions)
+        producer.commit_transaction(30)
+        if started >= begin + warm_s:
+            times.append(time.perf_counter() - started)
+    times.sort()
+    elapsed = sum(times)
+    return {
+        "transactions": len(times),
+        "seconds": elapsed,
+        "p50_ms": times[len(times) // 2] * 1000,
+        "p99_ms": times[len(times) * 99 // 100] * 1000,
+    }
+
+
 def java_produce(bootstrap: str, topic: str, *, record_size: int, records: int) -> Mapping[str, float]:
     """Java's ProducerPerformance; its own closing line."""
     options = {"acks": "1", "batch.size": "131072", "linger.ms": "5"}
@@ -113,5 +139,5 @@ def java_consume(bootstrap: str, topic: str, *, records: int) -> Mapping[str, fl
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    kind = {"produce": produce, "consume": consume}[given.pop("kind")]
+    kind = {"produce": produce, "consume": consume, "transactions": transactions}[given.pop("kind")]
     print(json.dumps(kind(**given)))

@@ -142,6 +142,25 @@ def librdkafka(peer: Peer, seconds: float, number: int, *, kind: str, record_siz
     return on_new_topic(peer, f"bench-rd-{record_size}-{number:03}", 4, work)
 
 
+def small_transactions(peer: Peer, seconds: float, number: int) -> Numbers:
+    """confluent-kafka, one producer, ten records of 100 B a transaction: transaction.version 1."""
+
+    def work(topic: str) -> Numbers:
+        spec = {"kind": "transactions", "bootstrap": peer.bootstrap, "topic": topic, "partitions": 4, "record_size": 100}
+        before = processes.cpu_seconds(peer.pid)
+        told = run_module("benchmarks.clients", spec | {"warm_s": 1.0, "seconds": seconds})
+        used = processes.cpu_seconds(peer.pid) - before
+        count = float(str(told["transactions"]))
+        return {
+            "transactions_s": count / float(str(told["seconds"])),
+            "cpu_ms_transaction": used / max(count, 1) * 1000 * seconds / (seconds + 1.0),
+            "p50_ms": float(str(told["p50_ms"])),
+            "p99_ms": float(str(told["p99_ms"])),
+        }
+
+    return on_new_topic(peer, f"bench-txn-{number:03}", 4, work)
+
+
 def java_produce(peer: Peer, seconds: float, number: int) -> Numbers:
     records = int(seconds * 150_000)
     return on_new_topic(
@@ -281,6 +300,17 @@ SCENARIOS = (
         "librdkafka consume, 1 KiB, ten consumers",
         partial(librdkafka, kind="consume", record_size=1024, processes_count=10),
         (Metric("mb_s", "MB/s", target=1.0), CPU),
+    ),
+    Scenario(
+        "transactions",
+        "librdkafka, ten records of 100 B a transaction",
+        small_transactions,
+        (
+            Metric("transactions_s", "transactions/s"),
+            Metric("p50_ms", "p50 ms", more_is_better=False),
+            P99,
+            Metric("cpu_ms_transaction", "broker CPU-ms/transaction", more_is_better=False),
+        ),
     ),
     Scenario("java-produce", "Java's ProducerPerformance, 1 KiB", java_produce, (MB_S, P99)),
     Scenario("java-consume", "Java's ConsumerPerformance, 1 KiB", java_consume, (MB_S,)),

@@ -62,7 +62,8 @@ class MarkerWriter:
     ) -> None:
         waiting = sorted(markers.partitions)
         while waiting and is_wanted():
-            codes = [await self._write(partition, markers, coordinator_epoch) for partition in waiting]
+            # Side by side: each waits for a disk or a broker of its own, and the client for the last of them.
+            codes = await asyncio.gather(*(self._write(partition, markers, coordinator_epoch) for partition in waiting))
             waiting = [partition for partition, code in zip(waiting, codes, strict=True) if code is not ErrorCode.NONE]
             if waiting:
                 await asyncio.sleep(RETRY_BACKOFF_MS / 1000)

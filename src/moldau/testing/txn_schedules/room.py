@@ -267,8 +267,8 @@ class Room:
         answered = self._loop.create_future()
         wire = Wire(self.serve, self._choice, Weather(slow_chance=0.0), is_replayable=lambda _: False)
         self.serve(wire.connect(), OffsetFetchRequest(groups=[asked], require_stable=True), OFFSET_FETCH_VERSION, answered.set_result)
-        done, _ = await asyncio.wait([answered], timeout=1.0)
-        return bool(done)
+        await asyncio.sleep(1.0)
+        return answered.done()
 
     # faults
 

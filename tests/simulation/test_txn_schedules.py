@@ -21,7 +21,7 @@ SEEN_BY = {
     "end-of-any-epoch": (1, 2),
     "no-epoch-bump": (2,),
     "retry-ends-open-one": (2,),
-    "late-marker": (1, 2),
+    "late-marker": (2,),
     "add-in-any-epoch": (1, 2),
     "abort-without-fence": (1, 2),
     "markers-not-sent-again": (1, 2),

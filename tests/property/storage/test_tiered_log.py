@@ -32,6 +32,7 @@ class TieredLogMachine(RuleBasedStateMachine):
         self.tier = Tier(segment_bytes=400, retention_bytes=2500)
         self.epoch = 0
         self.values: dict[int, bytes] = {}
+        self.ever_appended: set[tuple[int, bytes]] = set()
         self.noted_start = 0
         """The log's start as the checkpoint on the disk has it."""
 
@@ -46,6 +47,7 @@ class TieredLogMachine(RuleBasedStateMachine):
         for _ in range(count):
             offset = self.log.log_end_offset
             self.values[offset] = b"%d in epoch %d" % (offset, self.epoch)
+            self.ever_appended.add((offset, self.values[offset]))
             self.tier.append_value(self.values[offset], epoch=self.epoch)
 
     @rule()
@@ -102,14 +104,21 @@ class TieredLogMachine(RuleBasedStateMachine):
             log_start_offset=self.noted_start,
         )
         assert self.log.log_end_offset >= synced
-        self.values = {offset: value for offset, value in self.values.items() if offset < self.log.log_end_offset}
         self.log.update_high_watermark(self.log.log_end_offset)
+        self.adopt_unsynced(synced)
         self.lead_again()
 
     # How
 
     def note_start(self) -> None:
         self.noted_start = self.log.log_start_offset
+
+    def adopt_unsynced(self, synced: int) -> None:
+        """What was not synced may be lost, or be what an earlier life had written there: each power failure keeps what it likes."""
+        self.values = {offset: value for offset, value in self.values.items() if offset < min(synced, self.log.log_end_offset)}
+        for offset in range(max(synced, self.log.log_start_offset), self.log.log_end_offset):
+            self.values[offset] = self.value_at(offset)
+            assert (offset, self.values[offset]) in self.ever_appended
 
     def run(self, work: Coroutine[Any, Any, None], crash_at: int | None) -> None:
         steps = 0

@@ -53,10 +53,11 @@ class Acknowledge(IntEnum):
 
 
 class SharedRecord(NamedTuple):
-    """`delivery_count`: 1 when it was delivered for the first time."""
+    """`delivery_count`: 1 when it was delivered for the first time.  `asked_at`: the loop's time before which its lock has not begun."""
 
     record: ConsumedRecord
     delivery_count: int
+    asked_at: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +297,7 @@ class ShareConsumer:
                 for topic, ones in _by_topic(known - partitions).items()
             ],
         )
+        asked_at = asyncio.get_running_loop().time()
         try:
             response = await self._cluster.send(request, node_id=node_id, extra_s=options.max_wait_ms / 1000)
         except BaseException:
@@ -319,13 +321,13 @@ class ShareConsumer:
             for answer in topic.partitions:
                 one = TopicPartition(name, answer.partition_index)
                 self._tell(said, one, answer.acknowledge_error_code)
-                is_stale = self._take(one, answer) or is_stale
+                is_stale = self._take(one, answer, asked_at) or is_stale
         if self._arrived:
             self._something.set()
         if is_stale:
             await self._pause_and_refresh()
 
-    def _take(self, one: TopicPartition, answer: fetching.PartitionData) -> bool:
+    def _take(self, one: TopicPartition, answer: fetching.PartitionData, asked_at: float) -> bool:
         """Whether the partition is led elsewhere."""
         code = ErrorCode.of(answer.error_code)
         if code in STALE_METADATA or (code is not ErrorCode.NONE and code.retriable):
@@ -338,7 +340,7 @@ class ShareConsumer:
             for offset in range(acquired.first_offset, acquired.last_offset + 1)
         }
         records = [record for record in read_records(one, answer.records) if record.offset in counts] if counts else []
-        self._arrived += [SharedRecord(record, counts[record.offset]) for record in records]
+        self._arrived += [SharedRecord(record, counts[record.offset], asked_at) for record in records]
         for offset in counts.keys() - {record.offset for record in records}:
             self._said[one][offset] = Acknowledge.GAP  # compacted away, or a marker: there is nothing to be delivered
         return False

@@ -50,6 +50,7 @@ def test_every_fault_strikes_and_everything_succeeds_sometimes() -> None:
         done |= set(result_of(seed).done)
     faults = {"kill", "power", "power_while_starting", "restart", "reset", "flaky", "cut", "slow_disk", "clock_jump"}
     assert done >= {f"fault: {fault}" for fault in faults} | {"send OK", "send INFO", "poll", "create", "broker start"}
+    assert done >= {f"group {kind}" for kind in ("join", "sync", "heartbeat", "report", "commit", "fetch offsets", "leave", "holds")}
 
 
 def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:

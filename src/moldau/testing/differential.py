@@ -172,6 +172,8 @@ _KEYS: Final = (
     "broker_id",
     "node_id",
     "replica_id",
+    "group_id",
+    "member_id",
 )
 
 

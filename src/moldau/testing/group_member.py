@@ -46,7 +46,7 @@ from moldau.testing.group_history import Commit, Fetched, Gone, GroupHistory, Ho
 SESSION_MS: Final = 6_000
 REBALANCE_MS: Final = 8_000
 """Not below the session: whoever hears nothing for a session takes itself for gone, and must do so before others get what it held."""
-HEARTBEAT_MS: Final = 500
+BEAT_AT_LEAST_MS: Final = 1_000
 RETRY_MS: Final = 300
 RANGE: Final = "range"
 EMBEDDED_VERSION: Final = 3
@@ -112,6 +112,8 @@ class Member:
     note: Callable[[str, ErrorCode], None]
     """(what, how it ended) → whatever the driver makes of it."""
     protocols: tuple[Protocol, ...] = (Protocol.CLASSIC, Protocol.CONSUMER)
+    pace_ms: float = 500
+    """The longest pause between two requests."""
     may_die: bool = True
     """Turned off, it stays what it is."""
     is_leaving: bool = False
@@ -199,20 +201,20 @@ class Member:
         self.subscribed = tuple(self.topics())[:2]
         self.stage = Stage.JOIN
 
-    def _as_member(self, now_ms: float) -> Ask:
+    def _as_member(self, now_ms: float) -> Ask | None:
         dice = self.choice.random()
         if self.is_leaving:
             self._end_life(now_ms, by_leaving=True)
             return self._leave()
         if self.may_die and dice < 0.02:
             self._end_life(now_ms, by_leaving=self.choice.random() < 0.5)
-            return self._leave() if self.stage is Stage.LEAVE else self._beat()
+            return self._leave() if self.stage is Stage.LEAVE else None
         if self._must_report and self.protocol is Protocol.CONSUMER:
             return self._report()
         zombie = self._as_former() if self.may_die and dice > 0.95 else None
         if zombie is not None:
             return zombie
-        if self.positions and dice < 0.5 and now_ms - self._beat_ms < 2 * HEARTBEAT_MS:
+        if self.positions and dice < 0.5 and now_ms - self._beat_ms < BEAT_AT_LEAST_MS:
             key = self.choice.choice(sorted(self.positions))
             return self._commit_of(self.member_id, self.epoch, key, self.positions[key] + 1)
         return self._beat()
@@ -314,7 +316,7 @@ class Member:
             group_id=self.group,
             generation_id_or_member_epoch=epoch,
             member_id=member_id,
-            group_instance_id=self.instance_id if member_id == self.member_id and self.protocol is Protocol.CLASSIC else None,
+            group_instance_id=self.instance_id if member_id and member_id == self.member_id and self.protocol is Protocol.CLASSIC else None,
             topics=[OffsetCommitRequestTopic(name=topic, topic_id=self.topics()[topic], partitions=[one])],
         )
         return Ask(request, "commit" if member_id else "reset", epoch, {key: offset}, member_id)
@@ -342,7 +344,7 @@ class Member:
 
     def answered(self, ask: Ask, response: Any, sent_ms: float, now_ms: float) -> None:
         """`response`: of the request's kind, or None."""
-        self._due_ms = now_ms + HEARTBEAT_MS * self.choice.random()
+        self._due_ms = now_ms + self.pace_ms * self.choice.random()
         code = _code_of(response)
         if response is not None:
             self.note(ask.kind, code)
@@ -496,7 +498,7 @@ class Member:
             return
         self._remember()
         self._release(now_ms)
-        self.stage, self._due_ms = Stage.JOIN, 0
+        self.stage, self._due_ms = Stage.JOIN, now_ms + RETRY_MS * self.choice.random()
 
     def _remember(self) -> None:
         # Two ahead: whatever of its own life is still on the way must not come after.

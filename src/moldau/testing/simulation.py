@@ -26,6 +26,7 @@ from moldau.server.node_config import NodeConfig
 from moldau.testing.checker import History, check
 from moldau.testing.clock import SimClock
 from moldau.testing.files import Fault, MemoryFiles
+from moldau.testing.group_clients import GROUP_PROPERTIES, GROUPS, MEMBERS_A_GROUP, GroupClient, Groups
 from moldau.testing.loop import Machine, SimLoop, Stuck
 from moldau.testing.network import SimNetwork, Weather
 from moldau.testing.trace import Trace
@@ -60,6 +61,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
     "log.roll.ms": "20000",
     "log.index.interval.bytes": "512",
     "offsets.topic.replication.factor": "1",
+    **GROUP_PROPERTIES,
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "share.coordinator.state.topic.replication.factor": "1",
@@ -109,6 +111,8 @@ class Simulation:
         self.machine = Machine(BROKER)
         self._dead_files: list[MemoryFiles] = []
         self._clients: list[tuple[Machine, Client]] = []
+        self._groups = Groups(self.notes)
+        self._members: list[tuple[Machine, GroupClient]] = []
 
     def run(self) -> Result:
         """All rounds, or up to the first violation."""
@@ -136,6 +140,7 @@ class Simulation:
         self.loop.close()
         self.node = None
         self._clients.clear()
+        self._members.clear()
         gc.collect()
         sys.unraisablehook = usual
 
@@ -151,6 +156,11 @@ class Simulation:
             self.network.add(machine)
             choice = random.Random(self.choice.getrandbits(64))
             self._clients.append((machine, Client(number, self.network, (BROKER, PORT), self.notes, choice)))
+        for number in range(MEMBERS_A_GROUP * len(GROUPS)):
+            machine = Machine(f"member-{number}")
+            self.network.add(machine)
+            choice = random.Random(self.choice.getrandbits(64))
+            self._members.append((machine, self._groups.add(number, self.network, (BROKER, PORT), choice)))
         for number in range(self.rounds):
             self._on_round(f"seed {self.seed}: round {number + 1} of {self.rounds}, {self.loop.time():.0f} virtual seconds")
             await self._round()
@@ -270,7 +280,7 @@ class Simulation:
             await asyncio.sleep(self.choice.expovariate(1 / BETWEEN_RESETS_S))
 
     async def _fault_cut(self) -> None:
-        machine, _ = self.choice.choice(self._clients)
+        machine, _ = self.choice.choice([*self._clients, *self._members])
         one, other = self.choice.choice(((machine.host, BROKER), (BROKER, machine.host)))
         self.network.cut(one, other, both_ways=self.choice.random() < 0.5)
         await asyncio.sleep(self._a_while())
@@ -293,8 +303,11 @@ class Simulation:
     async def _round(self) -> None:
         end_s = self.loop.time() + ROUND_S
         working = [self.loop.start(machine, client.run(end_s)) for machine, client in self._clients]
+        self._groups.begin()
+        grouped = [self.loop.start(machine, client.run()) for machine, client in self._members]
         await self._faults(end_s)
         self._disk_recovers()
+        self._groups.calm_down()
         calm_s = self.loop.time() + CALM_S
         for number, work in enumerate(working):
             await self._within(work, calm_s, f"client {number} is still busy")
@@ -302,6 +315,7 @@ class Simulation:
         for number, reader in enumerate(readers):
             if not await reader:
                 self._violated(f"client {number} could not read everything within {CALM_S:.0f} s of calm")
+        await self._check_groups(grouped)
         machine, client = self._clients[0]
         await self._within(self.loop.start(machine, self._check_topics(client)), self.loop.time() + CALM_S, "topics cannot be described")
         self.result.violations += [str(anomaly) for anomaly in check(self.notes.history)]
@@ -312,6 +326,22 @@ class Simulation:
         self.notes.history = History()
         self._dead_files.clear()
         gc.collect()
+
+    async def _check_groups(self, grouped: "list[asyncio.Task[None]]") -> None:
+        """Every group settles, everybody leaves, and what was committed is there."""
+        until_s = self.loop.time() + CALM_S
+        while (wrong := self._groups.unsettled(self.loop.time() * 1000)) and self.loop.time() < until_s:  # noqa: ASYNC110  what settles is what clients know
+            await asyncio.sleep(1)
+        if wrong:
+            self._violated(f"groups are not settled {CALM_S:.0f} s after the last fault: {wrong}")
+        self._groups.leave()
+        for number, work in enumerate(grouped):
+            await self._within(work, self.loop.time() + CALM_S, f"member {number} could not leave")
+        machine, client = self._members[0]
+        for group in GROUPS:
+            if not await self.loop.start(machine, client.fetch_all(group)):
+                self._violated(f"offsets of {group} could not be fetched")
+        self.result.violations += self._groups.take_violations()
 
     async def _within(self, work: "asyncio.Task[Any]", until_s: float, otherwise: str) -> None:
         try:

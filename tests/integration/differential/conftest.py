@@ -12,6 +12,10 @@ PROPERTIES = {
     "auto.create.topics.enable": "false",
     "log.retention.hours": "100",
     "num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.max.size": "3",
+    "group.consumer.max.size": "3",
+    "group.consumer.assignment.interval.ms": "0",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }

@@ -11,7 +11,7 @@ A partition is given to a member only when no other holds it, so it has one owne
 Source: ConsumerGroup, CurrentAssignmentBuilder, TargetAssignmentBuilder; KIP-848, 881, 1251.  Called by `machine.GroupMachine`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
 from hashlib import blake2b
@@ -432,12 +432,13 @@ class ConsumerGroup:
 
     def fence(self, member_id: str, now_ms: int) -> Outcome:
         """The member is out: it left, its session ended, or it did not give up partitions in time."""
-        if member_id not in self.members:
-            return Outcome()
-        remaining = {key: member for key, member in self.members.items() if key != member_id}
-        if self.members[member_id].classic is None and migration.can_downgrade(self, remaining):
-            return migration.downgrade(self, member_id, now_ms)
-        return self.remove([member_id], now_ms)
+        return self.fence_all([member_id], now_ms) if member_id in self.members else Outcome()
+
+    def fence_all(self, leaving: Collection[str], now_ms: int) -> Outcome:
+        remaining = {key: member for key, member in self.members.items() if key not in leaving}
+        if any(self.members[each].classic is None for each in leaving) and migration.can_downgrade(self, remaining):
+            return migration.downgrade(self, leaving, now_ms)
+        return self.remove(leaving, now_ms)
 
     def remove(self, member_ids: Iterable[str], now_ms: int) -> Outcome:
         outcome, remaining = Outcome(), dict(self.members)
@@ -641,7 +642,7 @@ class ConsumerGroup:
             client_id=member.client_id,
             client_host=member.client_host,
             subscribed_topic_names=list(member.topic_names),
-            subscribed_topic_regex=member.topic_regex,
+            subscribed_topic_regex=member.topic_regex or "",
             assignment=self._described_partitions(member.owned),
             target_assignment=self._described_partitions(self.target.get(member.member_id, frozenset())),
             member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
@@ -758,7 +759,8 @@ def _stored_classic(member: ClassicMember | None) -> stored.ClassicMemberMetadat
 
 
 def _subscription(member: Member) -> tuple[object, ...]:
-    return (member.topic_names, member.topic_regex, member.rack_id, member.server_assignor)
+    """What begins a new group epoch when it changes; rack and assignor count from the next one on."""
+    return (member.topic_names, member.topic_regex)
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:

@@ -28,7 +28,7 @@ from moldau.protocol.messages.delete_share_group_offsets import DeleteShareGroup
 from moldau.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.protocol.messages.join_group import JoinGroupRequest
-from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
+from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
@@ -212,7 +212,11 @@ class GroupMachine:
         if isinstance(group, ConsumerGroup):
             return migration.leave(group, token, request, now_ms)
         if not isinstance(group, ClassicGroup):
-            return answer(token, LeaveGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
+            unknown = [
+                MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=ErrorCode.UNKNOWN_MEMBER_ID)
+                for each in request.members
+            ]
+            return answer(token, LeaveGroupResponse(members=unknown))
         return group.leave(token, request, now_ms)
 
     def consumer_heartbeat(self, token: Token, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
@@ -333,7 +337,7 @@ class GroupMachine:
         Errors on every partition: ILLEGAL_GENERATION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS;
         on one: OFFSET_METADATA_TOO_LARGE.
         """
-        group = self.groups.get(request.group_id)
+        group = self._commits_into(request.group_id)
         if group is not None:
             error = group.validate_commit(
                 Commit(
@@ -374,7 +378,7 @@ class GroupMachine:
 
     def commit_offsets_in_transaction(self, token: Token, request: TxnOffsetCommitRequest, client: Client, now_ms: int) -> Outcome:
         """Errors: as `commit_offsets`, with ILLEGAL_GENERATION for a group that is not there."""
-        group = self.groups.get(request.group_id)
+        group = self._commits_into(request.group_id)
         if group is not None:
             error = group.validate_commit(
                 Commit(request.member_id, request.group_instance_id, request.generation_id, client.api_version, is_transactional=True)
@@ -578,6 +582,11 @@ class GroupMachine:
     def _is_known(self, group_id: str) -> bool:
         """A group without members exists as long as it has offsets: an administrator's commit makes one."""
         return group_id in self.groups or group_id in self.offsets.groups()
+
+    def _commits_into(self, group_id: str) -> ClassicGroup | ConsumerGroup | ShareGroup | None:
+        """One that has nothing but offsets is a classic group without members."""
+        group = self.groups.get(group_id)
+        return ClassicGroup(group_id, self.environment) if group is None and self._is_known(group_id) else group
 
     def _check_metadata(self, metadata: str | None) -> ErrorCode:
         is_too_long = metadata is not None and len(metadata) > self.environment.config.offset_metadata_max_bytes

@@ -12,7 +12,7 @@ Source: KIP-848, GroupMetadataManager (classicGroup…ToConsumerGroup, convertTo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -225,20 +225,16 @@ def heartbeat(group: consumer.ConsumerGroup, token: Token, request: HeartbeatReq
 
 
 def leave(group: consumer.ConsumerGroup, token: Token, request: LeaveGroupRequest, now_ms: int) -> Outcome:
-    """Per-member errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
-    answers, leaving = [], []
+    """Members of either protocol.  Per-member errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    answers: list[MemberResponse] = []
+    leaving: dict[str, None] = {}
     for identity in request.members:
-        member = _classic_member(group, identity.member_id, identity.group_instance_id)
-        if isinstance(member, ErrorCode):
-            code, member_id = member, identity.member_id
-        else:
-            code, member_id = ErrorCode.NONE, member.member_id
-            if member_id in leaving:
-                code = ErrorCode.UNKNOWN_MEMBER_ID
-            else:
-                leaving.append(member_id)
-        answers.append(MemberResponse(member_id=member_id, group_instance_id=identity.group_instance_id, error_code=code))
-    outcome = group.remove(leaving, now_ms) if leaving else Outcome()
+        member = _known_member(group, identity.member_id, identity.group_instance_id)
+        code = member if isinstance(member, ErrorCode) else ErrorCode.NONE
+        if isinstance(member, consumer.Member):
+            leaving[member.member_id] = None
+        answers.append(MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code))
+    outcome = group.fence_all(leaving, now_ms) if leaving else Outcome()
     outcome.replies.append(Reply(token, LeaveGroupResponse(members=answers)))
     return outcome
 
@@ -253,7 +249,7 @@ def can_downgrade(group: consumer.ConsumerGroup, remaining: Mapping[str, consume
     return is_allowed and bool(remaining) and all(member.classic is not None for member in remaining.values())
 
 
-def downgrade(group: consumer.ConsumerGroup, leaving_id: str, now_ms: int) -> Outcome:
+def downgrade(group: consumer.ConsumerGroup, leaving: Collection[str], now_ms: int) -> Outcome:
     """The group of the classic protocol again; its members rebalance at once among themselves.
 
     Until they have, each has what it holds, not its target: the coordinator may fail over before the rebalance begins, and who asks then
@@ -263,7 +259,7 @@ def downgrade(group: consumer.ConsumerGroup, leaving_id: str, now_ms: int) -> Ou
     successor.protocol_type, successor.generation_id = CONSUMER_PROTOCOL_TYPE, group.epoch
     assignments = {}
     for member_id, member in group.members.items():
-        if member_id == leaving_id:
+        if member_id in leaving:
             continue
         assert member.classic is not None
         successor.members[member_id] = ClassicGroupMember(
@@ -291,13 +287,17 @@ def downgrade(group: consumer.ConsumerGroup, leaving_id: str, now_ms: int) -> Ou
 
 
 def _classic_member(group: consumer.ConsumerGroup, member_id: str, instance_id: str | None) -> consumer.Member | ErrorCode:
-    if instance_id is not None:
-        static = group.static_member(instance_id)
-        if static is None or static.classic is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return static if member_id in (static.member_id, UNKNOWN_MEMBER_ID) else ErrorCode.FENCED_INSTANCE_ID
-    member = group.members.get(member_id)
-    return ErrorCode.UNKNOWN_MEMBER_ID if member is None or member.classic is None else member
+    member = _known_member(group, member_id, instance_id)
+    return ErrorCode.UNKNOWN_MEMBER_ID if isinstance(member, consumer.Member) and member.classic is None else member
+
+
+def _known_member(group: consumer.ConsumerGroup, member_id: str, instance_id: str | None) -> consumer.Member | ErrorCode:
+    if instance_id is None:
+        return group.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+    static = group.static_member(instance_id)
+    if static is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return static if member_id in (static.member_id, UNKNOWN_MEMBER_ID) else ErrorCode.FENCED_INSTANCE_ID
 
 
 def _supports(group: consumer.ConsumerGroup, member_id: str, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> bool:

@@ -61,7 +61,6 @@ def _what_is_wrong(request: ConsumerGroupHeartbeatRequest) -> str | None:
         (is_joining and request.topic_partitions is None, "TopicPartitions must be empty when (re-)joining."),
         (is_joining and bool(request.topic_partitions), "TopicPartitions must be empty when (re-)joining."),
         (is_joining and not has_subscription, "SubscribedTopicNames or SubscribedTopicRegex must be set in first request."),
-        (request.rebalance_timeout_ms == 0 or request.rebalance_timeout_ms < -1, "RebalanceTimeoutMs must be greater than 0."),
         (request.server_assignor == "", "ServerAssignor can't be empty."),
     )
     return next((message for is_wrong, message in checks if is_wrong), None)

@@ -3,11 +3,10 @@
 Versions       0-2.
 Authorises     DELETE on each group.
 Behaviour      Groups of every protocol, as long as they have no members; a share group's states at the share coordinator go first.
-Errors         On a group NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
+Errors         On a group NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP.
 Differs from Kafka: nothing known.
 """
 
-from moldau.errors import ErrorCode
 from moldau.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
@@ -21,6 +20,4 @@ async def delete_groups(broker: Broker, context: RequestContext, request: Delete
 
 
 async def _delete(broker: Broker, group_id: str) -> DeletableGroupResult:
-    if not group_id:
-        return DeletableGroupResult(group_id=group_id, error_code=ErrorCode.INVALID_GROUP_ID)
     return await broker.coordinators.share_groups.delete_group(group_id)

@@ -29,7 +29,7 @@ NAMES_PROTOCOL_SINCE: Final = 7
 def join_group(broker: Broker, context: RequestContext, request: JoinGroupRequest) -> JoinGroupResponse | Later[JoinGroupResponse]:
     def refused(code: ErrorCode) -> JoinGroupResponse:
         response = request.refused(code)
-        response.member_id = request.member_id
+        response.member_id, response.protocol_name = request.member_id, None
         return fitted(response)
 
     def fitted(response: JoinGroupResponse) -> JoinGroupResponse:

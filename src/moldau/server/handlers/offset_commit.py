@@ -41,8 +41,14 @@ def offset_commit(
         found = topics.by_id(topic.topic_id) if by_id else topics.by_name(topic.name)
         if found is None:
             unknown.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-        else:
-            topic.name, topic.topic_id = found.name, found.topic_id
+            continue
+        topic.name, topic.topic_id = found.name, found.topic_id
+        outside = [each for each in topic.partitions if not 0 <= each.partition_index < found.partition_count]
+        if outside:
+            topic.partitions = [each for each in topic.partitions if each not in outside]
+            gone = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=outside)
+            unknown.append(_refused(gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+        if topic.partitions:
             known.append(topic)
     if not known:
         return OffsetCommitResponse(topics=unknown)
@@ -52,7 +58,13 @@ def offset_commit(
         return machine.commit_offsets(token, request, client_of(context), now_ms)
 
     def with_unknown(response: OffsetCommitResponse) -> OffsetCommitResponse:
-        response.topics += unknown
+        answered = {(topic.name, topic.topic_id): topic for topic in response.topics}
+        for topic in unknown:
+            also = answered.get((topic.name, topic.topic_id))
+            if also is None:
+                response.topics.append(topic)
+            else:
+                also.partitions += topic.partitions
         return response
 
     return broker.coordinators.groups.ask(

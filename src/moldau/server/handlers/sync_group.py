@@ -3,10 +3,12 @@
 Versions       0-5.
 Authorises     READ on the group.
 Behaviour      A follower waits for the leader; the assignment is answered once it is stored.
-Version notes  3+ static members; 5+ names the protocol, which is checked.
+Version notes  3+ static members; 5+ must name the protocol, which is checked.
 Errors         INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `ClassicGroup.sync`.
 Differs from Kafka: nothing known.
 """
+
+from typing import Final
 
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
@@ -17,9 +19,13 @@ from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
 
+NAMES_PROTOCOL_SINCE: Final = 5
+
 
 @handles(SyncGroupRequest)
 def sync_group(broker: Broker, context: RequestContext, request: SyncGroupRequest) -> SyncGroupResponse | Later[SyncGroupResponse]:
+    if context.version >= NAMES_PROTOCOL_SINCE and (request.protocol_type is None or request.protocol_name is None):
+        raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     if not request.group_id:
         raise KafkaError(ErrorCode.INVALID_GROUP_ID)
 

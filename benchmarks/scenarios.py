@@ -212,6 +212,27 @@ def answers(peer: Peer) -> bool:
     )
 
 
+def commit_offsets(peer: Peer, seconds: float, number: int, *, connections: int) -> Numbers:
+    def work(topic: str) -> Numbers:
+        before = processes.cpu_seconds(peer.pid)
+        spec = {"kind": "commit", "port": peer.port, "group": topic, "topic": topic, "connections": connections}
+        told = run_module("benchmarks.groups", {**spec, "warm_s": 1.0, "seconds": seconds})
+        used = processes.cpu_seconds(peer.pid) - before
+        numbers = {key: float(str(value)) for key, value in told.items()}
+        return numbers | {"cpu_us_request": used / max(numbers["requests"] * (1 + 1 / seconds), 1) * 1e6}
+
+    return on_new_topic(peer, f"bench-commit-{connections}-{number:03}", 1, work)
+
+
+def rebalances(peer: Peer, _: float, number: int, *, protocol: str, members: int) -> Numbers:
+    def work(topic: str) -> Numbers:
+        spec = {"kind": "rebalance", "port": peer.port, "group": topic, "topic": topic, "partitions": 2 * members, "members": members}
+        told = run_module("benchmarks.groups", {**spec, "protocol": protocol, "rounds": 5})
+        return {key: float(str(value)) for key, value in told.items()}
+
+    return on_new_topic(peer, f"bench-{protocol}-{members}-{number:03}", 2 * members, work)
+
+
 def loaded_memory(peer: Peer, _: float, __: int) -> Numbers:
     return {"loaded_mb": processes.resident_mb(peer.pid)}
 
@@ -314,5 +335,28 @@ SCENARIOS = (
     ),
     Scenario("java-produce", "Java's ProducerPerformance, 1 KiB", java_produce, (MB_S, P99)),
     Scenario("java-consume", "Java's ConsumerPerformance, 1 KiB", java_consume, (MB_S,)),
+    *(
+        Scenario(
+            f"commit-{connections}",
+            f"commits of one offset, 5 in flight, {words}",
+            partial(commit_offsets, connections=connections),
+            (
+                Metric("commits_s", "commits/s", target=1.0),
+                Metric("p50_ms", "p50 ms", more_is_better=False),
+                P99,
+                CPU_REQUEST,
+            ),
+        )
+        for connections, words in ((1, "one connection"), (10, "ten connections"))
+    ),
+    *(
+        Scenario(
+            f"rebalance-{protocol}",
+            f"a member joins a group of 50, {protocol} protocol, until all have their partitions",
+            partial(rebalances, protocol=protocol, members=50),
+            (Metric("rebalance_ms", "ms", more_is_better=False, target=1.0), Metric("longest_ms", "longest ms", more_is_better=False)),
+        )
+        for protocol in ("classic", "consumer")
+    ),
     Scenario("memory", "resident after the load above", loaded_memory, (Metric("loaded_mb", "RSS MB", more_is_better=False),)),
 )

@@ -16,7 +16,7 @@ from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from moldau.testing.checker import Outcome
 from moldau.testing.group_history import Fetched, GroupHistory, check_groups, holders
-from moldau.testing.group_member import EXPECTED, REBALANCE_MS, SESSION_MS, Member, Protocol, Stage
+from moldau.testing.group_member import EXPECTED, SESSION_MS, Member, Protocol, Stage
 from moldau.testing.workload import Notes
 
 GROUPS: Final[Mapping[str, tuple[Protocol, ...]]] = {
@@ -86,7 +86,7 @@ class GroupClient:
             sent_ms = self._now_ms()
             try:
                 # Whoever joins or syncs waits for the others.
-                patience_s = TIMEOUT_S + REBALANCE_MS / 1000 if self.member.stage in (Stage.JOIN, Stage.SYNC) else TIMEOUT_S
+                patience_s = TIMEOUT_S + self.member.rebalance_ms / 1000 if self.member.stage in (Stage.JOIN, Stage.SYNC) else TIMEOUT_S
                 response = await (await self._open()).send(ask.request, timeout_s=patience_s)
             except (OSError, KafkaError):
                 response = None
@@ -142,8 +142,8 @@ class Groups:
         self.history = GroupHistory(restarting={"mixed"})
         self.clients: list[GroupClient] = []
 
-    def add(self, number: int, network: Network, address: tuple[str, int], choice: random.Random) -> GroupClient:
-        group = sorted(GROUPS)[number % len(GROUPS)]
+    def add(self, number: int, network: Network, address: tuple[str, int], choice: random.Random, group: str | None = None) -> GroupClient:
+        group = group or sorted(GROUPS)[number % len(GROUPS)]
         client = GroupClient(f"member-{number}", group, network, address, self._notes, self.history, choice)
         self.clients.append(client)
         return client
@@ -165,7 +165,7 @@ class Groups:
         wrong = {}
         for group in GROUPS:
             members = [client.member for client in self.clients if client.member.group == group]
-            keys = [f"{topic}-{index}" for member in members for topic in member.subscribed for index in range(member.partitions)]
+            keys = sorted({f"{topic}-{index}" for member in members for topic in member.subscribed for index in range(member.partitions)})
             for key, owners in holders(self.history, group, keys, now_ms).items():
                 if len(owners) != 1:
                     wrong[f"{key} of {group}"] = owners

@@ -46,7 +46,6 @@ from moldau.testing.group_history import Commit, Fetched, Gone, GroupHistory, Ho
 SESSION_MS: Final = 6_000
 REBALANCE_MS: Final = 8_000
 """Not below the session: whoever hears nothing for a session takes itself for gone, and must do so before others get what it held."""
-BEAT_AT_LEAST_MS: Final = 1_000
 RETRY_MS: Final = 300
 RANGE: Final = "range"
 EMBEDDED_VERSION: Final = 3
@@ -114,6 +113,10 @@ class Member:
     protocols: tuple[Protocol, ...] = (Protocol.CLASSIC, Protocol.CONSUMER)
     pace_ms: float = 500
     """The longest pause between two requests."""
+    session_ms: int = SESSION_MS
+    rebalance_ms: int = REBALANCE_MS
+    death_chance: float = 0.02
+    """Of each request."""
     may_die: bool = True
     """Turned off, it stays what it is."""
     is_leaving: bool = False
@@ -128,7 +131,7 @@ class Member:
     positions: dict[str, int] = field(default_factory=dict)
     former: tuple[str, int, Mapping[str, int]] | None = None
     """Who it was before, with what it would commit: as what it held then, for others it never had."""
-    _lives: int = 0
+    lives: int = 0
     _due_ms: float = 0
     _joined: JoinGroupResponse | None = None
     _must_report: bool = True
@@ -193,10 +196,10 @@ class Member:
         return self._commit_of(member_id, epoch, key, offsets[key]) if key.rpartition("-")[0] in self.topics() else None
 
     def _begin_life(self) -> None:
-        self._lives += 1
+        self.lives += 1
         self.protocol = self.choice.choice(self.protocols)
         self.instance_id = f"{self.name}-instance" if self.choice.random() < 0.3 else None
-        self.member_id = "" if self.protocol is Protocol.CLASSIC else f"{self.name}-{self._lives}"
+        self.member_id = "" if self.protocol is Protocol.CLASSIC else f"{self.name}-{self.lives}"
         self.epoch, self._must_report = (-1 if self.protocol is Protocol.CLASSIC else 0), True
         self.subscribed = tuple(self.topics())[:2]
         self.stage = Stage.JOIN
@@ -206,7 +209,7 @@ class Member:
         if self.is_leaving:
             self._end_life(now_ms, by_leaving=True)
             return self._leave()
-        if self.may_die and dice < 0.02:
+        if self.may_die and dice < self.death_chance:
             self._end_life(now_ms, by_leaving=self.choice.random() < 0.5)
             return self._leave() if self.stage is Stage.LEAVE else None
         if self._must_report and self.protocol is Protocol.CONSUMER:
@@ -214,7 +217,7 @@ class Member:
         zombie = self._as_former() if self.may_die and dice > 0.95 else None
         if zombie is not None:
             return zombie
-        if self.positions and dice < 0.5 and now_ms - self._beat_ms < BEAT_AT_LEAST_MS:
+        if self.positions and dice < 0.5 and now_ms - self._beat_ms < self.session_ms / 4:
             key = self.choice.choice(sorted(self.positions))
             return self._commit_of(self.member_id, self.epoch, key, self.positions[key] + 1)
         return self._beat()
@@ -238,8 +241,8 @@ class Member:
         subscription = ConsumerProtocolSubscription(topics=list(self.subscribed))
         request = JoinGroupRequest(
             group_id=self.group,
-            session_timeout_ms=SESSION_MS,
-            rebalance_timeout_ms=REBALANCE_MS,
+            session_timeout_ms=self.session_ms,
+            rebalance_timeout_ms=self.rebalance_ms,
             member_id=self.member_id,
             group_instance_id=self.instance_id,
             protocol_type="consumer",
@@ -290,7 +293,7 @@ class Member:
             member_id=self.member_id,
             member_epoch=self.epoch,
             instance_id=self.instance_id,
-            rebalance_timeout_ms=REBALANCE_MS if is_whole else -1,
+            rebalance_timeout_ms=self.rebalance_ms if is_whole else -1,
             subscribed_topic_names=list(self.subscribed) if is_whole else None,
             topic_partitions=self._reported() if is_whole else None,
         )
@@ -468,7 +471,7 @@ class Member:
             self._give_up(key, now_ms)
             self._must_report = True
         for key in sorted(wanted - self.held.keys()):
-            hold = Hold(self.group, key, self.owner, self.member_id, self.epoch, now_ms, sent_ms + SESSION_MS)
+            hold = Hold(self.group, key, self.owner, self.member_id, self.epoch, now_ms, sent_ms + self.session_ms)
             self.history.holds.append(hold)
             self.held[key] = hold
             self._must_report = True
@@ -477,7 +480,7 @@ class Member:
     def _heard_good(self, sent_ms: float) -> None:
         self._beat_ms = sent_ms
         for hold in self.held.values():
-            hold.until_ms = max(hold.until_ms, sent_ms + SESSION_MS)
+            hold.until_ms = max(hold.until_ms, sent_ms + self.session_ms)
 
     def _give_up(self, key: str, now_ms: float) -> None:
         hold = self.held.pop(key)

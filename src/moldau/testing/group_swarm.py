@@ -1,0 +1,126 @@
+"""● Hundreds of members of one group on a real broker, over TCP: they come and go in bursts, and after each burst the group must settle.
+
+    python -m moldau.testing.group_swarm --broker 127.0.0.1:9092 --members 500 --protocol classic --bursts 10
+
+The broker needs sessions as short as the members believe theirs to be: `SWARM_PROPERTIES`.
+"""
+
+import argparse
+import asyncio
+import random
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from moldau.net.channel import Channel
+from moldau.net.sockets import SystemNetwork
+from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.testing.group_clients import GROUPS, Groups
+from moldau.testing.workload import Notes
+
+SESSION_MS, REBALANCE_MS = 10_000, 30_000
+SWARM_PROPERTIES: Final = {
+    "group.consumer.min.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_MS),
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "2000",
+    "offsets.topic.num.partitions": "4",
+}
+PARTITIONS: Final = 64
+PACE_MS: Final = 4_000
+BURST_S: Final = 10.0
+DEATHS_A_SECOND: Final = 10
+SETTLES_WITHIN_S: Final = 60.0
+LOOKS_EVERY_S: Final = 0.25
+
+
+@dataclass(slots=True)
+class Report:
+    """What became of it."""
+
+    settled_after_s: list[float] = field(default_factory=list)
+    """After each burst."""
+    lives: int = 0
+    commits: int = 0
+    requests: int = 0
+    violations: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        longest = max(self.settled_after_s, default=0.0)
+        middle = sorted(self.settled_after_s)[len(self.settled_after_s) // 2] if self.settled_after_s else 0.0
+        return (
+            f"{self.lives:,} lives, {self.requests:,} requests, {self.commits:,} commits acknowledged; settled after each of "
+            f"{len(self.settled_after_s)} bursts, in {middle:.1f} s in the middle and {longest:.1f} s at most"
+        )
+
+
+async def swarm(broker: tuple[str, int], *, members: int, group: str, bursts: int, seed: int = 1) -> Report:
+    """`group`: one of `group_clients.GROUPS`, which says what its members speak."""
+    loop, report, notes, choice = asyncio.get_running_loop(), Report(), Notes(), random.Random(seed)
+    network = SystemNetwork()
+    notes.topics.partitions = PARTITIONS
+    await _create_topic(network, broker, notes, f"swarm-{group}-{choice.randrange(1 << 30)}")
+    groups = Groups(notes)
+    for number in range(members):
+        member = groups.add(number, network, broker, random.Random(choice.getrandbits(64)), group).member
+        member.pace_ms, member.session_ms, member.rebalance_ms = PACE_MS, SESSION_MS, REBALANCE_MS
+        member.death_chance = min(DEATHS_A_SECOND * PACE_MS / 2000 / members, 0.5)
+    groups.calm_down()
+    working = [loop.create_task(client.run()) for client in groups.clients]
+    for _ in range(bursts):
+        until_s = loop.time() + SETTLES_WITHIN_S
+        since_s = loop.time()
+        while wrong := groups.unsettled(loop.time() * 1000):
+            if loop.time() > until_s:
+                report.violations.append(f"not settled after {SETTLES_WITHIN_S:.0f} s: {dict(list(wrong.items())[:5])}")
+                break
+            await asyncio.sleep(LOOKS_EVERY_S)
+        report.settled_after_s.append(loop.time() - since_s)
+        for client in groups.clients:
+            client.member.may_die = True
+        await asyncio.sleep(BURST_S)
+        groups.calm_down()
+    groups.leave()
+    _, busy = await asyncio.wait(working, timeout=SETTLES_WITHIN_S)
+    report.violations += [f"{len(busy)} members could not leave"] if busy else []
+    for work in busy:
+        work.cancel()
+    report.violations += groups.take_violations() + notes.violations
+    report.lives = sum(client.member.lives for client in groups.clients)
+    report.commits = notes.done["group commits acknowledged"]
+    report.requests = sum(count for what, count in notes.done.items() if what.startswith("group ") and what != "group holds")
+    return report
+
+
+async def _create_topic(network: SystemNetwork, broker: tuple[str, int], notes: Notes, name: str) -> None:
+    channel = await Channel.connect(network, *broker, client_id="swarm", timeout_s=10)
+    topic = CreatableTopic(name=name, num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[])
+    (created,) = (await channel.send(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))).topics
+    assert not created.error_code, created
+    notes.topics.ids[name] = created.topic_id
+    channel.close()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m moldau.testing.group_swarm", description="Members of a group come and go.")
+    parser.add_argument("--broker", default="127.0.0.1:9092", help="host:port (default 127.0.0.1:9092)")
+    parser.add_argument("--members", type=int, default=500)
+    parser.add_argument("--protocol", choices=sorted(GROUPS), default="classic", help="mixed: each life another one")
+    parser.add_argument("--bursts", type=int, default=10, help=f"of {BURST_S:.0f} s each (default 10)")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args(arguments)
+    host, _, port = options.broker.rpartition(":")
+    began = time.monotonic()
+    report = asyncio.run(
+        swarm((host, int(port)), members=options.members, group=options.protocol, bursts=options.bursts, seed=options.seed)
+    )
+    print(f"{options.members} members, {options.protocol}, {time.monotonic() - began:.0f} s: {report}")
+    for violation in report.violations[:10]:
+        print("  " + violation)
+    return 1 if report.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -217,7 +217,7 @@ class CoordinatorTopic(Generic[M]):
         shard: Shard[M] = Shard(self._new_machine(), log, lambda send: self._on_send(shard, send))
         self._shards[index] = shard
         self._leader_epochs[index] = partition.leader_epoch
-        self._loading[index] = asyncio.get_running_loop().create_task(self._load(index, shard, log))
+        self._loading[index] = asyncio.get_running_loop().create_task(self._load(index, shard, partition))
 
     def resigned(self, index: int) -> None:
         """Another broker leads, or the partition is gone."""
@@ -252,8 +252,8 @@ class CoordinatorTopic(Generic[M]):
 
     # -- loading --------------------------------------------------------------------------------------------------------------
 
-    async def _load(self, index: int, shard: Shard[M], log: PartitionLog) -> None:
-        started_ms, partition = self._clock.monotonic_ms(), log.partition
+    async def _load(self, index: int, shard: Shard[M], partition: Partition) -> None:
+        started_ms = self._clock.monotonic_ms()
         try:
             count = await self._replay(shard, partition)
         except (CorruptBatch, DecodeError) as reason:
@@ -263,8 +263,6 @@ class CoordinatorTopic(Generic[M]):
         finally:
             self._loading.pop(index, None)
         shard.activate(self._clock.now_ms(), self._clock.monotonic_ms())
-        # The end of the log may be older than this process and never have been synced; answers wait for it all the same.
-        log.watch(log.end_offset)
         self._set_alarm(shard)
         elapsed_ms = self._clock.monotonic_ms() - started_ms
         level = logging.INFO if count else logging.DEBUG

@@ -467,6 +467,10 @@ class Member:
 
     def _hold(self, given: Iterable[str], sent_ms: float, now_ms: float) -> None:
         wanted = set(given)
+        lost = {key: self.positions[key] + 2 for key in self.held if key not in wanted and key in self.positions}
+        if lost and self.protocol is Protocol.CONSUMER:
+            # Its next epoch has begun or is about to, and with it this one is over for what it gives up.
+            self.former = (self.member_id, self.epoch, lost)
         for key in [key for key in self.held if key not in wanted]:
             self._give_up(key, now_ms)
             self._must_report = True

@@ -168,7 +168,10 @@ class ConsumerGroup:
         member = self._updated(before, request, client)
         settled = self.advance(before, member, owned, members, target, outcome, now_ms)
         outcome.timers += self.member_timers(settled, now_ms)
-        shows_assignment = request.member_epoch == JOIN_EPOCH or _is_full(request) or settled.owned.keys() != member.owned.keys()
+        has_news = settled.owned.keys() != member.owned.keys()
+        # Who has to give something up is told until it has: it is out if it does not, and the answer that said so may never have come.
+        has_to_give_up = settled.state is MemberState.UNREVOKED_PARTITIONS
+        shows_assignment = request.member_epoch == JOIN_EPOCH or _is_full(request) or has_news or has_to_give_up
         outcome.replies.append(Reply(token, self._answered(settled, shows_assignment=shows_assignment)))
         return outcome
 

@@ -48,7 +48,7 @@ class Member:
 
 
 @pytest.fixture
-def groups(broker: BrokerProcess, topic: str) -> Iterator[tuple[str, str]]:
+def groups(broker: BrokerProcess, topic: str) -> Iterator[tuple[str, str, Member]]:
     """A group with a member, and one without that has offsets."""
     busy, idle = f"busy-{topic}", f"idle-{topic}"
     member = Member(broker, busy)
@@ -58,7 +58,7 @@ def groups(broker: BrokerProcess, topic: str) -> Iterator[tuple[str, str]]:
     topics = [alter.AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=partitions)]
     answer: Any = member.client.ask(alter.AlterShareGroupOffsetsRequest(group_id=idle, topics=topics), 0)
     assert not answer.error_code
-    yield busy, idle
+    yield busy, idle, member
     member.client.close()
 
 
@@ -68,9 +68,9 @@ def lines(text: str) -> list[str]:
 
 
 def test_our_tool_prints_what_kafkas_prints(
-    broker: BrokerProcess, groups: tuple[str, str], topic: str, capsys: pytest.CaptureFixture[str]
+    broker: BrokerProcess, groups: tuple[str, str, Member], topic: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    busy, idle = groups
+    busy, idle, member = groups
     for command in (
         "--list --state",
         f"--describe --group {busy}",
@@ -87,6 +87,7 @@ def test_our_tool_prints_what_kafkas_prints(
         f"--delete --group nosuch --group {busy}",
     ):
         arguments = ["--bootstrap-server", broker.bootstrap, *command.split()]
+        member.beat(topic)  # Java takes its time
         theirs = run_tool(SHARE_TOOL, *arguments, check=False)
         capsys.readouterr()
         main(["kafka-share-groups", *arguments])
@@ -97,8 +98,8 @@ def test_our_tool_prints_what_kafkas_prints(
     assert capsys.readouterr().out == f"Deletion of requested share groups ('{idle}') was successful.\n"
 
 
-def test_kafkas_tools_read_our_state_topic(broker: BrokerProcess, groups: tuple[str, str]) -> None:
-    busy, idle = groups
+def test_kafkas_tools_read_our_state_topic(broker: BrokerProcess, groups: tuple[str, str, Member]) -> None:
+    busy, idle, _ = groups
     segments = sorted(broker.log_dir.glob("__share_group_state-*/*.log"))
     printed = run_tool(Tool.DUMP_LOG, "--share-group-state-decoder", "--files", ",".join(map(str, segments)))
     assert f'"groupId":"{busy}"' in printed

@@ -158,6 +158,41 @@ def test_a_dialogue(sides: tuple[Side, Side]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("is_record_limit", [False, True])
+def test_what_is_delivered_in_vain_comes_in_the_same_portions(both: Differential, is_record_limit: bool) -> None:
+    """Three batches, released over and over: who gets which records together, until the last was given up."""
+    topic = f"poison-{is_record_limit}"
+    ours, theirs = (in_vain(Side(client._address, topic), is_record_limit=is_record_limit) for client in (both.ours, both.theirs))
+    assert ours == theirs
+    assert len(ours) > 10
+
+
+def in_vain(side: Side, *, is_record_limit: bool) -> list[list[tuple[int, int, int]]]:
+    """What each fetch acquired; all of it is released."""
+    told: list[list[tuple[int, int, int]]] = []
+    epoch = 0
+    for number in range(60):
+        options = {"max_records": 4, "share_acquire_mode": int(is_record_limit), "max_wait_ms": 300 if epoch else 5_000}
+        response = side.fetch(0, epoch, **options)
+        assert response.error_code == 0
+        acquired = [
+            (one.first_offset, one.last_offset, one.delivery_count)
+            for each in response.responses
+            for part in each.partitions
+            for one in part.acquired_records
+        ]
+        told.append(acquired)
+        if not acquired and number:
+            break
+        epoch += 1
+        if acquired:
+            said = [(first, last, [RELEASE]) for first, last, _ in acquired]
+            answer = side.acknowledge(0, epoch, *said)
+            assert answer.responses[0].partitions[0].error_code == 0
+            epoch += 1
+    return told
+
+
 def offsets(response: fetch.ShareFetchResponse) -> list[tuple[int, int]]:
     """First and last of each record batch."""
     parts = [memoryview(bytes(one.records)) for topic in response.responses for one in topic.partitions]  # type: ignore[arg-type]

@@ -182,6 +182,31 @@ def test_delays(address: tuple[str, int], group: str, join: Join, produce: Produ
     assert time.monotonic() - released_s >= 0.95
 
 
+@pytest.mark.parametrize(("level", "seen"), [("read_committed", {b"kept"}), ("read_uncommitted", {b"kept", b"taken back", b"open"})])
+def test_transactions(
+    broker: BrokerProcess, address: tuple[str, int], group: str, join: Join, topic: str, level: str, seen: set[bytes]
+) -> None:
+    configure_group(address, group, share_isolation_level=level)
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": f"t-{topic}"})
+    producer.init_transactions(30)
+    for value in (b"taken back", b"kept", b"open"):
+        producer.begin_transaction()
+        producer.produce(topic, value, partition=0)
+        producer.flush(30)
+        if value == b"kept":
+            producer.commit_transaction(30)
+        elif value == b"taken back":
+            producer.abort_transaction(30)
+    member = join()
+    found = poll_all(member, len(seen))
+    for record in found:
+        member.acknowledge(record, ACCEPT)
+    assert set(member.commit()) == {0}
+    assert {record.value for record in found} == seen
+    assert member.poll(wait_ms=300) == []
+    producer.abort_transaction(30)
+
+
 def test_old_records_come_from_remote_storage(broker: BrokerProcess, address: tuple[str, int], request: pytest.FixtureRequest) -> None:
     topic, group = "remote", "g-remote"
     configs = {"remote.storage.enable": "true", "segment.bytes": str(1 << 20), "local.retention.bytes": "1", "retention.ms": "-1"}

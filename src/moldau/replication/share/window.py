@@ -11,7 +11,7 @@ from moldau.replication.share.decision import AcquiredRange, LogBatch
 from moldau.storage.index import AbortedTransaction
 from moldau.types import FileSlice
 
-SCAN_CHUNK: Final = 4096
+SCAN_CHUNK: Final = 16_384
 """Bytes of one read of headers: some dozens of small batches, or one header of a large one and what follows it."""
 
 
@@ -34,7 +34,6 @@ class Window(NamedTuple):
         return FileSlice(self.records.file, self.records.position + start, self.ends[end] - start)
 
 
-# hot: 6 µs and 1.5 µs a batch
 def window_of(records: FileSlice, end_offset: int, *, aborted: Iterable[AbortedTransaction] = (), newest_ms: int | None = None) -> Window:
     """The whole batches at the beginning of `records`, until one holds `end_offset - 1`, or is younger than `newest_ms`.
 

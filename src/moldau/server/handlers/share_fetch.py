@@ -53,7 +53,6 @@ RECORD_LIMIT: Final = 1
 Results = dict[SharedKey, PartitionData]
 
 
-# hot: 60 µs a request that acquires a batch
 @handles(ShareFetchRequest)
 def share_fetch(broker: Broker, context: RequestContext, request: ShareFetchRequest) -> ShareFetchResponse | Later[ShareFetchResponse]:
     refusal = _refusal(broker, context, request)

@@ -28,7 +28,8 @@ from moldau.replication.share.in_flight import RecordState
 from moldau.replication.share.options import SharePartitionConfig
 from moldau.replication.share.partition import SharePartition
 from moldau.replication.share.rules import ShareRules
-from moldau.replication.waits import FetchWait, Parked
+from moldau.replication.waits import FetchWait, Parked, ProduceWait
+from moldau.server.coordinator_topic import Slot
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -268,6 +269,9 @@ class SharePartitions:
         try:
             if decision.dead and self.bury is not None:
                 await self.bury(key.group_id, held.partition, decision.dead)
+            code = await _kept(held.partition, max((last for _, last, *_ in decision.batches), default=-1) + 1)
+            if code is not ErrorCode.NONE:
+                return Refusal(code, code.text)
             state = write.PartitionData(
                 partition=key.partition,
                 state_epoch=share.state_epoch,
@@ -332,6 +336,15 @@ class SharePartitions:
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task
+
+
+async def _kept(partition: Partition, end_offset: int) -> ErrorCode:
+    """Once the records below `end_offset` can no longer be lost.  A state that outlived them would count as done what is written in their
+    place.  Errors: those of an append that is not kept."""
+    kept, slot = asyncio.Event(), Slot()
+    if not partition.await_acknowledgement(end_offset, ProduceWait(kept.set), slot):
+        await kept.wait()
+    return ErrorCode.of(slot.error_code)
 
 
 def _known(state: int) -> RecordState:

@@ -64,8 +64,8 @@ class QueueNotes:
     tried: set[int] = field(default_factory=set)
     accepted_s: dict[Where, float] = field(default_factory=dict)
     """When the acceptance was confirmed."""
-    in_doubt: set[Where] = field(default_factory=set)
-    """Accepted by requests whose answer never came, and not delivered since."""
+    in_doubt: dict[Where, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
+    """Accepted by requests whose answer never came, by whom and when, and not in the answer to any fetch that was sent since."""
     violations: list[str] = field(default_factory=list)
     done: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     next_value: int = 0
@@ -77,7 +77,7 @@ class QueueNotes:
 
     @property
     def left(self) -> set[Where]:
-        return self.sent.keys() - self.accepted_s.keys() - self.in_doubt
+        return self.sent.keys() - self.accepted_s.keys() - {where for where, by in self.in_doubt.items() if by}
 
 
 class QueueClient:
@@ -247,7 +247,7 @@ class QueueMember(QueueClient):
         )
         if answer.error_code:
             self.notes.done[f"fetch: {ErrorCode.of(answer.error_code).name}"] += 1
-            self.notes.in_doubt -= said.keys()
+            self._not_accepted(said)
             self.broke()
             return
         self._session_epoch += 1
@@ -274,7 +274,7 @@ class QueueMember(QueueClient):
                         f"{where} was accepted at {notes.accepted_s[where]:.3f} s and came again to a fetch sent at {sent_s:.3f} s"
                     )
                 notes.done["delivered"] += 1
-                notes.in_doubt.discard(where)
+                notes.in_doubt[where] = {number: when_s for number, when_s in notes.in_doubt[where].items() if when_s >= sent_s}
                 is_released = not self.is_calm and self.choice.random() < 0.2
                 self._said[where] = AcknowledgeType.RELEASE if is_released else AcknowledgeType.ACCEPT
 
@@ -302,7 +302,7 @@ class QueueMember(QueueClient):
             )
         )
         if answer.error_code:
-            self.notes.in_doubt -= said.keys()
+            self._not_accepted(said)
             self.broke()
             return
         self._session_epoch += 1
@@ -315,15 +315,21 @@ class QueueMember(QueueClient):
 
     def _take_said(self) -> Said:
         said, self._said = self._said, {}
-        self.notes.in_doubt |= {where for where, kind in said.items() if kind is AcknowledgeType.ACCEPT}
+        for where, kind in said.items():
+            if kind is AcknowledgeType.ACCEPT:
+                self.notes.in_doubt[where][self.number] = self._loop.time()
         return said
+
+    def _not_accepted(self, said: Said) -> None:
+        for where in said:
+            self.notes.in_doubt[where].pop(self.number, None)
 
     def _confirm(self, partition: int, said: Said) -> None:
         for where, kind in said.items():
             if where[0] == partition and kind is AcknowledgeType.ACCEPT:
                 self.notes.done["accepted"] += 1
                 self.notes.accepted_s.setdefault(where, self._loop.time())
-                self.notes.in_doubt.discard(where)
+                self.notes.in_doubt.pop(where, None)
 
 
 class QueueSimulation(Simulation):

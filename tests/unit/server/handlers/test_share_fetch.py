@@ -78,6 +78,7 @@ class Desk:
 
     def append(self, partition: Any, data: memoryview) -> None:
         partition.append(data, acks=1, now_ms=self.harness.clock.now_ms())
+        partition.log.flush()  # no state is written of records that could still be lost
 
     def fetch(
         self, epoch: int = 0, *, member: str = "anna", acks: list[Any] | None = None, indexes: tuple[int, ...] = (0,), **more: Any
@@ -464,3 +465,19 @@ def test_a_delay_before_a_retry(play: Any, batch_of: Any) -> None:
 @pytest.mark.parametrize(("text", "expected"), [("P1D", 86_400_000), ("PT1H2M3.5S", 3_723_500), ("P2DT1S", 172_801_000), ("x", 0)])
 def test_durations(text: str, expected: int) -> None:
     assert duration_ms(text) == expected
+
+
+def test_no_state_is_written_of_records_that_could_still_be_lost(play: Any, batch_of: Any) -> None:
+    async def scene(desk: Desk) -> None:
+        partition = desk.harness.lead("t")
+        partition.append(batch_of(b"a"), acks=1, now_ms=desk.harness.clock.now_ms())
+        assert acquired(only(await joined(desk))) == [(0, 0, 1)]
+        answer = desk.acknowledge(2, 0, 0, 1)
+        await turns()
+        assert not answer.done() and not desk.states.written
+        partition.log.flush()
+        partition.flushed()
+        await turns()
+        assert only(answer.result()).error_code == 0 and desk.states.written
+
+    play(scene, share_auto_offset_reset="earliest")

@@ -5,9 +5,9 @@
     0 0                  epoch, start offset: both rise
     3 117
 
-A new epoch reaches the disk with the next flush, before the recovery point passes its first batch: what was not flushed is read again after
-a crash, and its batches tell their epochs.  So a broker that comes to lead a thousand partitions waits for no disk.  Only after a
-truncation the next epoch is written at once.
+An epoch is on the disk before its first batch is: recovery holds every batch against them, and a follower that asks where an epoch ended must
+not get a wrong answer after a crash.  Only a log's very first epoch waits for the first flush, so that making a thousand logs waits for no
+disk: before that flush the batches themselves tell it.
 Source: KIP-101, KIP-279; LeaderEpochFileCache, LeaderEpochCheckpointFile.
 """
 
@@ -84,7 +84,7 @@ class LeaderEpochs:
         self._files = files
         self._path = f"{directory}/{FILE_NAME}"
         self._writing = Lock()
-        self._is_next_urgent = False
+        self._is_contested = False
         if files.exists(self._path):
             self.entries = self._read()
             self._note_latest()
@@ -96,10 +96,12 @@ class LeaderEpochs:
             return
         assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
         kept = [entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset]
-        self.entries = [*kept, EpochEntry(epoch, start_offset)]
-        self._note_latest()
-        if self._is_next_urgent:
-            self.save()
+        entries = [*kept, EpochEntry(epoch, start_offset)]
+        if kept or self._saved or self._is_contested:
+            self._install(entries)
+        else:
+            self.entries = entries
+            self._note_latest()
 
     def save(self) -> None:
         """On the disk, unless it is.  May run in another thread.  Errors: OSError."""
@@ -107,7 +109,6 @@ class LeaderEpochs:
             entries = self.entries
             if entries is not self._saved:
                 self._write(entries)
-            self._is_next_urgent = False
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The largest epoch that is not newer than `epoch` and where it ended."""
@@ -143,7 +144,7 @@ class LeaderEpochs:
 
     def contested(self) -> None:
         """What the log cut off may come back in a crash: the epoch written over it has to be on the disk first, to tell it apart."""
-        self._is_next_urgent = True
+        self._is_contested = True
 
     def truncate_from_start(self, start_offset: int) -> None:
         """The log starts at `start_offset` now: the epoch that covers it begins there."""
@@ -167,6 +168,7 @@ class LeaderEpochs:
         self._note_latest()
 
     def _write(self, entries: list[EpochEntry]) -> None:
+        self._is_contested = False
         self._files.write_atomically(self._path, checkpoint_text([f"{epoch} {offset}" for epoch, offset in entries]))
         self._saved = entries
 

@@ -51,9 +51,11 @@ def test_the_file_is_kafkas_and_comes_back() -> None:
     assert again.latest_epoch == -1 and again.end_offset_for(2, 30) == UNKNOWN_END
 
 
-def test_a_new_epoch_reaches_the_disk_when_it_is_saved() -> None:
+def test_the_first_epoch_reaches_the_disk_when_it_is_saved() -> None:
     files = MemoryFiles()
-    epochs = some_epochs(files)
+    files.mkdir("/d")
+    epochs = LeaderEpochs(files, "/d")
+    epochs.assign(3, 0)
     assert not files.exists("/d/leader-epoch-checkpoint")
     files.hook = lambda call, path: Fault() if call == "sync" else None
     with pytest.raises(OSError, match="Input/output"):
@@ -64,6 +66,15 @@ def test_a_new_epoch_reaches_the_disk_when_it_is_saved() -> None:
     assert LeaderEpochs(files, "/d").entries == epochs.entries
     files.hook = lambda call, path: Fault()
     epochs.save()  # nothing is left to be written
+
+
+def test_a_later_epoch_that_does_not_reach_the_disk_is_not_known() -> None:
+    files = MemoryFiles()
+    epochs = some_epochs(files)
+    files.hook = lambda call, path: Fault() if call == "sync" else None
+    with pytest.raises(OSError, match="Input/output"):
+        epochs.assign(6, 30)
+    assert epochs.latest_epoch == 5 and LeaderEpochs(files, "/d").latest_epoch == 5
 
 
 def test_a_truncation_that_does_not_reach_the_disk_has_not_happened() -> None:

@@ -5,7 +5,7 @@
     0 0                  epoch, start offset: both rise
     3 117
 
-An epoch is on the disk before its first batch is: recovery holds every batch against them, and a follower that asks where an epoch ended must
+An epoch is on the disk before its first batch is: recovery holds every batch against them, and a follower that asks where one ended must
 not get a wrong answer after a crash.  Only a log's very first epoch waits for the first flush, so that making a thousand logs waits for no
 disk: before that flush the batches themselves tell it.
 Source: KIP-101, KIP-279; LeaderEpochFileCache, LeaderEpochCheckpointFile.

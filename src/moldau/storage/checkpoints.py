@@ -144,8 +144,9 @@ def read_partition_metadata(files: Files, directory: str) -> UUID | None:
 def _is_torn(content: bytes) -> bool:
     """Only a beginning, or with zeros where bytes never reached the disk: nothing of that log was flushed yet."""
     whole = partition_metadata_text(ZERO_UUID)
-    beginning = whole[: len(b"version: 0\ntopic_id: ")]
-    return b"\0" in content or (len(content) < len(whole) - 1 and beginning.startswith(content[: len(beginning)]))
+    label = whole[: whole.rindex(b" ") + 1]
+    is_incomplete = len(content) < len(whole) - 1 or b"\0" in content
+    return is_incomplete and all(found in (0, wanted) for found, wanted in zip(content, label, strict=False))
 
 
 def clean_shutdown_text(broker_epoch: int) -> bytes:

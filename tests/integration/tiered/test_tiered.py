@@ -29,6 +29,7 @@ QUICK = {
     "log.retention.check.interval.ms": "200",
     "log.initial.task.delay.ms": "100",
     "log.segment.delete.delay.ms": "0",
+    "log.flush.offset.checkpoint.interval.ms": "500",
 }
 TIERED = {"remote.storage.enable": "true", "segment.bytes": str(1 << 20), "local.retention.bytes": "1", "retention.ms": "-1"}
 RECORD = b"x" * 1000

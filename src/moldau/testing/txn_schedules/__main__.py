@@ -24,7 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--plant", choices=sorted(PLANTS), help="break the broker like this, and stop at the first seed that finds it")
     parser.add_argument("--version", type=int, choices=(1, 2), help="only clients of this transaction.version")
     options = parser.parse_args(arguments)
-    logging.disable()
     if options.plant is not None:
         return _plant(options)
     began = time.monotonic()
@@ -62,4 +61,5 @@ def first_found(version: int, seeds: Iterable[int]) -> Outcome | None:
 
 
 if __name__ == "__main__":
+    logging.disable()  # what the brokers say of their faults
     sys.exit(main())

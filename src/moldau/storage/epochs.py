@@ -84,11 +84,11 @@ class LeaderEpochs:
         self._files = files
         self._path = f"{directory}/{FILE_NAME}"
         self._writing = Lock()
-        self._is_contested = False
+        self._saved: list[EpochEntry] | None = None
         if files.exists(self._path):
             self.entries = self._read()
             self._note_latest()
-        self._saved = self.entries
+            self._saved = self.entries
 
     def assign(self, epoch: int, start_offset: int) -> None:
         """The batch at `start_offset` belongs to `epoch`.  What contradicts it was never committed and goes."""
@@ -97,7 +97,7 @@ class LeaderEpochs:
         assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
         kept = [entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset]
         entries = [*kept, EpochEntry(epoch, start_offset)]
-        if kept or self._saved or self._is_contested:
+        if kept or self._saved is not None:
             self._install(entries)
         else:
             self.entries = entries
@@ -107,7 +107,7 @@ class LeaderEpochs:
         """On the disk, unless it is.  May run in another thread.  Errors: OSError."""
         with self._writing:
             entries = self.entries
-            if entries is not self._saved:
+            if entries and entries is not self._saved:
                 self._write(entries)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
@@ -142,10 +142,6 @@ class LeaderEpochs:
         if len(kept) < len(self.entries):
             self._install(kept)
 
-    def contested(self) -> None:
-        """What the log cut off may come back in a crash: the epoch written over it has to be on the disk first, to tell it apart."""
-        self._is_contested = True
-
     def truncate_from_start(self, start_offset: int) -> None:
         """The log starts at `start_offset` now: the epoch that covers it begins there."""
         number = bisect_right(self.entries, start_offset, key=_start_of)
@@ -168,7 +164,6 @@ class LeaderEpochs:
         self._note_latest()
 
     def _write(self, entries: list[EpochEntry]) -> None:
-        self._is_contested = False
         self._files.write_atomically(self._path, checkpoint_text([f"{epoch} {offset}" for epoch, offset in entries]))
         self._saved = entries
 

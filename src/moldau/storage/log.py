@@ -901,7 +901,6 @@ class Log:
         self._unsynced = [segment for segment in self._unsynced if segment is not self._active]
         self._end_at(offset)
         self.epochs.truncate_from_end(offset)
-        self.epochs.contested()
         self._delete_snapshots_above(offset)
         self._reload_producers()
         return True

@@ -12,6 +12,7 @@ The tools work on any broker and on any folder of files, ours too: `run_tool(Too
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -23,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from moldau.testing.provision import java_home, kafka_classpath
 
@@ -136,6 +137,31 @@ def console_consume(bootstrap: str, topic: str, *arguments: str, count: int, tim
     where = () if "--partition" in arguments or "--group" in arguments else ("--partition", "0")
     limits = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", str(timeout_ms))
     return run_tool(Tool.CONSOLE_CONSUMER, "--bootstrap-server", bootstrap, "--topic", topic, *where, *limits, *arguments).splitlines()
+
+
+def formatted(bootstrap: str, topic: str, formatter: str) -> str:
+    """kafka-console-consumer with one of Kafka's formatters, over every record that an internal topic has now.
+
+    By assignment and by count: how long a machine needs to start a reader decides nothing, and the reader's own group leaves no trace.
+    """
+    printed = []
+    for partition, count in sorted(offsets(bootstrap, topic).items()):
+        if count:
+            where = ("--partition", str(partition), "--formatter", formatter)
+            printed += console_consume(bootstrap, topic, *where, count=count, timeout_ms=60_000)
+    return "\n".join(printed)
+
+
+def formatted_objects(bootstrap: str, topic: str, formatter: str) -> list[dict[str, dict[str, Any]]]:
+    """What a formatter that prints JSON says of every record.  It writes one object right behind the other."""
+    text = formatted(bootstrap, topic, formatter)
+    found, decoder = [], json.JSONDecoder()
+    at = text.find("{")
+    while at >= 0:
+        one, end = decoder.raw_decode(text, at)
+        found.append(one)
+        at = text.find("{", end)
+    return found
 
 
 def offsets(bootstrap: str, topic: str, *arguments: str) -> dict[int, int]:

@@ -1,13 +1,13 @@
 """Kafka's own programs and our groups: its console consumer as a member, its tools, its decoders on our `__consumer_offsets`."""
 
-import json
 import subprocess
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from moldau.testing.kafka import Tool, java_command, run_tool
+from moldau.testing.kafka import Tool, formatted_objects, java_command, run_tool
 from moldau.testing.process import BrokerProcess
 from moldau.tools.cli.main import main
 
@@ -93,24 +93,13 @@ def test_our_tools_print_what_kafkas_print(broker: BrokerProcess, group: str, to
 
 
 def test_kafkas_formatters_read_our_offsets_topic(broker: BrokerProcess, group: str, topic: str) -> None:
-    def formatted(name: str) -> list[dict[str, dict[str, object]]]:
-        printed = run_tool(
-            Tool.CONSOLE_CONSUMER,
-            *("--bootstrap-server", broker.bootstrap, "--topic", "__consumer_offsets", "--from-beginning", "--timeout-ms", "8000"),
-            *("--command-property", "enable.auto.commit=false"),  # its own commits would go on forever
-            *("--formatter", f"org.apache.kafka.tools.consumer.{name}"),
-        )
-        found, decoder = [], json.JSONDecoder()
-        while printed.startswith("{"):  # one right behind the other
-            one, end = decoder.raw_decode(printed)
-            found.append(one)
-            printed = printed[end:].lstrip()
-        return found
+    def read_by(name: str) -> list[dict[str, dict[str, Any]]]:
+        return formatted_objects(broker.bootstrap, "__consumer_offsets", f"org.apache.kafka.tools.consumer.{name}")
 
-    offsets = [one for one in formatted("OffsetsMessageFormatter") if one["key"]["data"]["group"] == group]  # type: ignore[index]
-    assert {(one["key"]["data"]["partition"], one["value"]["data"]["offset"]) for one in offsets} >= {(index, 10) for index in range(4)}  # type: ignore[index]
-    groups = [one for one in formatted("GroupMetadataMessageFormatter") if one["key"]["data"]["group"] == group]  # type: ignore[index]
-    assert len(groups[-1]["value"]["data"]["members"]) == 2  # type: ignore[index,arg-type]
+    offsets = [one for one in read_by("OffsetsMessageFormatter") if one["key"]["data"]["group"] == group]
+    assert {(one["key"]["data"]["partition"], one["value"]["data"]["offset"]) for one in offsets} >= {(index, 10) for index in range(4)}
+    groups = [one for one in read_by("GroupMetadataMessageFormatter") if one["key"]["data"]["group"] == group]
+    assert len(groups[-1]["value"]["data"]["members"]) == 2
 
 
 def test_kafkas_dump_tool_decodes_our_offsets_topic(broker: BrokerProcess, group: str) -> None:

@@ -1,6 +1,5 @@
 """Kafka's share-group tool and ours on our broker: the same lines; Kafka's formatter and dump tool on our `__share_group_state`."""
 
-import json
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -11,13 +10,14 @@ from moldau.protocol.messages import alter_share_group_offsets as alter
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.testing.differential import RawClient
-from moldau.testing.kafka import Tool, run_tool
+from moldau.testing.kafka import Tool, formatted_objects, run_tool
 from moldau.testing.process import BrokerProcess
 from moldau.tools.cli.main import main
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("groups")]
 
 SHARE_TOOL = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+SHARE_STATE_FORMATTER = "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"
 WITHIN_S = 20.0
 
 
@@ -103,17 +103,7 @@ def test_kafkas_tools_read_our_state_topic(broker: BrokerProcess, groups: tuple[
     assert f'"groupId":"{busy}"' in printed
     assert '"snapshotEpoch":0' in printed
     assert "Error" not in printed
-    formatted = run_tool(
-        Tool.CONSOLE_CONSUMER,
-        *("--bootstrap-server", broker.bootstrap, "--topic", "__share_group_state", "--from-beginning", "--timeout-ms", "6000"),
-        *("--command-property", "enable.auto.commit=false"),
-        *("--formatter", "org.apache.kafka.tools.consumer.group.share.ShareGroupStateMessageFormatter"),
-    )
-    found, decoder = [], json.JSONDecoder()
-    while formatted.startswith("{"):
-        one, end = decoder.raw_decode(formatted)
-        found.append(one)
-        formatted = formatted[end:].lstrip()
+    found = formatted_objects(broker.bootstrap, "__share_group_state", SHARE_STATE_FORMATTER)
     of_idle = [one for one in found if one["key"]["data"]["groupId"] == idle]
     assert {one["key"]["data"]["partition"] for one in of_idle} == {0, 1, 2}
     assert all(one["value"]["data"]["startOffset"] == 0 for one in of_idle)

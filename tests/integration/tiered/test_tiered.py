@@ -15,7 +15,7 @@ from obstore.store import S3Store
 
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.storage.tiered.objects import segment_id_in
-from moldau.testing.kafka import Tool, console_consume, dump_log, offsets, run_tool
+from moldau.testing.kafka import console_consume, dump_log, formatted, offsets
 from moldau.testing.process import BrokerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tiered")]
@@ -218,11 +218,7 @@ def test_kafkas_own_tools_read_what_is_remote_and_what_is_said_of_it(broker: Bro
         (tmp_path / f"{first.name.partition('-')[0]}{suffix}").write_bytes(first.read_bytes())
     dumped = dump_log(*sorted(tmp_path.glob("0*")))
     assert "isvalid: true" in dumped and "baseOffset: 0" in dumped and "mismatch" not in dumped.lower()
-    said = run_tool(
-        Tool.CONSOLE_CONSUMER,
-        *("--bootstrap-server", broker.bootstrap, "--topic", "__remote_log_metadata", "--from-beginning", "--timeout-ms", "4000"),
-        *("--formatter", FORMATTER),
-    )
+    said = formatted(broker.bootstrap, "__remote_log_metadata", FORMATTER)
     states = re.findall(r"topic-?\w*.*?for-java.*?state=(\w+)", said)
     assert {"COPY_SEGMENT_STARTED", "COPY_SEGMENT_FINISHED"} <= set(states), said[-2000:]
 

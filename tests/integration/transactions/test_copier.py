@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from moldau.coordinator.txn.state import TransactionState
-from moldau.testing.kafka import java_command, run_tool
+from moldau.testing.kafka import formatted_objects, java_command, run_tool
 from moldau.testing.process import BrokerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("copier")]
@@ -125,21 +125,9 @@ def test_a_copy_is_exact_whatever_is_killed(broker: BrokerProcess, tmp_path: Pat
     assert [offset for offset, _ in found] == sorted({offset for offset, _ in found})
 
 
-def objects_in(text: str) -> Iterator[dict[str, dict[str, dict[str, object]]]]:
-    """The formatter writes one behind the other, without line ends."""
-    decoder = json.JSONDecoder()
-    at = text.find("{")
-    while at >= 0:
-        found, end = decoder.raw_decode(text, at)
-        yield found
-        at = text.find("{", end)
-
-
 def test_kafka_reads_our_transaction_log(broker: BrokerProcess) -> None:
     """After the copy: by the console consumer's formatter, and from the files."""
-    at = ("--bootstrap-server", broker.bootstrap, "--topic", "__transaction_state", "--from-beginning", "--timeout-ms", "5000")
-    shown = run_tool("org.apache.kafka.tools.consumer.ConsoleConsumer", *at, "--formatter", TRANSACTION_LOG_FORMATTER)
-    records = list(objects_in(shown))
+    records = formatted_objects(broker.bootstrap, "__transaction_state", TRANSACTION_LOG_FORMATTER)
     assert {record["key"]["data"]["transactionalId"] for record in records} == {"copier"}
     assert len(records) > 20
     log = broker.log_dir / "__transaction_state-0" / "00000000000000000000.log"

@@ -256,8 +256,6 @@ class ConsumerGroups(GroupsUnderFire):
         self.epochs = [JOIN_EPOCH] * 4
         self.owned: list[frozenset[int]] = [frozenset()] * 4
         self.reported_at = [0, 0, 0, 0]
-        self.must_report_within_ms = [45_000] * 4
-        """A session, or after it was told to give partitions up, its rebalance time-out."""
 
     def member_id(self, who: int) -> str:
         return f"member-{who}-{self.lives[who]}"
@@ -281,7 +279,6 @@ class ConsumerGroups(GroupsUnderFire):
         self.desk.commit()
         answer = asked.answer
         self.reported_at[who] = self.desk.now_ms
-        self.must_report_within_ms[who] = 45_000
         if is_lost or isinstance(answer, ErrorCode):
             return
         assert isinstance(answer, ConsumerGroupHeartbeatResponse)
@@ -290,13 +287,14 @@ class ConsumerGroups(GroupsUnderFire):
             return
         self.epochs[who] = answer.member_epoch
         if answer.assignment is not None:
-            before = self.owned[who]
             self.owned[who] = frozenset(index for topic in answer.assignment.topic_partitions for index in topic.partitions)
-            if before - self.owned[who]:
-                self.must_report_within_ms[who] = REBALANCE_MS
 
     def _is_alive(self, who: int) -> bool:
-        return self.desk.now_ms - self.reported_at[who] < self.must_report_within_ms[who]
+        """A client that has not polled for its rebalance time-out, its max.poll.interval.ms, leaves by itself.
+
+        The answer that told it to give partitions up within that time may never have come.
+        """
+        return self.desk.now_ms - self.reported_at[who] < REBALANCE_MS
 
     def _abandon(self, who: int) -> None:
         """Fenced, or silent for so long that it must take itself for gone."""

@@ -23,8 +23,9 @@ from moldau.types import FileSlice, Part
 log: Final = logging.getLogger(__name__)
 
 READS_PER_TURN: Final = 4
-MAX_BYTES_PER_TURN: Final = 16 << 20
-"""One connection yields to the others after so many bytes."""
+MAX_BYTES_PER_TURN: Final = 256 * 1024
+"""One connection yields to the others after so many bytes.  A reader on the processor that sends empties its socket while it is filled: without
+a limit it has the sender to itself for its whole reply, and readers on the other processors have nothing to do."""
 MAX_PARTS_PER_CALL: Final = 64
 COPY_BYTES: Final = 256 * 1024
 """Read at a time from a file without descriptor."""
@@ -128,7 +129,7 @@ class SocketTransport:
         try:
             while self._queue and left > 0:
                 head = self._queue[0]
-                sent, is_full = self._send_slice(head) if isinstance(head, FileSlice) else self._send_memory()
+                sent, is_full = self._send_slice(head, left) if isinstance(head, FileSlice) else self._send_memory()
                 self._buffered -= sent
                 left -= sent
                 if is_full:
@@ -166,19 +167,20 @@ class SocketTransport:
             self._queue[0] = memoryview(part)[done:]
         return sent, sent < wanted
 
-    def _send_slice(self, head: FileSlice) -> tuple[int, bool]:
+    def _send_slice(self, head: FileSlice, limit: int) -> tuple[int, bool]:
         try:
             descriptor = head.file.fileno()
         except OSError:
             return self._send_copy(head)
-        sent = os.sendfile(self._socket.fileno(), descriptor, head.position, head.size)
+        wanted = min(head.size, limit)
+        sent = os.sendfile(self._socket.fileno(), descriptor, head.position, wanted)
         if sent == head.size:
             self._queue.popleft()
             return sent, False
         if sent == 0:
             raise OSError(errno.EIO, f"{head!r} ends before its size")
         self._queue[0] = FileSlice(head.file, head.position + sent, head.size - sent)
-        return sent, True
+        return sent, sent < wanted
 
     def _send_copy(self, head: FileSlice) -> tuple[int, bool]:
         size = min(head.size, COPY_BYTES)

@@ -24,8 +24,11 @@ log: Final = logging.getLogger(__name__)
 
 READS_PER_TURN: Final = 4
 MAX_BYTES_PER_TURN: Final = 256 * 1024
-"""One connection yields to the others after so many bytes.  A reader on the processor that sends empties its socket while it is filled: without
-a limit it has the sender to itself for its whole reply, and readers on the other processors have nothing to do."""
+"""One connection yields to the others after so many bytes.
+
+A reader on the processor that sends empties its socket while it is filled: without a limit it keeps the sender to itself for its whole
+reply, and readers on the other processors have nothing to do.
+"""
 MAX_PARTS_PER_CALL: Final = 64
 COPY_BYTES: Final = 256 * 1024
 """Read at a time from a file without descriptor."""

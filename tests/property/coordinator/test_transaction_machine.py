@@ -44,7 +44,8 @@ class TransactionsUnderFire(RuleBasedStateMachine):
         self.asked: list[Asked] = []
         self.is_prompt = True
         self.held: dict[str, list[ProducerIdAndEpoch]] = {who: [NOBODY] for who in IDS}
-        self.inits: list[tuple[str, Asked]] = []
+        self.inits: list[tuple[str, ProducerIdAndEpoch, Asked]] = []
+        self.given_to: dict[tuple[str, ProducerIdAndEpoch], ProducerIdAndEpoch] = {}
         self.ends: list[tuple[str, ProducerIdAndEpoch, bool, int, Asked]] = []
         if first_epoch:
             worn = [Transaction(who, producer_id=next(ids), producer_epoch=first_epoch, timeout_ms=TIMEOUT_MS) for who in IDS]
@@ -72,7 +73,7 @@ class TransactionsUnderFire(RuleBasedStateMachine):
         before = dict(self.desk.machine.transactions)
         asked = self.ask(lambda token, now_ms: self.desk.machine.init_producer_id(token, request, now_ms))
         self.check_fenced(before)
-        self.inits.append((who, asked))
+        self.inits.append((who, known, asked))
         self.hear()
 
     @rule(who=WHO, how_old=HOW_OLD, partitions=st.sets(st.sampled_from(PARTITIONS), min_size=1))
@@ -170,10 +171,14 @@ class TransactionsUnderFire(RuleBasedStateMachine):
 
     def hear(self) -> None:
         """What clients learn becomes what they hold."""
-        for who, asked in self.inits:
+        for who, known, asked in self.inits:
             if succeeded(asked, InitProducerIdResponse):
-                self.hold(who, ProducerIdAndEpoch(asked.answer.producer_id, asked.answer.producer_epoch))
-        self.inits = [each for each in self.inits if not each[1].is_answered]
+                given = ProducerIdAndEpoch(asked.answer.producer_id, asked.answer.producer_epoch)
+                is_again = known != NOBODY and self.given_to.get((who, given)) == known
+                assert is_again or (who, given) not in self.given_to, f"{given} was given to two producers"
+                self.given_to[who, given] = known
+                self.hold(who, given)
+        self.inits = [each for each in self.inits if not each[2].is_answered]
         for who, _, _, version, asked in self.ends:
             if (
                 asked.is_answered

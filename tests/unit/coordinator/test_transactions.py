@@ -247,6 +247,15 @@ def test_a_transaction_at_the_last_epoch_ends_with_a_new_id() -> None:
     assert producer.add(ORDERS) is ErrorCode.NONE
 
 
+def test_a_producer_that_names_itself_after_its_successor_began_is_fenced() -> None:
+    """Before the successor's first write nothing but this tells that the epoch above is not its own."""
+    producer = Producer()
+    zombie = producer.init()
+    successor = producer.init()
+    assert successor.epoch == zombie.epoch + 1
+    assert producer.ask_init(zombie).error_code == ErrorCode.PRODUCER_FENCED
+
+
 def test_a_producer_recovers_with_its_own_epoch() -> None:
     """KIP-360."""
     producer = Producer()

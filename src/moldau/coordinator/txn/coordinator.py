@@ -63,11 +63,13 @@ class Environment:
 
 
 class TransactionMachine:
-    """Hard state: `transactions`.  It has no soft state but timers: what waits for markers is read off the states."""
+    """Hard state: `transactions`; what waits for markers is read off them.  Soft state, beside timers: who went on with its own epoch."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment: Final = environment
         self.transactions: dict[str, Transaction] = {}
+        self._continued: dict[str, ProducerIdAndEpoch] = {}
+        """Whom the last InitProducerId of an id named: nobody after one that began anew and after a fail-over, as in Kafka."""
 
     # -- the machine ----------------------------------------------------------------------------------------------------------
 
@@ -76,6 +78,7 @@ class TransactionMachine:
         assert isinstance(key, TransactionLogKey), key
         if value is None:
             self.transactions.pop(key.transactional_id, None)
+            self._continued.pop(key.transactional_id, None)
         else:
             self.transactions[key.transactional_id] = read_record(key, value)
 
@@ -132,7 +135,8 @@ class TransactionMachine:
         self, token: Token, transaction: Transaction, expected: ProducerIdAndEpoch | None, timeout_ms: int, now_ms: int
     ) -> Outcome:
         if expected is not None and expected.producer_id == transaction.producer_id and expected.epoch != transaction.producer_epoch:
-            if expected.epoch == transaction.producer_epoch - 1 and transaction.state is TransactionState.EMPTY:
+            is_asked_again = transaction.state is TransactionState.EMPTY and self._continued.get(transaction.transactional_id) == expected
+            if is_asked_again and expected.epoch == transaction.producer_epoch - 1:
                 # The answer to the same request was lost (KIP-360): it is given again, the epoch stays.
                 return answer(token, _init_succeeded(transaction))
             return _refuse_init(token, ErrorCode.PRODUCER_FENCED)
@@ -145,11 +149,19 @@ class TransactionMachine:
             "client_version": 0,
         }
         if not transaction.is_epoch_exhausted:
+            self._note_continued(transaction.transactional_id, expected)
             return _initialised(token, transaction.moved(TransactionState.EMPTY, producer_epoch=transaction.producer_epoch + 1, **changes))
         producer_id = self.environment.next_producer_id()
         if producer_id is None:
             return _refuse_init(token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        self._note_continued(transaction.transactional_id, expected)
         return _initialised(token, transaction.moved(TransactionState.EMPTY, producer_id=producer_id, producer_epoch=0, **changes))
+
+    def _note_continued(self, transactional_id: str, expected: ProducerIdAndEpoch | None) -> None:
+        if expected is None:
+            self._continued.pop(transactional_id, None)
+        else:
+            self._continued[transactional_id] = expected
 
     def add_partitions(
         self, token: Token, transactional_id: str, producer: ProducerIdAndEpoch, partitions: frozenset[TopicPartition], now_ms: int

@@ -1,6 +1,7 @@
 """● `make sim SEED=7 HOURS=10`: simulates hours of a cluster's life under faults, in minutes, and says what went wrong.
 
     python -m moldau.testing.simulate --seed 7 --hours 0.5 --seeds 20
+    python -m moldau.testing.simulate --plant aborted-given --seeds 20     # how soon a planted fault is found
 
 Seeds that find something are printed, and appended to the file of seeds that every run of the tests begins with.  The exit code is 1 then.
 """
@@ -11,9 +12,11 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Final
 
+from moldau.testing.node_plants import ALL_PLANTS, planted
 from moldau.testing.simulation import ROUND_S, Result, Simulation
 
 SHOWN_VIOLATIONS: Final = 10
@@ -21,6 +24,11 @@ SHOWN_VIOLATIONS: Final = 10
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
+    with planted(options.plant) if options.plant else nullcontext():
+        return _simulate(options)
+
+
+def _simulate(options: argparse.Namespace) -> int:
     bad: list[Result] = []
     total: Counter[str] = Counter()
     events, virtual_s, began = 0, 0.0, time.monotonic()
@@ -34,8 +42,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if result.violations:
             bad.append(result)
             _tell(result)
-            if options.seeds_file is not None:
+            if options.seeds_file is not None and not options.plant:
                 _remember(options.seeds_file, seed, result.violations[0])
+            if options.plant:
+                break
         elif options.seeds == 1:
             _line(f"seed {seed}: trace {result.digest}")
     elapsed_s = time.monotonic() - began
@@ -57,6 +67,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=1, help="how many, one after the other (default 1)")
     parser.add_argument("--hours", type=float, default=0.1, help="virtual hours a seed (default 0.1)")
     parser.add_argument("--seeds-file", type=Path, help="append seeds that find something to this file")
+    parser.add_argument("--plant", choices=sorted(ALL_PLANTS), help="break the node like this, and stop at the first seed that finds it")
     parser.add_argument("--verbose", action="store_true", help="show what the brokers log")
     options = parser.parse_args(arguments)
     options.rounds = max(1, math.ceil(options.hours * 3600 / ROUND_S))

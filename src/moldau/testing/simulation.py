@@ -30,6 +30,8 @@ from moldau.testing.group_clients import GROUP_PROPERTIES, GROUPS, MEMBERS_A_GRO
 from moldau.testing.loop import Machine, SimLoop, Stuck
 from moldau.testing.network import SimNetwork, Weather
 from moldau.testing.trace import Trace
+from moldau.testing.txn_audit import Auditor
+from moldau.testing.txn_clients import COPIERS, HANGS_AFTER_S, TRANSACTION_PROPERTIES, Copier, Transactions
 from moldau.testing.workload import Client, Notes
 
 BROKER: Final = "broker"
@@ -44,6 +46,7 @@ BETWEEN_FAULTS_S: Final = 8.0
 SLOW_MS: Final = 3000
 LONGEST_FAULT_S: Final = 12.0
 BETWEEN_RESETS_S: Final = 0.03
+LARGEST_SKEW_MS: Final = 3_000_000
 START_WITHIN_S: Final = 60.0
 STOP_WITHIN_S: Final = 60.0
 FAULTS: Final = ("kill", "power", "power", "power_while_starting", "restart", "reset", "flaky", "flaky", "cut", "slow_disk", "clock_jump")
@@ -64,6 +67,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
     **GROUP_PROPERTIES,
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    **TRANSACTION_PROPERTIES,
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }
@@ -113,6 +117,8 @@ class Simulation:
         self._clients: list[tuple[Machine, Client]] = []
         self._groups = Groups(self.notes)
         self._members: list[tuple[Machine, GroupClient]] = []
+        self._transactions = Transactions(self.notes)
+        self._transactional: list[tuple[Machine, Copier | Auditor]] = []
 
     def run(self) -> Result:
         """All rounds, or up to the first violation."""
@@ -141,6 +147,7 @@ class Simulation:
         self.node = None
         self._clients.clear()
         self._members.clear()
+        self._transactional.clear()
         gc.collect()
         sys.unraisablehook = usual
 
@@ -161,6 +168,11 @@ class Simulation:
             self.network.add(machine)
             choice = random.Random(self.choice.getrandbits(64))
             self._members.append((machine, self._groups.add(number, self.network, (BROKER, PORT), choice)))
+        for number in range(COPIERS + 1):
+            machine = Machine(f"copier-{number}" if number < COPIERS else "auditor")
+            self.network.add(machine)
+            choice = random.Random(self.choice.getrandbits(64))
+            self._transactional.append((machine, self._transactions.add(number, self.network, (BROKER, PORT), choice)))
         for number in range(self.rounds):
             self._on_round(f"seed {self.seed}: round {number + 1} of {self.rounds}, {self.loop.time():.0f} virtual seconds")
             await self._round()
@@ -280,7 +292,7 @@ class Simulation:
             await asyncio.sleep(self.choice.expovariate(1 / BETWEEN_RESETS_S))
 
     async def _fault_cut(self) -> None:
-        machine, _ = self.choice.choice([*self._clients, *self._members])
+        machine, _ = self.choice.choice([*self._clients, *self._members, *self._transactional])
         one, other = self.choice.choice(((machine.host, BROKER), (BROKER, machine.host)))
         self.network.cut(one, other, both_ways=self.choice.random() < 0.5)
         await asyncio.sleep(self._a_while())
@@ -296,17 +308,24 @@ class Simulation:
 
     async def _fault_clock_jump(self) -> None:
         # Within what message.timestamp.after.max.ms lets clients be ahead.
-        self.clock.skew_ms = self.choice.choice((-3_000_000, -500, 0, 500, 3_000_000))
+        self.clock.skew_ms = self.choice.choice((-3_000_000, -500, 0, 500, LARGEST_SKEW_MS))
 
     # a round
 
     async def _round(self) -> None:
+        auditor, _ = self._transactional[COPIERS]
+        await self._within(
+            self.loop.start(auditor, self._transactions.prepare()), self.loop.time() + START_WITHIN_S, "nothing to copy was written"
+        )
         end_s = self.loop.time() + ROUND_S
         working = [self.loop.start(machine, client.run(end_s)) for machine, client in self._clients]
         self._groups.begin()
         grouped = [self.loop.start(machine, client.run()) for machine, client in self._members]
+        copying = [self.loop.start(machine, self._transactions.run(client, end_s)) for machine, client in self._transactional]
         await self._faults(end_s)
         self._disk_recovers()
+        # A transaction's age is what the wall clock says: one that began in the future would be open until then.
+        self.clock.skew_ms = LARGEST_SKEW_MS
         self._groups.calm_down()
         calm_s = self.loop.time() + CALM_S
         for number, work in enumerate(working):
@@ -316,6 +335,7 @@ class Simulation:
             if not await reader:
                 self._violated(f"client {number} could not read everything within {CALM_S:.0f} s of calm")
         await self._check_groups(grouped)
+        await self._check_transactions(copying)
         machine, client = self._clients[0]
         await self._within(self.loop.start(machine, self._check_topics(client)), self.loop.time() + CALM_S, "topics cannot be described")
         self.result.violations += [str(anomaly) for anomaly in check(self.notes.history)]
@@ -342,6 +362,16 @@ class Simulation:
             if not await self.loop.start(machine, client.fetch_all(group)):
                 self._violated(f"offsets of {group} could not be fetched")
         self.result.violations += self._groups.take_violations()
+
+    async def _check_transactions(self, copying: "list[asyncio.Task[None]]") -> None:
+        """Everybody has ended; what was left open ends by itself; then outputs, offsets and all that was seen are held together."""
+        for number, work in enumerate(copying):
+            await self._within(work, self.loop.time() + CALM_S, f"transactional client {number} is still busy")
+        machine, _ = self._transactional[COPIERS]
+        checking = self.loop.start(machine, self._transactions.find_violations(self.loop.time() + HANGS_AFTER_S))
+        await self._within(checking, self.loop.time() + CALM_S, "what transactions wrote cannot be read")
+        if checking.done() and checking.exception() is None:
+            self.result.violations += checking.result()
 
     async def _within(self, work: "asyncio.Task[Any]", until_s: float, otherwise: str) -> None:
         try:

@@ -1,7 +1,9 @@
 """◇ What clients attempted and were told, transaction by transaction: the reference that the logs are held against."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import NamedTuple
 
 from moldau.types import TopicPartition
 
@@ -12,6 +14,14 @@ class Fate(Enum):
     ABORTED = "nobody asked to commit it"
     COMMITTED = "committed"
     UNKNOWN = "a commit was asked for, no answer came"
+
+
+class Place(NamedTuple):
+    """Where a value is, and since when its client knows."""
+
+    partition: TopicPartition
+    offset: int
+    since_s: float
 
 
 @dataclass(slots=True)
@@ -29,10 +39,19 @@ class Attempt:
     offset: int | None = None
     """The last that was acknowledged for its group."""
     fate: Fate = Fate.ABORTED
+    places: dict[int, Place] = field(default_factory=dict)
+    """Of what was acknowledged."""
+    was_open_until_s: float | None = None
+    """When its client asked for the end that it was given: nothing else had ended it before."""
 
     @property
     def name(self) -> str:
         return f"transaction {self.number} of {self.transactional_id}"
+
+    def acknowledged(self, partition: TopicPartition, values: Sequence[int], base_offset: int, now_s: float) -> None:
+        self.values.setdefault(partition, []).extend(values)
+        for index, value in enumerate(values):
+            self.places[value] = Place(partition, base_offset + index, now_s)
 
 
 @dataclass(slots=True)
@@ -65,6 +84,22 @@ class Notebook:
     done: dict[str, int] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
     _next_value: int = 0
+    _newest: dict[str, tuple[int, float]] = field(default_factory=dict)
+    """By transactional id: the life that was initialised last, and when it knew."""
+
+    def take_over(self, transactional_id: str, now_s: float) -> int:
+        """A client was initialised.  Which life of its transactional id that is, from 1."""
+        life = self._newest.get(transactional_id, (0, 0.0))[0] + 1
+        self._newest[transactional_id] = (life, now_s)
+        return life
+
+    def check_zombie(self, transactional_id: str, life: int, said: str, asked_s: float) -> None:
+        """Nothing that it asks for after its successor was initialised is granted."""
+        newest, since_s = self._newest[transactional_id]
+        if newest > life and asked_s > since_s:
+            self.violations.append(
+                f"zombie: {said} granted life {life} of {transactional_id} at {asked_s:.3f} s, life {newest} began at {since_s:.3f} s"
+            )
 
     def begin(self, transactional_id: str, version: int) -> Attempt:
         attempt = Attempt(len(self.attempts) + 1, transactional_id, version)

@@ -16,9 +16,10 @@ from moldau.coordinator.txn.options import TransactionConfig
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from moldau.testing.loop import SimLoop, Stuck
-from moldau.testing.txn_schedules.client import INPUT, Dead, Habits, Producer
+from moldau.testing.txn_schedules.client import INPUT, Producer
 from moldau.testing.txn_schedules.notebook import Fence, Notebook, Snapshot
 from moldau.testing.txn_schedules.room import DATA, GROUP_OFFSETS, TRANSACTION_STATE, Room, remote_coordinator
+from moldau.testing.txn_schedules.session import Dead, Habits
 from moldau.testing.txn_schedules.verdict import judge, visible_in
 from moldau.testing.txn_schedules.wire import Weather, Wire
 

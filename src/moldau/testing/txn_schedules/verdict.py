@@ -5,17 +5,17 @@ aborted       nothing of a transaction that nobody asked to commit is visible
 lost          everything of a transaction that was answered as committed is visible, once and in order
 hanging       every partition can be read to its end; no offset is pending; no transaction is open
 markers       epochs of a producer's markers never go back in a partition
-zombie        nothing is appended with an epoch older than one that was given out before
+zombie        nothing is granted to a client whose successor was initialised before it asked, and nothing is appended with an epoch
+              older than one that was given out before
 went back     what a reader of committed records saw once stays; last stable and committed offsets never go back
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.control import ControlType, parse_control_key
-from moldau.storage.index import AbortedTransaction
 from moldau.storage.log import FetchData, Log
 from moldau.testing.txn_schedules.notebook import Attempt, Fate, Notebook, Snapshot
 from moldau.types import TopicPartition
@@ -27,6 +27,7 @@ class Written(NamedTuple):
     """One batch of a log."""
 
     offset: int
+    next_offset: int
     producer_id: int
     epoch: int
     marker: ControlType | None
@@ -37,14 +38,16 @@ def read_log(log: Log) -> Iterator[Written]:
     """All that is there."""
     data = log.read(0, WHOLE)
     assert isinstance(data, FetchData), data
-    view = memoryview(data.records.read() if data.records is not None else b"")
-    for position, header in batches(view, strict=True):
+    return written_in(memoryview(data.records.read() if data.records is not None else b""), strict=True)
+
+
+def written_in(view: memoryview, *, strict: bool = False) -> Iterator[Written]:
+    """Whole batches; with `strict` there may be nothing else."""
+    for position, header in batches(view, strict=strict):
         found = list(records_of(view[position : position + header.size]))
-        if header.is_control:
-            yield Written(header.base_offset, header.producer_id, header.producer_epoch, parse_control_key(found[0].key).type, ())
-        else:
-            values = tuple(int.from_bytes(each.value or b"", "big") for each in found)
-            yield Written(header.base_offset, header.producer_id, header.producer_epoch, None, values)
+        marker = parse_control_key(found[0].key).type if header.is_control else None
+        values = () if header.is_control else tuple(int.from_bytes(each.value or b"", "big") for each in found)
+        yield Written(header.base_offset, header.next_offset, header.producer_id, header.producer_epoch, marker, values)
 
 
 def visible_in(log: Log) -> list[tuple[int, int]]:
@@ -52,18 +55,18 @@ def visible_in(log: Log) -> list[tuple[int, int]]:
     limit = log.last_stable_offset
     data = log.read(0, WHOLE, limit_offset=limit, with_aborted=True)
     assert isinstance(data, FetchData), data
-    aborted = sorted(data.aborted, key=lambda each: each.first_offset)
-    return _not_aborted([each for each in read_log(log) if each.offset < limit], aborted)
+    aborted = [(each.first_offset, each.producer_id) for each in data.aborted]
+    return not_aborted((each for each in read_log(log) if each.offset < limit), aborted)
 
 
-def _not_aborted(written: Sequence[Written], aborted: Sequence[AbortedTransaction]) -> list[tuple[int, int]]:
-    """Source: CompletedFetch.fetchRecords of Kafka's consumer."""
-    waiting = list(aborted)
+def not_aborted(written: Iterable[Written], aborted: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(offset, value) of what counts.  `aborted`: (first offset, producer id).  Source: CompletedFetch.fetchRecords of Kafka's consumer."""
+    waiting = sorted(aborted)
     in_abort: set[int] = set()
     visible = []
     for each in written:
-        while waiting and waiting[0].first_offset <= each.offset:
-            in_abort.add(waiting.pop(0).producer_id)
+        while waiting and waiting[0][0] <= each.offset:
+            in_abort.add(waiting.pop(0)[1])
         if each.marker is ControlType.ABORT:
             in_abort.discard(each.producer_id)
         elif each.marker is None and each.producer_id not in in_abort:
@@ -73,6 +76,15 @@ def _not_aborted(written: Sequence[Written], aborted: Sequence[AbortedTransactio
 
 def judge(notebook: Notebook, logs: Mapping[TopicPartition, Log], last: Snapshot, group_of: Mapping[str, str]) -> list[str]:
     """Violations in words.  `last`: what is seen when all is calm."""
+    found = judge_attempts(notebook, last, group_of)
+    for name, log in logs.items():
+        found += _judge_log(name, log, notebook)
+    found += _judge_snapshots([*notebook.snapshots, last])
+    return found
+
+
+def judge_attempts(notebook: Notebook, last: Snapshot, group_of: Mapping[str, str]) -> list[str]:
+    """What clients were told against what is visible in the end."""
     found = list(notebook.violations)
     place = {value: (partition, offset) for partition, seen in last.visible.items() for offset, value in seen}
     count = sum(len(seen) for seen in last.visible.values())
@@ -83,9 +95,6 @@ def judge(notebook: Notebook, logs: Mapping[TopicPartition, Log], last: Snapshot
     for transactional_id, group in group_of.items():
         found += _judge_offsets([each for each in notebook.attempts if each.transactional_id == transactional_id], place, last, group)
     found += _judge_order(notebook, last)
-    for name, log in logs.items():
-        found += _judge_log(name, log, notebook)
-    found += _judge_snapshots([*notebook.snapshots, last])
     return found
 
 

@@ -32,6 +32,7 @@ from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRe
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
+    OffsetCommitRequestTopic,
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
@@ -53,12 +54,13 @@ from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRe
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
 from moldau.protocol.wire import StoredRecord
-from moldau.types import TopicPartition
+from moldau.types import ZERO_UUID, TopicPartition
 
 GENERATION_ERROR_UNTIL: Final = 8
 """Last OffsetCommit version that says ILLEGAL_GENERATION where later ones say GROUP_ID_NOT_FOUND."""
@@ -354,22 +356,8 @@ class GroupMachine:
             error = ErrorCode.NONE
         outcome, topics = Outcome(), []
         for topic in request.topics:
-            partitions = []
-            for each in topic.partitions:
-                code = error or self._check_metadata(each.committed_metadata)
-                partitions.append(OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code))
-                if code is ErrorCode.NONE:
-                    record = commit_record(
-                        request.group_id,
-                        TopicPartition(topic.name, each.partition_index),
-                        offset=each.committed_offset,
-                        leader_epoch=each.committed_leader_epoch,
-                        metadata=each.committed_metadata,
-                        now_ms=now_ms,
-                        retention_ms=request.retention_time_ms,
-                        topic_id=topic.topic_id,
-                    )
-                    outcome.records.append(record)
+            told = self._commit(outcome, request.group_id, topic, error, now_ms, retention_ms=request.retention_time_ms)
+            partitions = [OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in told]
             topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
         if isinstance(group, ClassicGroup) and error is ErrorCode.NONE:
             outcome.timers += group.keep_alive(request.member_id, now_ms)
@@ -387,23 +375,42 @@ class GroupMachine:
             error = ErrorCode.ILLEGAL_GENERATION if request.generation_id >= 0 else ErrorCode.NONE
         outcome, topics = Outcome(producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch)), []
         for topic in request.topics:
-            partitions = []
-            for each in topic.partitions:
-                code = error or self._check_metadata(each.committed_metadata)
-                partitions.append(TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code))
-                if code is ErrorCode.NONE:
-                    record = commit_record(
-                        request.group_id,
-                        TopicPartition(topic.name, each.partition_index),
-                        offset=each.committed_offset,
-                        leader_epoch=each.committed_leader_epoch,
-                        metadata=each.committed_metadata,
-                        now_ms=now_ms,
-                    )
-                    outcome.records.append(record)
+            told = self._commit(outcome, request.group_id, topic, error, now_ms)
+            partitions = [TxnOffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in told]
             topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
         outcome.replies.append(Reply(token, TxnOffsetCommitResponse(topics=topics)))
         return outcome
+
+    def _commit(
+        self,
+        outcome: Outcome,
+        group_id: str,
+        topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic,
+        refusal: ErrorCode,
+        now_ms: int,
+        *,
+        retention_ms: int = -1,
+    ) -> list[tuple[int, ErrorCode]]:
+        """One topic's part: what becomes of each partition.  `refusal`: why the group takes none."""
+        # Within a transaction a topic is known by its name alone.
+        topic_id = topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else ZERO_UUID
+        told = []
+        for each in topic.partitions:
+            code = refusal or self._check_metadata(each.committed_metadata)
+            told.append((each.partition_index, code))
+            if code is ErrorCode.NONE:
+                record = commit_record(
+                    group_id,
+                    TopicPartition(topic.name, each.partition_index),
+                    offset=each.committed_offset,
+                    leader_epoch=each.committed_leader_epoch,
+                    metadata=each.committed_metadata,
+                    now_ms=now_ms,
+                    retention_ms=retention_ms,
+                    topic_id=topic_id,
+                )
+                outcome.records.append(record)
+        return told
 
     def fetch_offsets(self, token: Token, request: OffsetFetchRequestGroup, *, is_stable_required: bool) -> Outcome:
         """One group's part of an OffsetFetch.

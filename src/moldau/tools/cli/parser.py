@@ -2,7 +2,7 @@
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
@@ -44,6 +44,18 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
         "-b", "--bootstrap-server", metavar="HOST:PORT", default="localhost:9092", help="one or more brokers, comma separated (%(default)s)"
     )
     parser.add_argument("--command-config", metavar="FILE", help="a properties file with client settings")
+
+
+def add_actions(parser: Parser) -> Callable[[str, str], Parser]:
+    """The word that follows the command's name, `options.action`.  Call it with a name and what it is about, for a parser of its own."""
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def action(name: str, about: str) -> Parser:
+        made = actions.add_parser(name, help=about, description=about)
+        add_bootstrap(made)
+        return made
+
+    return action
 
 
 def key_value(text: str) -> tuple[str, str]:

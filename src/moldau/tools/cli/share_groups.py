@@ -4,32 +4,21 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from moldau.clients.cluster import Cluster
-from moldau.clients.share_group_admin import ShareGroupAdmin, ShareGroupDescription
+from moldau.clients.share_group_admin import ShareGroupAdmin
 from moldau.errors import ErrorCode, KafkaError
-from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka.group_reset import ResetRefused, reset_partitions
+from moldau.tools.cli.group_command import MISSING, add_reset, apply_reset, described, refused, run_action
+from moldau.tools.cli.kafka.group_reset import reset_partitions
 from moldau.tools.cli.kafka.group_tables import assignment_text
-from moldau.tools.cli.parser import Parser, add_bootstrap
+from moldau.tools.cli.parser import Parser, add_actions
 from moldau.tools.cli.terminal import say, table
 
-MISSING: Final = "-"
+COMMAND: Final = "share-groups"
 
 
 def main(arguments: list[str]) -> int:
-    options = _parser().parse_args(arguments)
-
-    async def work(cluster: Cluster) -> int:
-        groups = ShareGroupAdmin(cluster)
-        actions = {"list": _list, "members": _members, "lag": _lag, "reset": _reset, "forget": _forget, "delete": _delete}
-        try:
-            await actions[options.action](groups, options)
-        except ResetRefused as refused:
-            raise Failure(str(refused)) from refused
-        return 0
-
-    return on_cluster(options, work)
+    actions = {"list": _list, "members": _members, "lag": _lag, "reset": _reset, "forget": _forget, "delete": _delete}
+    return run_action(_parser().parse_args(arguments), ShareGroupAdmin, actions)
 
 
 def _parser() -> Parser:
@@ -45,26 +34,14 @@ def _parser() -> Parser:
             "moldau share-groups delete printers",
         ],
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    def action(name: str, about: str) -> Parser:
-        made = actions.add_parser(name, help=about, description=about)
-        add_bootstrap(made)
-        return made
-
+    action = add_actions(parser)
     action("list", "share groups with state")
     action("members", "members with the partitions they take records of").add_argument("groups", nargs="+", metavar="GROUP")
     action("lag", "the first record of each partition that is not done with, and how many are left").add_argument(
         "groups", nargs="+", metavar="GROUP"
     )
     reset = action("reset", "put a group without members somewhere else; shows what would be unless --execute is given")
-    reset.add_argument("group", metavar="GROUP")
-    reset.add_argument("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="only these (all that it has read)")
-    where = reset.add_mutually_exclusive_group(required=True)
-    where.add_argument("--to-earliest", action="store_true")
-    where.add_argument("--to-latest", action="store_true")
-    where.add_argument("--to-datetime", metavar="TIME")
-    reset.add_argument("--execute", action="store_true", help="do it")
+    add_reset(reset, has="all that it has read")
     forget = action("forget", "forget how far a group without members has come with topics")
     forget.add_argument("group", metavar="GROUP")
     forget.add_argument("--topic", action="append", required=True, metavar="TOPIC")
@@ -80,27 +57,10 @@ async def _list(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
     table(("GROUP", "STATE"), [(group.group_id, group.group_state) for group in listed])
 
 
-async def _described(groups: ShareGroupAdmin, group_id: str) -> ShareGroupDescription:
-    try:
-        return await groups.describe(group_id)
-    except KafkaError as error:
-        raise await _not_there(groups, group_id, error) from error
-
-
-async def _not_there(groups: ShareGroupAdmin, group_id: str, error: KafkaError) -> Failure:
-    if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
-        return Failure(f"group {group_id}: {error.detail}")
-    from difflib import get_close_matches
-
-    near = get_close_matches(group_id, [one.group_id for one in await groups.list_groups()], n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    return Failure(f"there is no share group {group_id}{hint}", "`moldau share-groups list` shows them all")
-
-
 async def _members(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
     rows = []
     for group_id in options.groups:
-        group = await _described(groups, group_id)
+        group = await described(groups, group_id, command=COMMAND)
         for one in group.members:
             host = one.host.removeprefix("/")
             rows.append((group_id, one.client_id, host, one.epoch, assignment_text(one.assignment), one.member_id))
@@ -113,7 +73,7 @@ async def _members(groups: ShareGroupAdmin, options: argparse.Namespace) -> None
 async def _lag(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
     rows: list[Sequence[object]] = []
     for group_id in options.groups:
-        await _described(groups, group_id)
+        await described(groups, group_id, command=COMMAND)
         for one, offset in sorted((await groups.offsets(group_id)).items()):
             shown = (MISSING if value is None else value for value in (offset.start_offset, offset.lag))
             rows.append((group_id, one.topic, one.partition, *shown))
@@ -133,39 +93,26 @@ async def _reset(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
     offsets = await reset_partitions(groups.groups, sorted(known), options)
     if not offsets:
         raise Failure(f"group {group_id} has read nothing yet", "Name the topics with --topic")
-    if options.execute:
-        for one, refused in (await groups.alter_offsets(group_id, offsets)).items():
-            if refused is not None:
-                raise Failure(f"{one}: {refused.detail}")
     starts = {one: offset.start_offset for one, offset in known.items() if offset.start_offset is not None}
-    rows = [(one.topic, one.partition, starts.get(one, MISSING), offsets[one]) for one in sorted(offsets)]
-    table(("TOPIC", "PARTITION", "OFFSET", "NEW OFFSET"), rows, right=("PARTITION", "OFFSET", "NEW OFFSET"))
-    if not options.execute:
-        say("Nothing is changed yet: add --execute to do it.")
+    await apply_reset(groups, group_id, starts, offsets, execute=options.execute)
 
 
 async def _forget(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
     try:
         answers = await groups.delete_offsets(options.group, options.topic)
     except KafkaError as error:
-        raise await _refused(groups, options.group, error) from error
-    for topic, refused in answers.items():
-        if refused is not None:
-            raise Failure(f"group {options.group}, topic {topic}: {refused.detail}")
+        raise await refused(groups, options.group, error, command=COMMAND) from error
+    for topic, code in answers.items():
+        if code is not None:
+            raise Failure(f"group {options.group}, topic {topic}: {code.detail}")
         print(f"Group {options.group} has forgotten topic {topic}.")
 
 
 async def _delete(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
     for group_id in options.groups:
-        await _described(groups, group_id)
+        await described(groups, group_id, command=COMMAND)
         try:
             await groups.delete(group_id)
         except KafkaError as error:
-            raise await _refused(groups, group_id, error) from error
+            raise await refused(groups, group_id, error, command=COMMAND) from error
         print(f"Deleted group {group_id}.")
-
-
-async def _refused(groups: ShareGroupAdmin, group_id: str, error: KafkaError) -> Failure:
-    if error.code is ErrorCode.NON_EMPTY_GROUP:
-        return Failure(f"group {group_id} has members", "Stop them first")
-    return await _not_there(groups, group_id, error)

@@ -8,7 +8,7 @@ from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.parser import Parser, add_bootstrap, key_value, positive
+from moldau.tools.cli.parser import Parser, add_actions, key_value, positive
 from moldau.tools.cli.terminal import say, table
 from moldau.types import NO_LEADER, uuid_to_text
 
@@ -38,13 +38,7 @@ def _parser() -> Parser:
             "moldau topics delete orders",
         ],
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    def action(name: str, about: str) -> Parser:
-        made = actions.add_parser(name, help=about, description=about)
-        add_bootstrap(made)
-        return made
-
+    action = add_actions(parser)
     listing = action("list", "names, partitions, replicas")
     listing.add_argument("--internal", action="store_true", help="with the topics that the broker keeps for itself")
     create = action("create", "make topics")

@@ -10,7 +10,7 @@ from moldau.clients.transaction_admin import NO_DURATION, TransactionAdmin
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.parser import Parser, add_bootstrap
+from moldau.tools.cli.parser import Parser, add_actions
 from moldau.tools.cli.terminal import say, table
 from moldau.types import TopicPartition
 
@@ -49,13 +49,7 @@ def _parser() -> Parser:
             "moldau transactions terminate billing-1",
         ],
     )
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-
-    def action(name: str, about: str) -> Parser:
-        made = actions.add_parser(name, help=about, description=about)
-        add_bootstrap(made)
-        return made
-
+    action = add_actions(parser)
     listing = action("list", "transactional ids with their state and producer")
     listing.add_argument("--open-for", type=int, metavar="SECONDS", help="only transactions that are open for longer")
     listing.add_argument("--matching", metavar="REGEX", help="only transactional ids that match as a whole")

@@ -5,50 +5,32 @@ Partitions are assigned, not shared in a group, unless --group is given.
 
 import argparse
 import asyncio
-import sys
 from collections.abc import Mapping
 from typing import Final
 
 from moldau.clients.admin import EARLIEST, LATEST, Admin
 from moldau.clients.cluster import Cluster, retrying
 from moldau.clients.consumer import Consumer, ConsumerOptions
-from moldau.clients.fetched import ConsumedRecord
 from moldau.clients.group_consumer import GroupConsumer
 from moldau.clients.membership import Topics
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.batch import CorruptBatch
-from moldau.tools.cli.connecting import client_settings, read_properties, run
+from moldau.tools.cli.connecting import run
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.grouping import group_options
-from moldau.tools.cli.kafka.formatter import Formatter
-from moldau.tools.cli.kafka.options import KafkaParser, TopicFilter, deprecated
-from moldau.tools.cli.parser import key_value, positive
+from moldau.tools.cli.kafka.console import POLL_S, LinePrinter, add_console_options, check_formatter, console_settings
+from moldau.tools.cli.kafka.options import KafkaParser, TopicFilter
 from moldau.types import TopicPartition
 
-DEFAULT_FORMATTERS: Final = (
-    "org.apache.kafka.tools.consumer.DefaultMessageFormatter",
-    "kafka.tools.DefaultMessageFormatter",
-    "org.apache.kafka.tools.consumer.NoOpMessageFormatter",
-    "kafka.tools.NoOpMessageFormatter",
-)
-POLL_S: Final = 1.0
+OLD_CONFIG: Final = "--consumer.config"
 
 
 def main(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     _check(parser, options)
-    for note in (
-        deprecated(options.consumer_property, "--consumer-property", "--command-property"),
-        deprecated(options.consumer_config, "--consumer.config", "--command-config"),
-        deprecated(options.property, "--property", "--formatter-property"),
-    ):
-        if note:
-            print(note)
-    settings = client_settings(
-        options.command_config or options.consumer_config, dict([*options.consumer_property, *options.command_property])
-    )
-    printer = _Printer(options)
+    settings = console_settings(options, old_config=OLD_CONFIG)
+    printer = LinePrinter(options)
 
     async def work(cluster: Cluster) -> int:
         try:
@@ -56,8 +38,7 @@ def main(arguments: list[str]) -> int:
         except CorruptBatch as error:
             raise Failure(f"a batch that was fetched is broken: {error}") from error
         finally:
-            printer.flush()
-            print(f"Processed a total of {printer.count} messages", file=sys.stderr)
+            printer.end()
         return 0
 
     return run(options.bootstrap_server, work, settings)
@@ -79,21 +60,10 @@ def _parser() -> KafkaParser:
     add("--partition", type=int, help="only this one; from its end unless --offset says otherwise")
     add("--offset", default=None, help="a number, earliest or latest (latest)")
     add("--from-beginning", action="store_true", help="from the first record on")
-    add("--max-messages", type=positive, metavar="COUNT", help="end after so many")
-    add("--timeout-ms", type=int, metavar="MS", help="end when nothing came for so long")
     add("--isolation-level", choices=("read_uncommitted", "read_committed"), default="read_uncommitted", help="(%(default)s)")
-    add("--formatter", default=DEFAULT_FORMATTERS[0], metavar="CLASS", help="the default or NoOpMessageFormatter")
-    add("--formatter-property", action="append", default=[], type=key_value, metavar="K=V", help="print.key=true, key.separator=…, …")
-    add("--property", action="append", default=[], type=key_value, metavar="K=V", help="(deprecated) --formatter-property")
-    add("--formatter-config", metavar="FILE", help="a properties file with formatter properties")
-    add("--key-deserializer", metavar="CLASS", help="LongDeserializer, …")
-    add("--value-deserializer", metavar="CLASS", help="LongDeserializer, …")
-    add("--command-property", action="append", default=[], type=key_value, metavar="K=V", help="a setting of the consumer")
-    add("--consumer-property", action="append", default=[], type=key_value, metavar="K=V", help="(deprecated) --command-property")
-    add("--consumer.config", dest="consumer_config", metavar="FILE", help="(deprecated) --command-config")
     add("--group", help="share the topic with the other members of this consumer group")
     add("--skip-message-on-error", action="store_true", help="leave out records that cannot be printed")
-    add("--enable-systest-events", action="store_true", help=argparse.SUPPRESS)
+    add_console_options(parser, old_config=OLD_CONFIG, shown="print.key=true, key.separator=…")
     return parser
 
 
@@ -114,39 +84,10 @@ def _check(parser: KafkaParser, options: argparse.Namespace) -> None:
         )
     if options.group is not None and options.partition is not None:
         raise parser.usage_error("Options group and partition cannot be specified together.")
-    if options.formatter not in DEFAULT_FORMATTERS:
-        raise Failure(f"the formatter {options.formatter} is a Java class", f"Known: {', '.join(DEFAULT_FORMATTERS)}")
+    check_formatter(options)
 
 
-class _Printer:
-    """Writes lines to stdout, counting."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        from_file = read_properties(options.formatter_config) if options.formatter_config else {}
-        properties = {**from_file, **dict(options.property), **dict(options.formatter_property)}
-        for what in ("key", "value"):
-            given = getattr(options, f"{what}_deserializer")
-            if given:
-                properties[f"{what}.deserializer"] = given
-        self.formatter = None if "NoOp" in options.formatter else Formatter(properties)
-        self.skips_errors = options.skip_message_on_error
-        self.count = 0
-
-    def print(self, record: ConsumedRecord) -> None:
-        self.count += 1
-        if self.formatter is None:
-            return
-        try:
-            sys.stdout.buffer.write(self.formatter.line(record))
-        except Failure:
-            if not self.skips_errors:
-                raise
-
-    def flush(self) -> None:
-        sys.stdout.flush()
-
-
-async def _consume(cluster: Cluster, options: argparse.Namespace, properties: Mapping[str, str], printer: _Printer) -> None:
+async def _consume(cluster: Cluster, options: argparse.Namespace, properties: Mapping[str, str], printer: LinePrinter) -> None:
     timeout_s = None if options.timeout_ms is None else options.timeout_ms / 1000
     reset = EARLIEST if options.from_beginning or properties.get("auto.offset.reset") == "earliest" else LATEST
     committed = options.isolation_level == "read_committed" or properties.get("isolation.level") == "read_committed"
@@ -155,15 +96,17 @@ async def _consume(cluster: Cluster, options: argparse.Namespace, properties: Ma
     if group_id is not None and options.partition is None:
         grouped = group_options(settings, properties)
         async with GroupConsumer(cluster, group_id, _topics(options), grouped) as member:
-            await _print_all(member, printer, options.max_messages, timeout_s)
+            await _print_all(member, printer, options, timeout_s)
         return
     start = await _positions(cluster, options, properties, timeout_s)
     async with Consumer(cluster, settings) as consumer:
         await consumer.assign(start)
-        await _print_all(consumer, printer, options.max_messages, timeout_s)
+        await _print_all(consumer, printer, options, timeout_s)
 
 
-async def _print_all(consumer: Consumer | GroupConsumer, printer: _Printer, max_messages: int | None, timeout_s: float | None) -> None:
+async def _print_all(
+    consumer: Consumer | GroupConsumer, printer: LinePrinter, options: argparse.Namespace, timeout_s: float | None
+) -> None:
     quiet_since = asyncio.get_running_loop().time()
     while True:
         records = await consumer.poll(wait_s=POLL_S if timeout_s is None else min(timeout_s, POLL_S))
@@ -173,8 +116,12 @@ async def _print_all(consumer: Consumer | GroupConsumer, printer: _Printer, max_
         elif timeout_s is not None and now - quiet_since >= timeout_s:
             return
         for count, record in enumerate(records, 1):
-            printer.print(record)
-            if printer.count == max_messages:
+            try:
+                printer.print(record)
+            except Failure:
+                if not options.skip_message_on_error:
+                    raise
+            if printer.count == options.max_messages:
                 if isinstance(consumer, GroupConsumer):
                     await consumer.give_back(records[count:])
                 return

@@ -49,7 +49,10 @@ class PartitionWriter(Protocol):
     def append(
         self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int
     ) -> int | ErrorCode:
-        """Appends one batch; returns the log's end offset (exclusive) after it, or why not: then nothing was appended."""
+        """Appends all of them or none; returns the log's end offset (exclusive) after them, or why not: then nothing was appended.
+
+        It may gather several appends: the offsets are certain all the same, and when they are refused after all it closes the shard.
+        """
         ...
 
     @property
@@ -62,6 +65,10 @@ class PartitionWriter(Protocol):
 
     def watch(self, end_offset: int) -> None:
         """Sees to it that the shard is released once that much is committed, as `append` does for what it appended."""
+        ...
+
+    def drop(self) -> None:
+        """The shard is closed: nothing more gets into the log on its behalf."""
         ...
 
 
@@ -173,6 +180,7 @@ class Shard(Generic[M]):
             return
         self.state = ShardState.CLOSED
         self._timers = TimerQueue()
+        self._writer.drop()
         parked, self._parked = self._parked, deque()
         for _, outcome in parked:
             for reply in outcome.replies:

@@ -50,6 +50,7 @@ class Partition:
         "_is_ack_flushed",
         "_local_id",
         "_on_flush_wanted",
+        "before_append",
         "eligible",
         "followers",
         "is_internal",
@@ -85,6 +86,8 @@ class Partition:
         self._local_id: Final = local_id
         self._on_flush_wanted: Final = on_flush_wanted
         self._is_ack_flushed: Final = log.config.flush_policy == "ack"
+        self.before_append: Callable[[], object] | None = None
+        """Called before anything is appended here: a coordinator may have given out the next offsets already."""
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
@@ -185,6 +188,8 @@ class Partition:
         transaction_version: int = 0,
     ) -> AppendResult | AppendFailure:
         """Appends a client's or coordinator's batch.  Errors: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and the log's own."""
+        if self.before_append is not None:
+            self.before_append()
         if self.leader_id != self._local_id:
             return AppendFailure(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"Leader not local for partition {self.topic_partition}")
         if acks == ALL_IN_SYNC and len(self.isr) < self.min_insync:

@@ -10,24 +10,19 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from moldau.clock import Clock
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Token
 from moldau.coordinator.runtime import Machine, Shard, ShardState
 from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import batches, records_of
-from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.protocol.records.compression import Codec
 from moldau.protocol.records.control import ControlType, parse_control_key
 from moldau.protocol.records.corrupt import CorruptBatch
-from moldau.protocol.stored import KeyedRecords
-from moldau.protocol.wire import DecodeError, StoredRecord
-from moldau.replication.partition import ALL_IN_SYNC, Partition
-from moldau.replication.waits import ProduceWait
+from moldau.protocol.wire import DecodeError
+from moldau.replication.partition import Partition
+from moldau.server.coordinator_log import PartitionLog, RecordFormat
 from moldau.server.later import Later
-from moldau.storage.producer_state import AppendOrigin, VerificationGuard
-from moldau.storage.validator import AppendFailure
 from moldau.types import java_string_hash
 
 LOG: Final = logging.getLogger(__name__)
@@ -55,70 +50,6 @@ class LaterToken:
 
     def refuse(self, code: ErrorCode) -> None:
         self._later.complete(self._refused(code))
-
-
-class RecordFormat(NamedTuple):
-    """The records of an internal topic, and in which version each value is written."""
-
-    records: KeyedRecords
-    version_of: Callable[[StoredRecord], int]
-    codec: Codec = Codec.NONE
-
-
-class Slot:
-    """Where a partition writes what became of one append."""
-
-    __slots__ = ("error_code",)
-
-    def __init__(self) -> None:
-        self.error_code = 0
-
-
-class PartitionLog:
-    """A partition as the runtime writes to it."""
-
-    def __init__(self, partition: Partition, record_format: RecordFormat, on_acknowledged: Callable[[], None]) -> None:
-        """`on_acknowledged`: something appended can no longer be lost, or its partition has given up."""
-        self.partition: Final = partition
-        self._format: Final = record_format
-        self._on_acknowledged: Final = on_acknowledged
-
-    @property
-    def end_offset(self) -> int:
-        return self.partition.log.log_end_offset
-
-    @property
-    def committed_offset(self) -> int:
-        return self.partition.acknowledged_offset
-
-    def append(
-        self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int
-    ) -> int | ErrorCode:
-        """Errors: those of `Partition.append`."""
-        batch = build_batch(
-            [NewRecord(now_ms, self._format.records.encode_key(each.key), self._value_of(each)) for each in records],
-            producer_id=producer.producer_id if producer is not None else -1,
-            producer_epoch=producer.epoch if producer is not None else -1,
-            is_transactional=producer is not None,
-            codec=self._format.codec,
-        )
-        assert guard is None or isinstance(guard, VerificationGuard)
-        result = self.partition.append(batch, acks=ALL_IN_SYNC, now_ms=now_ms, origin=AppendOrigin.COORDINATOR, guard=guard)
-        if isinstance(result, AppendFailure):
-            LOG.warning("%s: %d records were not written: %s", self.partition.topic_partition, len(records), result.detail)
-            return result.error
-        end_offset = result.last_offset + 1
-        self.watch(end_offset)
-        return end_offset
-
-    def watch(self, end_offset: int) -> None:
-        if end_offset > self.partition.acknowledged_offset:
-            self.partition.await_acknowledgement(end_offset, ProduceWait(self._on_acknowledged), Slot())
-
-    def _value_of(self, record: CoordinatorRecord) -> bytes | None:
-        if record.value is None:
-            return None
-        return self._format.records.encode_value(record.value, self._format.version_of(record.value))
 
 
 class CoordinatorTopic(Generic[M]):
@@ -213,7 +144,7 @@ class CoordinatorTopic(Generic[M]):
         if self._leader_epochs.get(index) == partition.leader_epoch:
             return
         self.resigned(index)
-        log = PartitionLog(partition, self._format, lambda: self._acknowledged(shard))
+        log = PartitionLog(partition, self._format, on_acknowledged=lambda: self._acknowledged(shard), on_lost=lambda: self._lost(shard))
         shard: Shard[M] = Shard(self._new_machine(), log, lambda send: self._on_send(shard, send))
         self._shards[index] = shard
         self._leader_epochs[index] = partition.leader_epoch
@@ -234,6 +165,10 @@ class CoordinatorTopic(Generic[M]):
     def _acknowledged(shard: Shard[M]) -> None:
         if shard.state is ShardState.ACTIVE:
             shard.release()
+
+    def _lost(self, shard: Shard[M]) -> None:
+        shard.close()
+        self._set_alarm(shard)
 
     def marker_appended(self, index: int, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
         """A transaction's marker went into the partition's log."""

@@ -36,7 +36,8 @@ from moldau.protocol.records.compression import Codec
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.connection_order import ConnectionOrder
-from moldau.server.coordinator_topic import CoordinatorTopic, RecordFormat
+from moldau.server.coordinator_log import RecordFormat
+from moldau.server.coordinator_topic import CoordinatorTopic
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.share_groups import ShareGroups
 from moldau.server.share_persister import SharePersister

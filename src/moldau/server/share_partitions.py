@@ -29,7 +29,7 @@ from moldau.replication.share.options import SharePartitionConfig
 from moldau.replication.share.partition import SharePartition
 from moldau.replication.share.rules import ShareRules
 from moldau.replication.waits import FetchWait, Parked, ProduceWait
-from moldau.server.coordinator_topic import Slot
+from moldau.server.coordinator_log import Slot
 
 LOG: Final = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from moldau.protocol.records.control import build_end_txn_marker
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import ALL_IN_SYNC, Partition
 from moldau.replication.waits import ProduceWait
-from moldau.server.coordinator_topic import Slot
+from moldau.server.coordinator_log import Slot
 from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.validator import AppendFailure
 from moldau.types import TopicPartition

@@ -65,6 +65,9 @@ class MemoryLog:
     def watch(self, end_offset: int) -> None:
         """`Desk.commit` releases everything anyway."""
 
+    def drop(self) -> None:
+        """Nothing is gathered here."""
+
     def commit(self) -> None:
         self._committed_offset = self.end_offset
 

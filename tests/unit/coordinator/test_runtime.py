@@ -33,9 +33,13 @@ class Log:
         self.committed_offset = 0
         self.failure: ErrorCode | None = None
         self.watched: list[int] = []
+        self.is_dropped = False
 
     def watch(self, end_offset: int) -> None:
         self.watched.append(end_offset)
+
+    def drop(self) -> None:
+        self.is_dropped = True
 
     @property
     def end_offset(self) -> int:
@@ -127,7 +131,7 @@ def test_a_failed_append_changes_nothing_and_sends_everyone_away() -> None:
     shard.run(shard.machine.put(failed, "a", 2), 0)
     assert parked.answers == failed.answers == waiting.answers == [ErrorCode.NOT_COORDINATOR]
     assert shard.machine.values == {"a": 1}
-    assert shard.state is ShardState.CLOSED
+    assert shard.state is ShardState.CLOSED and log.is_dropped
     assert shard.refusal is ErrorCode.NOT_COORDINATOR
 
 

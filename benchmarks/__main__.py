@@ -22,6 +22,7 @@ from benchmarks.scenarios import SCENARIOS, Scenario, raw_consume, raw_produce
 
 WARM_S = 15.0
 ONCE = {"memory"}
+DEFAULT_PEERS = ["kafka", "tansu", "moldau"]
 
 
 def arguments() -> argparse.Namespace:
@@ -30,7 +31,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--only", nargs="+", default=[""], metavar="WORD", help=f"scenarios whose name starts with a word: {', '.join(names)}"
     )
-    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=list(PEERS), help="default: all")
+    parser.add_argument("--peers", nargs="+", choices=list(PEERS), default=DEFAULT_PEERS, help="default: kafka tansu moldau")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0, help="measured time of one load; a second of the same load goes before it")
     parser.add_argument("--warm", type=float, default=WARM_S, help="seconds of load before the first round, for the JVM's sake")

@@ -17,6 +17,7 @@ from moldau.testing.kafka import ApacheKafka, free_ports
 SOURCE = Path(__file__).parents[1] / "src"
 OPEN_WITHIN_S = 60.0
 STOP_WITHIN_S = 20.0
+SYNC_NOT = "log.flush.policy=os\n"
 
 
 class Peer:
@@ -96,6 +97,21 @@ class Moldau(Peer):
         super().launch()
 
 
+class MoldauWithoutSync(Moldau):
+    """Us with Kafka's promise for one broker: what was acknowledged may be in memory only."""
+
+    name = "moldau-os"
+
+    def start(self) -> None:
+        super().start()
+        settings = self.directory / "data" / "server.properties"
+        if SYNC_NOT not in settings.read_text(encoding="utf-8"):
+            self.stop()
+            with settings.open("a", encoding="utf-8") as file:
+                file.write(SYNC_NOT)
+            super().start()
+
+
 class Kafka(Peer):
     """Apache Kafka 4.3.1 with the flags of its own start script."""
 
@@ -138,7 +154,7 @@ class Tansu(Peer):
         super().launch()
 
 
-PEERS = {peer.name: peer for peer in (Kafka, Tansu, Moldau)}
+PEERS = {peer.name: peer for peer in (Kafka, Tansu, Moldau, MoldauWithoutSync)}
 
 
 def is_open(port: int) -> bool:

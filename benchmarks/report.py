@@ -10,7 +10,7 @@ from statistics import median
 
 from benchmarks.scenarios import Metric, Scenario
 
-BASELINE, OURS = "kafka", "moldau"
+BASELINE, OURS = "kafka", ("moldau", "moldau-os")
 Rounds = Mapping[str, Sequence[Mapping[str, float]]]
 """Peer → one dictionary of numbers a round."""
 
@@ -41,10 +41,11 @@ def rows(scenario: Scenario, rounds: Rounds) -> list[Row]:
 def row(scenario: Scenario, metric: Metric, rounds: Rounds) -> Row:
     series = {peer: [numbers[metric.key] for numbers in each if metric.key in numbers] for peer, each in rounds.items()}
     medians = {peer: median(values) for peer, values in series.items() if values}
-    pairs = list(zip(series.get(OURS, ()), series.get(BASELINE, ()), strict=False))
+    us = next((peer for peer in OURS if peer in series), "")
+    pairs = list(zip(series.get(us, ()), series.get(BASELINE, ()), strict=False))
     ratios = sorted(ours / theirs for ours, theirs in pairs if theirs)
     ratio = median(ratios) if ratios else None
-    wanted, met = verdict(metric, medians.get(OURS), ratio)
+    wanted, met = verdict(metric, medians.get(us), ratio)
     return Row(scenario.name, metric.label, medians, ratio, (ratios[0], ratios[-1]) if ratios else None, wanted, met)
 
 

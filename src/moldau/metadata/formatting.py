@@ -27,7 +27,7 @@ from moldau.metadata.records import METADATA_RECORDS, FeatureLevelRecord, UserSc
 from moldau.metadata.scram import ScramSyntax, parse_scram
 from moldau.protocol.wire import StoredRecord
 from moldau.raft.driver import METADATA_PARTITION
-from moldau.raft.snapshots import build_snapshot, read_snapshot, snapshot_name
+from moldau.raft.snapshots import CorruptSnapshot, build_snapshot, read_snapshot, snapshot_name
 from moldau.raft.voters import Address, Voter, VoterSet
 from moldau.storage.checkpoints import META_PROPERTIES, MetaProperties, read_meta_properties
 from moldau.storage.epochs import CorruptCheckpoint
@@ -108,7 +108,13 @@ def read_bootstrap(files: Files, directory: str) -> list[StoredRecord]:
     path = f"{directory}/{BOOTSTRAP}"
     if not files.exists(path):
         return [*_feature_records(_levels(LATEST_LEVEL, {}))]
-    return [METADATA_RECORDS.decode(record) for record in read_snapshot(files.read(path)).records]
+    try:
+        return [METADATA_RECORDS.decode(record) for record in read_snapshot(files.read(path)).records]
+    except CorruptSnapshot as error:
+        raise CorruptSnapshot(
+            f"{path}: {error}; a node that has started before has what is in there in its metadata log: move the file away; for one that "
+            "never has, format the folder anew"
+        ) from error
 
 
 # ---------------------------------------------------------------------- what is asked

@@ -160,14 +160,15 @@ class RaftDriver:
             listener.load_snapshot(snapshot_id, snapshot.last_contained_log_timestamp, snapshot.records)
             self._delivered = snapshot_id.offset
         found = await self.files.run(self._voters_in_log, voters)
+        last_epoch = max(self.log.epochs.latest_epoch, self.latest_snapshot.epoch if self.latest_snapshot else 0, 0)
         self.node = RaftNode(
             node_id=self.node_id,
             directory_id=self.directory_id,
             voters=found,
             kraft_version=self.kraft_version,
-            election=self._read_election(),
+            election=self._read_election(last_epoch),
             end_offset=self.log.log_end_offset,
-            last_epoch=max(self.log.epochs.latest_epoch, self.latest_snapshot.epoch if self.latest_snapshot else 0, 0),
+            last_epoch=last_epoch,
         )
         self.node.step(Tick(), self.clock.now_ms())
         self._task = asyncio.get_running_loop().create_task(self._run(), name="raft")
@@ -399,14 +400,18 @@ class RaftDriver:
         found = (snapshots.parse_snapshot_name(name) for name in self.files.listdir(self.directory))
         return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
 
-    def _read_election(self) -> ElectionState:
+    def _read_election(self, last_epoch: int) -> ElectionState:
+        """`last_epoch` is the log's: an election is on the disk before anything of its epoch."""
         path = f"{self.directory}/{QUORUM_STATE}"
         if not self.files.exists(path):
             return ElectionState()
         try:
-            return ElectionState.from_json(self.files.read(path))
+            election = ElectionState.from_json(self.files.read(path))
+            if election.epoch < last_epoch:
+                raise CorruptQuorumState(f"it says epoch {election.epoch}, the log has {last_epoch}")
         except CorruptQuorumState as error:
             raise CorruptQuorumState(f"{path}: {error}; bring it back from a backup: without it this node could vote twice") from error
+        return election
 
     def _voters_in_log(self, voters: VoterSet) -> VoterSet:
         """The newest voter set that the log holds after the snapshot, and its kraft.version.  Blocks."""

@@ -16,6 +16,11 @@ from uuid import UUID
 from moldau.types import NO_LEADER, ZERO_UUID, OffsetAndEpoch, uuid_from_text, uuid_to_text
 
 NO_VOTE: Final = -1
+FIELDS: Final = {
+    0: {"clusterId", "leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters", "data_version"},
+    1: {"leaderId", "leaderEpoch", "votedId", "votedDirectoryId", "data_version"},
+}
+"""Of the file, by its version."""
 
 
 class CorruptQuorumState(ValueError):
@@ -58,15 +63,15 @@ class ElectionState(NamedTuple):
         """Errors: CorruptQuorumState."""
         try:
             state = json.loads(data)
-            if state["data_version"] not in (0, 1):
+            fields = FIELDS.get(state["data_version"])
+            if fields is None:
                 raise CorruptQuorumState(f"version {state['data_version']} of it is not known here: 0 and 1 are")
-            directory = state.get("votedDirectoryId")
-            return cls(
-                int(state["leaderEpoch"]),
-                int(state["leaderId"]),
-                int(state["votedId"]),
-                uuid_from_text(directory) if directory else ZERO_UUID,
-            )
+            if not fields <= state.keys():
+                raise CorruptQuorumState(f"it has no {', '.join(sorted(fields - state.keys()))}")
+            epoch, leader_id, voted_id = state["leaderEpoch"], state["leaderId"], state["votedId"]
+            if not all(type(number) is int for number in (epoch, leader_id, voted_id)) or min(epoch, leader_id + 1, voted_id + 1) < 0:
+                raise CorruptQuorumState(f"epoch {epoch}, leader {leader_id} and vote {voted_id} cannot be")
+            return cls(epoch, leader_id, voted_id, uuid_from_text(state["votedDirectoryId"]) if "votedDirectoryId" in fields else ZERO_UUID)
         except (ValueError, KeyError, TypeError, UnicodeDecodeError) as error:
             if isinstance(error, CorruptQuorumState):
                 raise

@@ -37,7 +37,8 @@ def check_folders(directories: Sequence[LogDirectory], node_id: int) -> Identity
             )
         if meta.node_id != node_id:
             raise StartRefused(
-                f"{directory.path} is of node {meta.node_id}, and node.id is {node_id}: set node.id={meta.node_id}, or use another folder"
+                f"{directory.path}/meta.properties is of node {meta.node_id}, and node.id is {node_id}: "
+                f"set node.id={meta.node_id}, or use another folder"
             )
         if cluster_id is not None and meta.cluster_id != cluster_id:
             raise StartRefused(

@@ -254,7 +254,7 @@ class Node:
         await self._driver.start(self._loader)
         self._started.append("metadata")
         if not self._driver.is_lone_voter:
-            raise StartRefused(_who_votes(self.config.node_id, self._driver.node.voters))
+            raise StartRefused(_who_votes(self.config.node_id, self.config.metadata_log_dir, self._driver.node.voters))
         await self._unless_failed(self._controller.wait_until_active())
         await self._controller.register_controller(self._controller_registration())
 
@@ -584,17 +584,21 @@ class Node:
                 return made
 
 
-def _who_votes(node_id: int, voters: VoterSet) -> str:
+def _who_votes(node_id: int, folder: str, voters: VoterSet) -> str:
     """Why this node cannot lead the metadata log."""
     if len(voters) > 1:
         names = ", ".join(map(str, voters.by_id))
         return f"the quorum has the controllers {names}: several of them are not served yet, give this node a cluster of its own"
     if node_id in voters.by_id:
-        return f"the quorum knows controller {node_id} with another directory: bring the folder back that it was formatted with"
+        known = uuid_to_text(voters.by_id[node_id].directory_id)
+        return (
+            f"{folder}/meta.properties has another directory.id than the quorum knows of controller {node_id}, {known}: "
+            "bring the folder back that it was formatted with, or write that id into the file if it was damaged"
+        )
     return f"node {node_id} is no voter of its quorum: format a new folder with --standalone, or set controller.quorum.voters to this node"
 
 
-def _is_stray(image: MetadataImage, node_id: int, where: TopicPartition, topic_id: UUID | None) -> bool:
+def _is_stray(image: MetadataImage, node_id: int, path: str, where: TopicPartition, topic_id: UUID | None) -> bool:
     """Whether a log on the disk is of no partition that this broker has to keep.  Errors: CorruptCheckpoint.
 
     Without an id the name decides, where Kafka sets the log aside: nothing that may hold records is to be replaced by an empty log.
@@ -604,7 +608,7 @@ def _is_stray(image: MetadataImage, node_id: int, where: TopicPartition, topic_i
     topic = by_name if topic_id is None else image.topic(topic_id)
     if topic_id is not None and topic is None and by_name is not None and (topic_id.int ^ by_name.id.int).bit_count() <= DAMAGED_ID_BITS:
         raise CorruptCheckpoint(
-            f"{where}/partition.metadata says the topic id {uuid_to_text(topic_id)}, the cluster says {uuid_to_text(by_name.id)}: "
+            f"{path}/partition.metadata says the topic id {uuid_to_text(topic_id)}, the cluster says {uuid_to_text(by_name.id)}: "
             "too alike for two topics, one of them is damaged.  Write the cluster's id into that file"
         )
     if topic is None or topic.name != where.topic or where.partition >= len(topic.partitions):

@@ -194,6 +194,10 @@ class OffsetIndex(SparseIndex):
         last_offset, position = self.entry_at(number)
         return self.base_offset + last_offset, position
 
+    def position_some_entries_before_the_end(self, entries: int) -> int:
+        """Of a batch; 0 when there are no more entries than that."""
+        return self.entry_at(self.count - entries)[1] if self.count > entries else 0
+
     def first_at_or_after(self, position: int) -> int | None:
         """The relative offset of the first entry at `position` or later: what is read before that position lies below it."""
         low, high = 0, self.count
@@ -339,7 +343,7 @@ class TransactionIndex:
 
     def _read(self) -> list[AbortedTransaction]:
         raw = self._files.read(self.path)
-        if len(raw) % ABORTED_ENTRY.size:
+        if not raw or len(raw) % ABORTED_ENTRY.size:  # an empty one is left by a truncation at most, and soon made anew
             raise CorruptIndex(f"{self.path} has {len(raw)} bytes, not a multiple of {ABORTED_ENTRY.size}")
         entries = []
         for version, *numbers in ABORTED_ENTRY.iter_unpack(raw):

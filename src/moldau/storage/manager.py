@@ -273,17 +273,18 @@ class LogManager:
             for where, _ in self._logs_in(directory):
                 yield FoundLog(self.files, directory, where, config_of(where.topic), now_ms)
 
-    def set_strays_aside(self, is_stray: Callable[[TopicPartition, UUID | None], bool]) -> list[str]:
+    def set_strays_aside(self, is_stray: Callable[[str, TopicPartition, UUID | None], bool]) -> list[str]:
         """Before they are loaded, logs that the cluster does not know get another name.  The new paths.
 
-        `is_stray` is asked with the topic id that the log was made for; None where a crash took it, before anything was in the log.
+        `is_stray` is asked with its path and the topic id that the log was made for; None where a crash took that, before anything was
+        in the log.
         Errors: CorruptCheckpoint.
         """
         kept = []
         for directory in self._online():
             try:
                 for where, path in list(self._logs_in(directory)):
-                    if is_stray(where, read_partition_metadata(self.files, path)):
+                    if is_stray(path, where, read_partition_metadata(self.files, path)):
                         name = set_aside_name(where, self._unique(), STRAY_SUFFIX)
                         self.files.rename(path, f"{directory.path}/{name}")
                         kept.append(f"{directory.path}/{name}")
@@ -662,7 +663,12 @@ class LogManager:
     # ---------------------------------------------------------------- stopping
 
     def close(self, broker_epoch: int = -1) -> None:
-        """Everything saved, synced and noted; the next start of each directory that works is a clean one."""
+        """Everything saved, synced and noted; the next start of each directory that works is a clean one.
+
+        Where not all logs were loaded, because the start came to an end before, what is noted of the others must stay, and the next start
+        is as clean as this one was.
+        """
+        complete = [directory for directory in self._online() if self._is_loaded(directory)]
         for where, log in self.logs.items():
             directory = self._directory_of[where]
             if directory.is_online:
@@ -670,10 +676,14 @@ class LogManager:
                     log.close()
                 except (OSError, KafkaError) as error:
                     self.fail_directory(directory, error if isinstance(error, OSError) else OSError(str(error)))
-        self.write_checkpoints()
         for directory in self._online():
+            is_complete = directory in complete
+            epoch = broker_epoch if is_complete else directory.broker_epoch
             try:
-                self.files.write_atomically(f"{directory.path}/{CLEAN_SHUTDOWN}", clean_shutdown_text(broker_epoch))
+                if is_complete:
+                    self._write_checkpoints_of(directory)
+                if epoch is not None:
+                    self.files.write_atomically(f"{directory.path}/{CLEAN_SHUTDOWN}", clean_shutdown_text(epoch))
             except OSError as error:
                 self.fail_directory(directory, error)
         for directory in self.directories:
@@ -683,6 +693,14 @@ class LogManager:
         self._directory_of.clear()
 
     # ---------------------------------------------------------------- below the surface
+
+    def _is_loaded(self, directory: LogDirectory) -> bool:
+        """Whether every log that stands in it is known here."""
+        try:
+            return all(self._directory_of.get(where) is directory for where, _ in self._logs_in(directory))
+        except OSError as error:
+            self.fail_directory(directory, error)
+            return False
 
     def _online(self) -> Iterator[LogDirectory]:
         return (directory for directory in self.directories if directory.is_online)

@@ -41,6 +41,8 @@ MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 SCAN_CHUNK: Final = 64 << 10
 LOOKUP_CHUNK: Final = 4 << 10
 RECENT_BATCHES: Final = 1024
+CHECKED_ENTRIES: Final = 64
+"""At a clean start, of an offset index: how many batches at most are held against the newest timestamp."""
 
 _BOUNDS: Final = Struct(">qi11xi")  # base offset, length, 11 bytes of no interest here, last offset delta
 
@@ -418,12 +420,14 @@ class Segment:
         last = self.offset_index.last
         if last is not None and (last[0] < 0 or not 0 <= last[1] < max(self.size, 1)):
             raise CorruptIndex(f"{self.offset_index.path} ends with offset {last[0]}, position {last[1]}")
-        self._check_newest(self.time_index.last or (NO_TIMESTAMP, -1), last[1] if last is not None else 0)
+        self._check_newest(self.time_index.last or (NO_TIMESTAMP, -1))
         for aborted in self.txn_index.entries():
             if not self._is_abort_of(aborted.producer_id, aborted.last_offset):
                 raise CorruptIndex(f"{self.txn_index.path} names a marker at offset {aborted.last_offset} that is not there")
             if not (0 <= aborted.first_offset < aborted.last_offset and 0 <= aborted.last_stable_offset <= aborted.last_offset + 1):
                 raise CorruptIndex(f"{self.txn_index.path} holds a transaction that cannot be: {aborted}")
+            if aborted.first_offset >= self.base_offset and not self._begins_with(aborted.producer_id, aborted.first_offset):
+                raise CorruptIndex(f"{self.txn_index.path} names offset {aborted.first_offset}, where no transaction's batch begins")
 
     def _is_abort_of(self, producer_id: int, offset: int) -> bool:
         position = self.position_of(offset)
@@ -434,17 +438,30 @@ class Segment:
             return False
         return any(parse_control_key(record.key).type is ControlType.ABORT for record in records_of(self.batch_at(position, header)))
 
-    def _check_newest(self, newest: tuple[int, int], tail: int) -> None:
-        """Retention goes by the newest timestamp: its batch must have it, and none of those after the last index entry a newer one."""
+    def _begins_with(self, producer_id: int, offset: int) -> bool:
+        """Whether a batch of a transaction begins there; compaction may have taken it away, and then nobody asks."""
+        position = self.position_of(offset)
+        header = None if position is None else self.header_at(position)
+        if header is None or header.base_offset > offset:
+            return True
+        return header.base_offset == offset and header.producer_id == producer_id and header.is_transactional and not header.is_control
+
+    def _check_newest(self, newest: tuple[int, int]) -> None:
+        """Retention goes by the newest timestamp: its batch must have it, and none of those after it a newer one.
+
+        Where that batch lies far from the end, because times do not rise, only the last ones are looked at.
+        """
         timestamp, offset = newest[0], self.base_offset + newest[1]
-        for position, header in self.headers(tail):
-            if header.max_timestamp > timestamp:
-                raise CorruptIndex(f"{self.time_index.path} ends with timestamp {timestamp}, the batch at byte {position} is newer")
+        tail = self.offset_index.position_some_entries_before_the_end(CHECKED_ENTRIES)
         if timestamp > NO_TIMESTAMP:
             at = self.position_of(offset)
             header_there = None if at is None else self.header_at(at)
-            if header_there is None or header_there.max_timestamp != timestamp:
+            if at is None or header_there is None or header_there.max_timestamp != timestamp:
                 raise CorruptIndex(f"{self.time_index.path} ends with timestamp {timestamp} at offset {offset}, which does not have it")
+            tail = max(tail, at)
+        for position, header in self.headers(tail):
+            if header.max_timestamp > timestamp:
+                raise CorruptIndex(f"{self.time_index.path} ends with timestamp {timestamp}, the batch at byte {position} is newer")
         self.largest_timestamp, self.offset_of_largest_timestamp = timestamp, offset if timestamp > NO_TIMESTAMP else -1
 
     def truncate_to(self, offset: int) -> int:

@@ -345,7 +345,7 @@ def damaged_side_files(seed: int, *, every: int = 1) -> Counter[str]:
         append(log, batch)
     log.close()
     files.sync_everything()
-    expected = _seen(open_log(files, "/t-0", config, recovery_point=log.log_end_offset, clean=True))
+    expected = seen(open_log(files, "/t-0", config, recovery_point=log.log_end_offset, clean=True))
     outcomes: Counter[str] = Counter()
     number = seed % every
     for name in files.listdir("/t-0"):
@@ -361,14 +361,14 @@ def damaged_side_files(seed: int, *, every: int = 1) -> Counter[str]:
             file = after.open(f"/t-0/{name}")
             file.truncate(0)
             file.pwrite([damaged], 0)
-            seen = _seen(open_log(after, "/t-0", config, recovery_point=log.log_end_offset, clean=True))
-            if seen != expected and not (kind == "txnindex" and seen[:-1] == expected[:-1]):
-                raise Broken(f"seed {seed}: {name} damaged by {damage}: {seen} instead of {expected}")
-            outcomes[f"{kind}: " + ("nothing is lost" if seen == expected else "aborted transactions differ: it has no checksum")] += 1
+            found = seen(open_log(after, "/t-0", config, recovery_point=log.log_end_offset, clean=True))
+            if found != expected and not (kind == "txnindex" and found[:-1] == expected[:-1]):
+                raise Broken(f"seed {seed}: {name} damaged by {damage}: {found} instead of {expected}")
+            outcomes[f"{kind}: " + ("nothing is lost" if found == expected else "aborted transactions differ: it has no checksum")] += 1
     return outcomes
 
 
-def _seen(log: Log) -> tuple[object, ...]:
+def seen(log: Log) -> tuple[object, ...]:
     """What readers get, by offset and by time, and what is known of producers."""
     found = []
     for offset in range(log.log_start_offset, log.log_end_offset):

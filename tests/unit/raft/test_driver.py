@@ -10,6 +10,7 @@ import pytest
 from moldau.errors import ErrorCode, KafkaError
 from moldau.raft.config import QuorumConfig
 from moldau.raft.driver import CommittedBatch, RaftDriver
+from moldau.raft.roles import CorruptQuorumState, ElectionState
 from moldau.raft.snapshots import build_snapshot, snapshot_name
 from moldau.raft.voters import Address, Voter, VoterSet
 from moldau.testing.files import Fault, MemoryFiles
@@ -203,3 +204,30 @@ async def test_a_machine_that_cannot_replay_stops_the_log() -> None:
     with pytest.raises(KafkaError):
         await driver.wait_for_commit(driver.propose([b"poison"]))
     assert [type(failure) for failure in failures] == [ValueError]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (b'"leaderEpoch":2', b'"leaderEpoch":0', "it says epoch 0, the log has 2"),
+        (b'"votedDirectoryId"', b'"votedDirectoryIe"', "it has no votedDirectoryId"),
+        (b'"data_version":1', b'"data_version":0', "it has no appliedOffset"),
+        (b'"leaderEpoch":2', b'"leaderEpoch":-2', "cannot be"),
+        (b'"data_version":1', b'"data_version":3', "version 3 of it is not known"),
+    ],
+)
+async def test_an_election_that_cannot_be_is_refused_by_name(before: bytes, after: bytes, words: str) -> None:
+    files = MemoryFiles()
+    for _ in range(2):
+        driver = a_driver(files)
+        await driver.start(Recorder())
+        await driver.wait_for_commit(1)
+        await driver.stop()
+    path = f"{HOME}/quorum-state"
+    content = files.read(path)
+    if b"votedDirectoryId" not in content:  # written for a fixed set of voters
+        content = ElectionState(2, 1, -1, DIRECTORY).to_json(1)
+    assert before in content
+    files.write_atomically(path, content.replace(before, after))
+    with pytest.raises(CorruptQuorumState, match=f"{path}.*{words}"):
+        await a_driver(files).start(Recorder())

@@ -13,6 +13,7 @@ from moldau.storage.checkpoints import (
     META_PROPERTIES,
     RECOVERY_POINTS,
     MetaProperties,
+    read_clean_shutdown,
     read_partition_metadata,
 )
 from moldau.storage.config import LogConfig
@@ -68,9 +69,9 @@ def test_a_clean_stop_is_followed_by_a_clean_start() -> None:
     log = again.logs[T0]
     assert (log.log_end_offset, log.log_start_offset, log.high_watermark, log.topic_id) == (5, 2, 4, TOPIC_ID)
     assert again.logs[T1].log_end_offset == 3
-    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n2\nt 0 5\nt 1 3\n"
-    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 2\n"
-    assert files.read(f"/data/a/{HIGH_WATERMARKS}") == b"0\n2\nt 0 4\nt 1 0\n"
+    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n4\nt 0 5\nt 0 5\nt 1 3\nt 1 3\n"
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n3\nt 0 2\nt 0 2\nt 0 2\n"
+    assert files.read(f"/data/a/{HIGH_WATERMARKS}") == b"0\n4\nt 0 4\nt 0 4\nt 1 0\nt 1 0\n"
 
 
 def test_an_unclean_start_recovers() -> None:
@@ -155,7 +156,7 @@ def test_a_truncation_lowers_the_recovery_point_on_the_disk_first() -> None:
     )
     manager.truncate_to(log, 4, NOW)
     assert order.index(f"rename {RECOVERY_POINTS}") < order.index(f"truncate {0:020d}")
-    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n1\nt 0 4\n"
+    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n3\nt 0 4\nt 0 4\nt 0 4\n"
 
 
 def test_the_new_start_is_on_the_disk_before_segments_go() -> None:
@@ -171,7 +172,7 @@ def test_the_new_start_is_on_the_disk_before_segments_go() -> None:
     files.hook = lambda call, path: order.append(path.rpartition("/")[2].partition(".")[0]) if call == "rename" else None
     assert manager.delete_old_segments(NOW + 5000, 0) == 3
     assert order.index(LOG_START_OFFSETS) < order.index(f"{0:020d}")
-    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 9\n"
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n3\nt 0 9\nt 0 9\nt 0 9\n"
 
 
 def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_never_holds() -> None:
@@ -189,8 +190,8 @@ def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_never_holds(
     assert not manager.checkpointed(late[0])
     manager.write_checkpoints()
     files.hook = None
-    assert files.read(path) == b"0\n1\nt 0 4\n"
-    assert set(seen) == {b"0\n1\nt 0 4\n"}, "at no moment does the disk say more than the log has"
+    assert files.read(path) == b"0\n3\nt 0 4\nt 0 4\nt 0 4\n"
+    assert set(seen) == {b"0\n3\nt 0 4\nt 0 4\nt 0 4\n"}, "at no moment does the disk say more than the log has"
     assert not [name for name in files.listdir("/data/a") if name.endswith(".tmp")]
 
 
@@ -293,3 +294,36 @@ def test_a_jump_of_the_clock_is_doubted_for_an_hour() -> None:
     assert clock.trusted(NOW + year, 20 * minute) == NOW + 20 * minute
     assert clock.trusted(NOW + year + hour, 20 * minute + hour) == NOW + year + hour  # it stayed
     assert clock.trusted(NOW, 21 * minute + hour) == NOW  # going back deletes nothing too early
+
+
+def test_a_start_that_ends_early_forgets_nothing_and_is_no_clean_stop() -> None:
+    """It was refused for a reason of its own: what it had not loaded yet stays as it was noted, unrecovered logs stay so."""
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    for where in (T0, T1):
+        append(create(manager, where), 5)
+        manager.logs[where].flush()
+        manager.logs[where].update_high_watermark(5)
+    manager.delete_records_before(manager.logs[T0], 2)
+    manager.write_checkpoints()
+    files.sync_everything()
+    crashed = files.crashed(random.Random(1))
+    names = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS)
+    noted = [crashed.read(f"/data/a/{name}") for name in names]
+    for loads_one in (False, True):
+        early = a_manager(crashed)
+        early.open(NOW)
+        if loads_one:
+            found = next(early.found(lambda _: CONFIG, NOW))
+            found.load()
+            early.install(found)
+        early.close()
+        assert [crashed.read(f"/data/a/{name}") for name in names] == noted
+        assert not crashed.exists(f"/data/a/{CLEAN_SHUTDOWN}")
+    again = a_started_manager(crashed)
+    assert (again.logs[T0].log_start_offset, again.logs[T0].log_end_offset) == (2, 5)
+    again.close(broker_epoch=7)
+    early = a_manager(crashed)
+    early.open(NOW)
+    early.close()
+    assert read_clean_shutdown(crashed, "/data/a") == 7, "it was clean and is clean"

@@ -25,7 +25,7 @@ from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
-from moldau.protocol.messages.metadata import MetadataRequest
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
@@ -271,6 +271,26 @@ def test_a_topic_deleted_and_made_again_begins_anew() -> None:
         assert node.replicas.hosted["orders", 0].topic_id != first
         assert await fetch(channel, "orders") == []
         assert await produce(channel, "orders", b"new") == 0
+
+    world.talk(dialogue)
+
+
+def test_a_topic_that_a_question_makes_is_unknown_until_the_next_question() -> None:
+    """Who deletes a topic and asks whether it is gone is told so, although the question makes it again."""
+    world = World()
+    world.up()
+
+    async def ask(channel: Channel, *, may_create: bool = True) -> tuple[int, int]:
+        wanted = MetadataRequest(topics=[MetadataRequestTopic(name="orders")], allow_auto_topic_creation=may_create)
+        topic = (await channel.send(wanted)).topics[0]
+        return topic.error_code, len(topic.partitions)
+
+    async def dialogue(channel: Channel) -> None:
+        assert await ask(channel, may_create=False) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+        for _ in range(2):
+            assert await ask(channel) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, 0)
+            assert await ask(channel) == (ErrorCode.NONE, 1)
+            await channel.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders", topic_id=ZERO_UUID)], timeout_ms=5000), 6)
 
     world.talk(dialogue)
 

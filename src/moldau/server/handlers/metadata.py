@@ -7,7 +7,9 @@ Behaviour      Null topics: all of them, and so an empty list in version 0.  Wit
 Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST (null name or id before version 12);
                of a partition LEADER_NOT_AVAILABLE, from version 6 on LISTENER_NOT_FOUND; in version 0 REPLICA_NOT_AVAILABLE.
 Version notes  Topic ids 10, asked for by id 12, authorized operations 8 (those of the cluster until 10), offline replicas 5.
-Differs from Kafka: a topic that comes to be is created before the answer, which then has it; Kafka says UNKNOWN_TOPIC_OR_PARTITION once.
+Differs from Kafka: a topic that comes to be is created before the answer, which says UNKNOWN_TOPIC_OR_PARTITION of it as Kafka's does,
+               so the next question finds it; Kafka answers first.  Why a creation was refused is told; Kafka says
+               UNKNOWN_TOPIC_OR_PARTITION.
                A null name without an id in version 12 is INVALID_REQUEST, not UNKNOWN_SERVER_ERROR.
 """
 
@@ -41,7 +43,7 @@ def metadata(broker: Broker, context: RequestContext, request: MetadataRequest) 
         missing = [name for name in _names(request) if name not in broker.loader.image.topics and invalid_topic_reason(name) is None]
         if missing and not _ids(request):
             return _after_creation(broker, context, request, missing)
-    return _answer(broker, context, request)
+    return _answer(broker, context, request, broker.loader.image)
 
 
 def _check(request: MetadataRequest, version: int) -> None:
@@ -69,20 +71,24 @@ async def _after_creation(broker: Broker, context: RequestContext, request: Meta
         for name in missing
         if name not in INTERNAL_TOPICS
     ]
+    image = broker.loader.image
     refused: dict[str, int] = {}
     for name in internal:
         broker.coordinators.create_topic(name)
     if plain:
         created = await broker.controller.create_topics(CreateTopicsRequest(topics=plain, timeout_ms=CREATION_TIMEOUT_MS))
         refused = {topic.name: topic.error_code for topic in created.topics if topic.error_code not in _AS_UNKNOWN}
-    return _answer(broker, context, request, refused)
+    # Of the image from before: who has deleted a topic and looks whether it is gone must not be shown the one that the question made.
+    return _answer(broker, context, request, image, refused)
 
 
 _AS_UNKNOWN = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
 
 
-def _answer(broker: Broker, context: RequestContext, request: MetadataRequest, refused: dict[str, int] | None = None) -> MetadataResponse:
-    image, listener, version = broker.loader.image, context.client.listener, context.version
+def _answer(
+    broker: Broker, context: RequestContext, request: MetadataRequest, image: MetadataImage, refused: dict[str, int] | None = None
+) -> MetadataResponse:
+    listener, version = context.client.listener, context.version
     view = _View(image, listener, version)
     topics = _topics(view, request, refused or {})
     if request.include_topic_authorized_operations:

@@ -15,7 +15,7 @@ from moldau.net.transport import Network
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from moldau.testing.checker import Outcome
-from moldau.testing.group_history import Fetched, GroupHistory, check_groups, holders
+from moldau.testing.group_history import Fetched, GroupHistory, check_groups
 from moldau.testing.group_member import EXPECTED, SESSION_MS, Member, Protocol, Stage
 from moldau.testing.workload import Notes
 
@@ -54,6 +54,9 @@ class GroupClient:
         self._channel: Channel | None = None
         self._loop = asyncio.get_running_loop()
         self._has_coordinator = False
+        self._is_dying = False
+        self.slowest_answer_s = 0.0
+        """To a report, which waits for nobody else."""
         self.member = Member(
             name=name,
             group=group,
@@ -76,6 +79,9 @@ class GroupClient:
     async def run(self) -> None:
         """Until it is told to leave, and has."""
         while not self.member.is_done:
+            if self._is_dying:
+                self._is_dying = False
+                self.member.die(self._now_ms())
             if not self._has_coordinator:
                 await self._find_coordinator()
             ask = self.member.next(self._now_ms())
@@ -90,7 +96,16 @@ class GroupClient:
                 response = await (await self._open()).send(ask.request, timeout_s=patience_s)
             except (OSError, KafkaError):
                 response = None
-            self.member.answered(ask, response, sent_ms, self._now_ms())
+            now_ms = self._now_ms()
+            if ask.kind in ("heartbeat", "report"):
+                self.slowest_answer_s = max(self.slowest_answer_s, (now_ms - sent_ms) / 1000)
+            self.member.answered(ask, response, sent_ms, now_ms)
+
+    def die(self) -> None:
+        """The process is gone, its connection with it, even while it waits for the others of its group to join."""
+        self._is_dying = True
+        if self._channel is not None:
+            self._channel.abort()
 
     async def _find_coordinator(self) -> None:
         request = FindCoordinatorRequest(key_type=0, coordinator_keys=[self.member.group])
@@ -162,13 +177,16 @@ class Groups:
 
     def unsettled(self, now_ms: float) -> dict[str, list[str]]:
         """Partitions that have not exactly one owner, of topics that members of a group want."""
-        wrong = {}
+        wrong: dict[str, list[str]] = {}
         for group in GROUPS:
             members = [client.member for client in self.clients if client.member.group == group]
-            keys = sorted({f"{topic}-{index}" for member in members for topic in member.subscribed for index in range(member.partitions)})
-            for key, owners in holders(self.history, group, keys, now_ms).items():
-                if len(owners) != 1:
-                    wrong[f"{key} of {group}"] = owners
+            topics = sorted({topic for member in members for topic in member.subscribed})
+            owners: dict[str, list[str]] = {f"{topic}-{index}": [] for topic in topics for index in range(self._notes.topics.partitions)}
+            for member in members:
+                for hold in member.held.values():
+                    if hold.key in owners and now_ms < hold.until_ms:
+                        owners[hold.key].append(hold.owner)
+            wrong.update({f"{key} of {group}": those for key, those in owners.items() if len(those) != 1})
             if any(member.stage not in (Stage.MEMBER, Stage.FETCH) for member in members):
                 wrong[group] = [f"{member.name} is at {member.stage.value}" for member in members]
         return wrong

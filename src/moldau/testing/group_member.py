@@ -168,6 +168,10 @@ class Member:
             case Stage.LEAVE:
                 return self._leave()
 
+    def die(self, now_ms: float) -> None:
+        """Without a word, whatever it was waiting for; another life begins in its place."""
+        self._abandon(now_ms)
+
     def _is_in(self) -> bool:
         return self.epoch > 0
 

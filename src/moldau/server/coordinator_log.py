@@ -122,10 +122,13 @@ class PartitionLog:
         gathered, self._gathered, self._gathered_bytes = self._gathered, [], 0
         self.partition.before_append = None
         written = self._write(gathered, None, None)
-        if not isinstance(written, ErrorCode):
-            return ErrorCode.NONE
-        self._on_lost()
-        return written
+        if isinstance(written, ErrorCode):
+            self._on_lost()
+            return written
+        if written <= self.partition.acknowledged_offset:
+            # Nothing is to be waited for, and whoever appended has gone on.
+            self._on_acknowledged()
+        return ErrorCode.NONE
 
     def _write(self, records: list[NewRecord], producer: ProducerIdAndEpoch | None, guard: VerificationGuard | None) -> int | ErrorCode:
         batch = build_batch(

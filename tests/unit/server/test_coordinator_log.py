@@ -54,10 +54,10 @@ def record(group: str, metadata: str = "") -> CoordinatorRecord:
 
 
 @pytest.fixture
-def in_room(harness: Any) -> Callable[..., None]:
-    def run(steps: Callable[[Room], Any], **options: str) -> None:
+def in_room(harness_with: Callable[..., Any]) -> Callable[..., None]:
+    def run(steps: Callable[[Room], Any], *, flush_policy: str = "ack", **options: str) -> None:
         async def running() -> None:
-            await steps(Room(harness, **options))
+            await steps(Room(harness_with(log_flush_policy=flush_policy), **options))
 
         asyncio.run(running())
 
@@ -78,6 +78,16 @@ def test_one_turn_makes_one_batch(in_room: Callable[..., None]) -> None:
         assert room.log.committed_offset == 5 and room.acknowledged
 
     in_room(steps)
+
+
+def test_whoever_waits_hears_of_it_where_nothing_is_synced(in_room: Callable[..., None]) -> None:
+    async def steps(room: Room) -> None:
+        room.append("a")
+        assert not room.acknowledged
+        await asyncio.sleep(0)
+        assert room.acknowledged == [1] and not room.harness.flush_wanted
+
+    in_room(steps, flush_policy="os")
 
 
 def test_nothing_gets_in_between(in_room: Callable[..., None]) -> None:

@@ -7,6 +7,7 @@ Seeds that find something are printed, and appended to the file of seeds that ev
 """
 
 import argparse
+import gc
 import math
 import sys
 import time
@@ -24,8 +25,13 @@ SHOWN_VIOLATIONS: Final = 10
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
-    with planted(options.plant) if options.plant else nullcontext():
-        return _simulate(options)
+    gc.collect()
+    gc.freeze()  # each simulation looks for garbage at its ends: not among modules and classes
+    try:
+        with planted(options.plant) if options.plant else nullcontext():
+            return _simulate(options)
+    finally:
+        gc.unfreeze()
 
 
 def _simulate(options: argparse.Namespace) -> int:

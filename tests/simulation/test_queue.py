@@ -24,5 +24,10 @@ def test_nothing_accepted_comes_again_and_nothing_sent_is_lost(seed: int) -> Non
     assert result.done["accepted"] > 100, f"seed {seed}: too little happened to prove anything: {result.done}"
 
 
+def test_members_come_and_go() -> None:
+    done = [result_of(seed).done for seed in SEEDS]
+    assert any("left" in each for each in done) and any("vanished" in each for each in done)
+
+
 def test_a_seed_is_the_same_history_twice() -> None:
     assert QueueSimulation(SEEDS[0]).run().digest == result_of(SEEDS[0]).digest

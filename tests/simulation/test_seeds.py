@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.testing.node_plants import NODE_PLANTS, planted
 from moldau.testing.simulate import main
 from moldau.testing.simulation import Result, Simulation
 
@@ -14,6 +15,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("seeds")]
 
 SEEDS_FILE = Path(__file__).parent / "seeds.txt"
 FRESH_SEEDS = range(1000, 1008)
+PLANTED_WITHIN = range(1, 4)
+RARE = {"aborted-lost-at-restart"}
+"""Takes more seeds than a test has time for."""
 
 
 def known_seeds() -> list[int]:
@@ -51,6 +55,15 @@ def test_every_fault_strikes_and_everything_succeeds_sometimes() -> None:
     faults = {"kill", "power", "power_while_starting", "restart", "reset", "flaky", "cut", "slow_disk", "clock_jump"}
     assert done >= {f"fault: {fault}" for fault in faults} | {"send OK", "send INFO", "poll", "create", "broker start"}
     assert done >= {f"group {kind}" for kind in ("join", "sync", "heartbeat", "report", "commit", "fetch offsets", "leave", "holds")}
+
+    transactions = ("committed", "aborted", "zombie", "left open", "crashed", "paused", "given up")
+    assert done >= {f"transactions {what}" for what in transactions} | {"audit"}
+
+
+@pytest.mark.parametrize("plant", sorted(set(NODE_PLANTS) - RARE))
+def test_a_planted_fault_is_found(plant: str) -> None:
+    with planted(plant):
+        assert any(Simulation(seed).run().violations for seed in PLANTED_WITHIN)
 
 
 def test_the_command_says_what_it_did(capsys: pytest.CaptureFixture[str]) -> None:

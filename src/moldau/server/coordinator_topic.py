@@ -28,7 +28,10 @@ from moldau.types import java_string_hash
 LOG: Final = logging.getLogger(__name__)
 
 LOAD_BYTES: Final = 5 * 1024 * 1024
-"""Read at once while loading, unless an option says otherwise; the loop serves others between two reads."""
+"""Read at once while loading, unless an option says otherwise."""
+LOAD_RECORDS_A_TURN: Final = 200
+"""Some ten milliseconds' worth: between two turns the loop serves others.  A broker that is busy loading for longer than its own session
+is fenced, leads anew, and has to load again."""
 
 M = TypeVar("M", bound=Machine)
 T = TypeVar("T")
@@ -205,15 +208,20 @@ class CoordinatorTopic(Generic[M]):
 
     async def _replay(self, shard: Shard[M], partition: Partition) -> int:
         log = partition.log
-        offset, count = log.log_start_offset, 0
+        offset, count, count_of_turn = log.log_start_offset, 0, 0
         while offset < log.log_end_offset:
             data = log.read(offset, self._load_bytes, limit_offset=log.log_end_offset, min_one_batch=True)
             if isinstance(data, ErrorCode):
                 raise CorruptBatch(f"offset {offset} cannot be read: {data.name}")
             view = memoryview(data.records.read() if data.records is not None else b"")
             for position, header in batches(view):
-                count += self._replay_batch(shard, view[position : position + header.size])
+                replayed = self._replay_batch(shard, view[position : position + header.size])
+                count += replayed
+                count_of_turn += replayed
                 offset = max(offset, header.next_offset)
+                if count_of_turn >= LOAD_RECORDS_A_TURN:
+                    count_of_turn = 0
+                    await asyncio.sleep(0)
             await asyncio.sleep(0)
         return count
 

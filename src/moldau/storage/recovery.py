@@ -177,6 +177,8 @@ class _Recovery:
         last = len(self.segments) - 1
         # When the recovery point is a segment's base, the one before it may have been cut there without a sync: it is read too.
         first = last + 1 if clean else first_to_read([segment.base_offset for segment in self.segments], self._recovery_point)
+        if not self._epochs.entries and any(segment.size for segment in self.segments):
+            first = 0  # their file is gone or empty: the batches tell the epochs
         if clean:  # all of it was on stable storage, whatever the checkpoint says
             self._recovery_point = max(self._recovery_point, self.segments[last].base_offset)
         end: int | None = None  # of the segment before, when it was read

@@ -88,6 +88,7 @@ class Found(NamedTuple):
     followed: dict[str, object]
     """What follows from the records: where readers find them, producers, what consumers of read_committed see."""
     epochs: dict[str, object]
+    """Of every batch; where they begin may be told a little later for a log that was compacted."""
 
 
 class Computer:
@@ -175,7 +176,7 @@ class Computer:
             ({name: topic.id for name, topic in image.topics.items()}, image.configs),
             self.node.logs.directories[0].meta,
             {name: (seen(log)[:-1], committed_offsets(log)) for name, log in logs.items()},
-            {name: log.epochs.entries for name, log in logs.items()},
+            {name: [log.epochs.epoch_for_offset(offset) for offset in offsets_in(log)] for name, log in logs.items()},
         )
 
 
@@ -217,6 +218,11 @@ def lived_in(*, clean: bool) -> MemoryFiles:
         computer.off()
         files.sync_everything()
     return files
+
+
+def offsets_in(log: Log) -> list[int]:
+    """The first offset of each batch that can be read."""
+    return [max(header.base_offset, log.log_start_offset) for _, _, header in headers_from(log.segments, log.log_start_offset)]
 
 
 def committed_offsets(log: Log) -> list[int]:

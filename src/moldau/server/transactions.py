@@ -6,7 +6,8 @@ Before the first batch of a transaction is written to a partition, the partition
 that was delayed past the end of its transaction would leave records that nothing ever commits or aborts.  Clients of version 2 leave the
 adding to the broker; for others it is only checked.
 
-`close_if_overtaken` refuses what comes on a connection that its sender has replaced, see `connection_order.py`.
+`close_if_overtaken` refuses what comes on a connection that its sender has replaced, see `connection_order.py`.  `fenced_as_known` says
+PRODUCER_FENCED in the words of older clients.
 
 Source: AddPartitionsToTxnManager, ReplicaManager.maybeSendPartitionsToTransactionCoordinator.  Called by the handlers of
 transactions.
@@ -26,6 +27,8 @@ from moldau.server.dispatch import ConnectionClosed, RequestContext
 from moldau.storage.producer_state import VerificationGuard
 
 NO_SEQUENCE: Final = -1
+NEVER: Final = 1 << 15
+"""Above every version."""
 
 
 class Membership:
@@ -100,3 +103,9 @@ def close_if_overtaken(
     order = broker.coordinators.connection_order
     if order.is_overtaken(purpose, sender, producer, context.client.connection_number, tells_zombies=tells_zombies):
         raise ConnectionClosed(f"{purpose} of {sender} came after it had gone on with a newer connection")
+
+
+def fenced_as_known(code: int, version: int = 0, *, since: int = NEVER) -> ErrorCode:
+    """For clients that know PRODUCER_FENCED from the request's version `since` on; before, they were told that their epoch is old."""
+    is_unknown = code == ErrorCode.PRODUCER_FENCED and version < since
+    return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else ErrorCode.of(code)

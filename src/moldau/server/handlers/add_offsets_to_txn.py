@@ -19,7 +19,7 @@ from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
-from moldau.server.transactions import close_if_overtaken
+from moldau.server.transactions import close_if_overtaken, fenced_as_known
 from moldau.types import TopicPartition
 
 FENCED_SINCE: Final = 2
@@ -37,9 +37,7 @@ def add_offsets_to_txn(
         return machine.add_partitions(token, request.transactional_id, producer, frozenset({partition}), now_ms)
 
     def answered(code: ErrorCode) -> AddOffsetsToTxnResponse:
-        if code is ErrorCode.PRODUCER_FENCED and context.version < FENCED_SINCE:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
-        return AddOffsetsToTxnResponse(error_code=code)
+        return AddOffsetsToTxnResponse(error_code=fenced_as_known(code, context.version, since=FENCED_SINCE))
 
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")

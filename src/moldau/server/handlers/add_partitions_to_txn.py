@@ -29,7 +29,7 @@ from moldau.server.coordinator_topic import gather
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
-from moldau.server.transactions import close_if_overtaken
+from moldau.server.transactions import close_if_overtaken, fenced_as_known
 from moldau.types import TopicPartition
 
 SEVERAL_SINCE: Final = 4
@@ -63,9 +63,7 @@ def _add(
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
 
     def same_for_all(code: ErrorCode) -> AddPartitionsToTxnResult:
-        if code is ErrorCode.PRODUCER_FENCED and context.version < FENCED_SINCE:
-            code = ErrorCode.INVALID_PRODUCER_EPOCH
-        return _result(transaction, dict.fromkeys(asked, code))
+        return _result(transaction, dict.fromkeys(asked, fenced_as_known(code, context.version, since=FENCED_SINCE)))
 
     def add(machine: TransactionMachine, token: Token, now_ms: int) -> Outcome:
         return machine.add_partitions(token, transaction.transactional_id, producer, frozenset(asked), now_ms)

@@ -21,7 +21,7 @@ from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
-from moldau.server.transactions import close_if_overtaken
+from moldau.server.transactions import close_if_overtaken, fenced_as_known
 
 FENCED_SINCE: Final = 2
 
@@ -32,8 +32,7 @@ def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> 
         return machine.end(token, request, context.version, now_ms)
 
     def fitted(response: EndTxnResponse) -> EndTxnResponse:
-        if response.error_code == ErrorCode.PRODUCER_FENCED and context.version < FENCED_SINCE:
-            response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+        response.error_code = fenced_as_known(response.error_code, context.version, since=FENCED_SINCE)
         return response
 
     if not request.transactional_id:

@@ -22,6 +22,7 @@ from moldau.server.coordinator_topic import answered
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
+from moldau.server.transactions import fenced_as_known
 
 NONE: Final = -1
 FENCED_SINCE: Final = 4
@@ -51,9 +52,7 @@ def _init_transactional(
         return machine.init_producer_id(token, request, now_ms)
 
     def fitted(response: InitProducerIdResponse) -> InitProducerIdResponse:
-        # Clients of before know no name for being fenced but the epoch's.
-        if response.error_code == ErrorCode.PRODUCER_FENCED and context.version < FENCED_SINCE:
-            response.error_code = ErrorCode.INVALID_PRODUCER_EPOCH
+        response.error_code = fenced_as_known(response.error_code, context.version, since=FENCED_SINCE)
         return response
 
     return broker.coordinators.transactions.ask(request.transactional_id, decide, refused=request.refused, transform=fitted)

@@ -40,7 +40,7 @@ from moldau.server.coordinator_topic import answered
 from moldau.server.dispatch import ConnectionClosed, RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
-from moldau.server.transactions import Membership, close_if_overtaken
+from moldau.server.transactions import Membership, close_if_overtaken, fenced_as_known
 from moldau.storage.log import AppendResult
 from moldau.storage.producer_state import VerificationGuard
 from moldau.storage.validator import AppendFailure
@@ -203,12 +203,10 @@ def _as_produce_says(code: ErrorCode, version: int) -> ErrorCode:
     """Source: AddPartitionsToTxnManager, ReplicaManager.handleProduceAppend."""
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_VERSION:
         return ErrorCode.INVALID_TXN_STATE
-    if code is ErrorCode.PRODUCER_FENCED:
-        return ErrorCode.INVALID_PRODUCER_EPOCH
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and version >= ADDS_TO_TRANSACTION_VERSION:
         return code
     # What clients of every version try again.
-    return ErrorCode.NOT_ENOUGH_REPLICAS if code in COORDINATOR_IS_BUSY else code
+    return ErrorCode.NOT_ENOUGH_REPLICAS if code in COORDINATOR_IS_BUSY else fenced_as_known(code)
 
 
 def _wait_for_acknowledgements(broker: Broker, response: ProduceResponse, timeout_ms: int) -> tuple[ProduceWait, Later[ProduceResponse]]:

@@ -30,7 +30,7 @@ from moldau.server.coordinator_topic import answered
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import client_of
 from moldau.server.handlers.registry import handles
-from moldau.server.transactions import Membership, close_if_overtaken
+from moldau.server.transactions import Membership, close_if_overtaken, fenced_as_known
 from moldau.types import TopicPartition
 
 ADDS_SINCE: Final = 5
@@ -95,7 +95,7 @@ def _as_commits_say(code: ErrorCode, version: int) -> ErrorCode:
     """Source: AddPartitionsToTxnManager, TransactionSupportedOperation."""
     if code is ErrorCode.TRANSACTION_ABORTABLE and version < ABORTABLE_SINCE:
         return ErrorCode.INVALID_TXN_STATE
-    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED else code
+    return fenced_as_known(code)
 
 
 def _sender(request: TxnOffsetCommitRequest) -> tuple[str, tuple[str, str], ProducerIdAndEpoch]:

@@ -39,7 +39,7 @@ SOURCE_RECORDS: Final = 1500
 TRANSACTION_TIMEOUT_MS: Final = 5_000
 ABORT_INTERVAL_MS: Final = 1_000
 HANGS_AFTER_S: Final = 20.0
-"""When everything is calm: the time-out, the interval at which it is looked at, and time enough to write markers."""
+"""The time-out, the interval at which it is looked at, and time enough to write markers."""
 LONGEST_PAUSE_S: Final = 1.0
 TRANSACTION_PROPERTIES: Final = {
     "transaction.state.log.num.partitions": "2",
@@ -240,7 +240,7 @@ class Transactions:
                 hanging = [str(error)]
             await asyncio.sleep(RETRY_S)
         if hanging:
-            return [f"hanging {HANGS_AFTER_S:.0f} s after the last transaction began: {one}" for one in hanging]
+            return [f"hanging {HANGS_AFTER_S:.0f} s after the last copier: {one}" for one in hanging]
         visible, committed = {}, {}
         for partition in self._outputs:
             visible[partition] = await self._at_last(partial(auditor.read_all, partition))

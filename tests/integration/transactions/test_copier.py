@@ -104,7 +104,7 @@ def test_a_copy_is_exact_whatever_is_killed(broker: BrokerProcess, tmp_path: Pat
     )
     deadline = time.monotonic() + WITHIN_S
     kills = ["copier", "broker"] * max(1, RECORDS // 10_000)
-    step = RECORDS // (len(kills) + 2)
+    step = RECORDS // (2 * len(kills))  # it goes on while its victim falls and rises: half of the way is left for that
     copier, since = Watched(COPIER, *copier_command), 0
     struck = []
     for victim in kills:

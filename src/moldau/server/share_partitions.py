@@ -116,6 +116,7 @@ class SharePartitions:
         self._group_values: Final = group_values
         self._held: dict[HeldKey, SharedPartition] = {}
         self._tasks: dict[asyncio.Task[Any], None] = {}
+        self._installing: Final = asyncio.Lock()
 
     def close(self) -> None:
         for task in self._tasks:
@@ -179,14 +180,20 @@ class SharePartitions:
         held.wake()
 
     async def _load(self, held: SharedPartition) -> None:
-        failure = await self._load_state(held)
-        if failure:
-            self._drop(held, failure)
-        else:
+        """Partitions that a group has just begun with come one at a time: the fetch that waited for them is answered by the first that has
+        records, and the others are left to other members, as in Kafka."""
+        found = await self._load_state(held)
+        async with self._installing:
+            failure = found if isinstance(found, ErrorCode) else self._install(held, found)
+            if failure:
+                self._drop(held, failure)
+                return
             self._look(held)
             held.wake()
+            if held.share is not None and held.share.next_fetch_offset(self._clock.monotonic_ms()) < held.partition.log.high_watermark:
+                await asyncio.sleep(0)  # who was woken acquires in the next turn
 
-    async def _load_state(self, held: SharedPartition) -> ErrorCode:
+    async def _load_state(self, held: SharedPartition) -> read.PartitionResult | ErrorCode:
         key, topic_id = held.key, held.partition.topic_id
         asked = read.PartitionData(partition=key.partition, leader_epoch=held.leader_epoch)
         try:
@@ -202,6 +209,10 @@ class SharePartitions:
         (found,) = results
         if found.error_code:
             return _TOLD_AS.get(found.error_code, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return found
+
+    def _install(self, held: SharedPartition, found: read.PartitionResult) -> ErrorCode:
+        key = held.key
         start_offset = self._first_offset(held) if found.start_offset == NOT_BEGUN else found.start_offset
         stored = [
             StateBatch(one.first_offset, one.last_offset, _known(one.delivery_state), one.delivery_count) for one in found.state_batches

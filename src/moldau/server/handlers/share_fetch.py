@@ -5,7 +5,8 @@ Authorises     READ on the group, READ on each topic.
 Behaviour      Acknowledgements are taken first, then records are acquired for the member from the session's partitions, in an order that
                turns with the epoch; max_bytes is divided among them.  With fewer than min_bytes the request waits until more can be
                acquired or max_wait_ms is over.  Records leave as slices of files: whole batches, of which `acquired_records` counts.
-               Those in remote storage only (KIP-405) are waited for, remote.fetch.max.wait.ms at most.
+               Those in remote storage only (KIP-405) are waited for, remote.fetch.max.wait.ms at most.  Partitions that the group has just
+               begun with are loaded one after the other: the first that has records ends the wait, the others are left to other members.
 Version notes  2+ may limit the number of records strictly (KIP-1206), and renews locks in a request without a fetch (KIP-1222).
 Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH,
                SHARE_SESSION_LIMIT_REACHED (after max_wait_ms); by partition UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,

@@ -272,6 +272,28 @@ def test_a_fetch_waits_for_records_and_for_free_ones(play: Any, batch_of: Any) -
     play(scene)
 
 
+def test_a_group_that_begins_is_given_one_partition_after_the_other(play: Any, batch_of: Any) -> None:
+    """So two members that begin together share; the first is not given everything."""
+
+    async def scene(desk: Desk) -> None:
+        for index, values in enumerate(((), (b"a",), (b"b", b"c"))):
+            partition = desk.harness.lead("t", index)
+            if values:
+                desk.append(partition, batch_of(*values))
+        desk.states.is_open.clear()
+        anna = desk.fetch(indexes=(0, 1, 2), max_wait_ms=5_000)
+        ben = desk.fetch(member="ben", indexes=(0, 1, 2), max_wait_ms=5_000)
+        await turns()
+        desk.states.is_open.set()
+        await turns(20)
+        assert anna.done()
+        assert ben.done()
+        found = [[each for each in one.result().responses[0].partitions if each.acquired_records] for one in (anna, ben)]
+        assert [[(each.partition_index, acquired(each)) for each in one] for one in found] == [[(1, [(0, 0, 1)])], [(2, [(0, 1, 1)])]]
+
+    play(scene)
+
+
 def test_a_fetch_ends_with_its_time(play: Any) -> None:
     async def scene(desk: Desk) -> None:
         desk.harness.lead("t")

@@ -37,15 +37,16 @@ def a_desk(**config: Any) -> Desk[GroupMachine]:
 class Group:
     """The clients of one group."""
 
-    def __init__(self, desk: Desk[GroupMachine], api_version: int = 9) -> None:
+    def __init__(self, desk: Desk[GroupMachine], api_version: int = 9, *, rebalance_ms: int = REBALANCE_MS) -> None:
         self.desk = desk
         self.api_version = api_version
+        self.rebalance_ms = rebalance_ms
 
     def ask_join(self, member_id: str = "", instance_id: str | None = None, protocols: tuple[str, ...] = ("range",)) -> Asked:
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=SESSION_MS,
-            rebalance_timeout_ms=REBALANCE_MS,
+            rebalance_timeout_ms=self.rebalance_ms,
             member_id=member_id,
             group_instance_id=instance_id,
             protocol_type="consumer",
@@ -168,6 +169,17 @@ def test_a_silent_member_is_out_after_its_session() -> None:
         group.heartbeat(first, generation_id)
     assert group.heartbeat(second, generation_id) is ErrorCode.UNKNOWN_MEMBER_ID
     assert group.heartbeat(first, generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_a_client_that_names_no_rebalance_timeout_has_its_session_to_sync() -> None:
+    group = Group(a_desk(), rebalance_ms=0)
+    member_id, joined = group.join_new()
+    group.desk.advance(SESSION_MS - 1)
+    assert group.sync(member_id, joined.answer.generation_id, {member_id: b"1"}).answer.assignment == b"1"
+    late = Group(a_desk(), rebalance_ms=0)
+    member_id, joined = late.join_new()
+    late.desk.advance(SESSION_MS)
+    assert late.sync(member_id, joined.answer.generation_id).answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def test_an_id_that_is_never_used_does_not_hold_up_a_rebalance_for_ever() -> None:

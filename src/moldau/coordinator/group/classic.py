@@ -492,7 +492,7 @@ class ClassicGroup:
             outcome.timers.append(self._session_timer(member, now_ms))
         generation_id = self.generation_id
         outcome.timers.append(
-            Timer(self._sync_key, now_ms + self._rebalance_timeout_ms(), lambda then_ms: self._sync_is_over(generation_id, then_ms))
+            Timer(self._sync_key, now_ms + self._sync_timeout_ms(), lambda then_ms: self._sync_is_over(generation_id, then_ms))
         )
         return outcome
 
@@ -617,6 +617,10 @@ class ClassicGroup:
 
     def _rebalance_timeout_ms(self) -> int:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    def _sync_timeout_ms(self) -> int:
+        """Clients that leave the rebalance timeout out send 0: nobody's SyncGroup could come in time."""
+        return self._rebalance_timeout_ms() or max((member.session_timeout_ms for member in self.members.values()), default=0)
 
     def _joined(self, member: Member) -> JoinGroupResponse:
         return JoinGroupResponse(

@@ -5,7 +5,7 @@ Authorises     READ on the group.
 Behaviour      A follower waits for the leader; the assignment is answered once it is stored.
 Version notes  3+ static members; 5+ must name the protocol, which is checked.
 Errors         INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `ClassicGroup.sync`.
-Differs from Kafka: nothing known.
+Differs from Kafka: members that joined with a rebalance timeout of 0 have their session timeout to sync; Kafka removes them at once.
 """
 
 from typing import Final

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from benchmarks import frames
-from benchmarks.restart import ask
+from benchmarks.restart import NOT_LED_YET, ask
 from moldau.testing.kafka import ApacheKafka
 from moldau.testing.process import BrokerProcess
 
@@ -68,9 +68,13 @@ def fill(broker: Broker, topic: str, batches: list[bytes], total_bytes: float) -
         while written < total_bytes:
             for batch, request in zip(batches, requests, strict=True):
                 reply = ask(sock, request)
-                if reply[errors_at - 4 : errors_at - 2] != b"\0\0":
-                    raise RuntimeError("produce answered an error")
-                written += len(batch)
+                error = bytes(reply[errors_at - 4 : errors_at - 2])
+                if error == b"\0\0":
+                    written += len(batch)
+                elif written or error not in NOT_LED_YET:
+                    raise RuntimeError(f"produce answered {error!r}")
+                else:
+                    time.sleep(0.1)
 
 
 def sizes(folder: Path) -> list[int]:

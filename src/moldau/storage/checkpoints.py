@@ -9,10 +9,8 @@
     cleaner-offset-checkpoint            up to where logs are compacted
 
     0                      an offset checkpoint: version,
-    4                      number of lines,
-    orders 0 117           topic, partition, offset: every entry stands there twice, see `epochs`
-    orders 0 117
-    orders 1 98
+    2                      number of entries,
+    orders 0 117           topic, partition, offset
     orders 1 98
 
 Whatever cannot be what was written is refused with the file's name and the line (`CorruptCheckpoint`): a guess here could lose records.
@@ -24,7 +22,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from moldau.storage.epochs import CorruptCheckpoint, checkpoint_lines, guarded_text
+from moldau.storage.epochs import CorruptCheckpoint, checkpoint_lines, checkpoint_text
 from moldau.storage.files import Files
 from moldau.types import RESERVED_UUIDS, ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
 
@@ -43,7 +41,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 def offsets_text(offsets: Offsets) -> bytes:
-    return guarded_text([f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())])
+    return checkpoint_text([f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items())])
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:

@@ -1,14 +1,9 @@
 """● Which leader epoch began at which offset, and its file `leader-epoch-checkpoint`.
 
     0                    version
-    4                    lines
+    2                    entries
     0 0                  epoch, start offset: both rise
-    0 0
     3 117
-    3 117
-
-As in all checkpoints, every entry stands there twice, a lone one three times: Kafka reads it so too, and a line that was damaged into
-another one that could be is told by its missing twin.
 
 An epoch is on the disk before its first batch is: recovery holds every batch against them, and a follower that asks where one ended must
 not get a wrong answer after a crash.  Only a log's very first epoch waits for the first flush, so that making a thousand logs waits for no
@@ -17,7 +12,6 @@ Source: KIP-101, KIP-279; LeaderEpochFileCache, LeaderEpochCheckpointFile.
 """
 
 from bisect import bisect_right
-from collections import Counter
 from itertools import pairwise
 from threading import Lock
 from typing import Final, NamedTuple
@@ -68,23 +62,7 @@ def checkpoint_lines(path: str, raw: bytes, columns: int) -> list[list[str]]:
         if len(words) != columns or not all(is_integer(word) for word in words[-2:]):
             raise CorruptCheckpoint(f"{path}: line {number} is malformed: {line[:80]!r}")
         entries.append(words)
-    return _agreed(path, entries)
-
-
-def _agreed(path: str, entries: list[list[str]]) -> list[list[str]]:
-    """Each entry once.  Kafka writes it so; where one stands there more often, we have written it, and so must all.
-
-    Errors: CorruptCheckpoint.
-    """
-    counts = Counter(map(tuple, entries))
-    if len(counts) < len(entries):
-        alone = [" ".join(entry) for entry, count in counts.items() if count == 1]
-        if alone:
-            raise CorruptCheckpoint(
-                f"{path}: every entry stands there twice, but these only once: {', '.join(map(repr, alone[:2]))}.  One is a damaged copy "
-                "of the other: write the right one over it, or of two offsets the smaller, which hides nothing"
-            )
-    return [list(entry) for entry in counts]
+    return entries
 
 
 def is_integer(word: str) -> bool:
@@ -92,14 +70,7 @@ def is_integer(word: str) -> bool:
     return digits.isascii() and digits.isdigit() and len(digits) < 20
 
 
-def guarded_text(entries: list[str]) -> bytes:
-    """With what it takes to notice a damaged line; with only two in all, they could as well be two entries that Kafka wrote."""
-    times = 3 if len(entries) == 1 else 2
-    return checkpoint_text([entry for entry in entries for _ in range(times)])
-
-
 def checkpoint_text(entries: list[str]) -> bytes:
-    """In Kafka's own form."""
     return ("\n".join(["0", str(len(entries)), *entries]) + "\n").encode()
 
 
@@ -193,7 +164,7 @@ class LeaderEpochs:
         self._note_latest()
 
     def _write(self, entries: list[EpochEntry]) -> None:
-        self._files.write_atomically(self._path, guarded_text([f"{epoch} {offset}" for epoch, offset in entries]))
+        self._files.write_atomically(self._path, checkpoint_text([f"{epoch} {offset}" for epoch, offset in entries]))
         self._saved = entries
 
     def _note_latest(self) -> None:

@@ -194,7 +194,8 @@ class _Recovery:
                 break
         assert end is not None
         if end < self._recovery_point:
-            raise LogDamaged(way_out(f"it ends at offset {end}, but everything below {self._recovery_point} was on stable storage"))
+            path = self.segments[-1].path(LOG_SUFFIX)
+            raise LogDamaged(way_out(f"{path} ends at offset {end}, but everything below {self._recovery_point} was on stable storage"))
         for epoch, start_offset in self._found_epochs:
             if epoch > self._epochs.latest_epoch:
                 self._epochs.assign(epoch, start_offset)

@@ -69,9 +69,9 @@ def test_a_clean_stop_is_followed_by_a_clean_start() -> None:
     log = again.logs[T0]
     assert (log.log_end_offset, log.log_start_offset, log.high_watermark, log.topic_id) == (5, 2, 4, TOPIC_ID)
     assert again.logs[T1].log_end_offset == 3
-    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n4\nt 0 5\nt 0 5\nt 1 3\nt 1 3\n"
-    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n3\nt 0 2\nt 0 2\nt 0 2\n"
-    assert files.read(f"/data/a/{HIGH_WATERMARKS}") == b"0\n4\nt 0 4\nt 0 4\nt 1 0\nt 1 0\n"
+    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n2\nt 0 5\nt 1 3\n"
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 2\n"
+    assert files.read(f"/data/a/{HIGH_WATERMARKS}") == b"0\n2\nt 0 4\nt 1 0\n"
 
 
 def test_an_unclean_start_recovers() -> None:
@@ -156,7 +156,7 @@ def test_a_truncation_lowers_the_recovery_point_on_the_disk_first() -> None:
     )
     manager.truncate_to(log, 4, NOW)
     assert order.index(f"rename {RECOVERY_POINTS}") < order.index(f"truncate {0:020d}")
-    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n3\nt 0 4\nt 0 4\nt 0 4\n"
+    assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n1\nt 0 4\n"
 
 
 def test_the_new_start_is_on_the_disk_before_segments_go() -> None:
@@ -172,7 +172,7 @@ def test_the_new_start_is_on_the_disk_before_segments_go() -> None:
     files.hook = lambda call, path: order.append(path.rpartition("/")[2].partition(".")[0]) if call == "rename" else None
     assert manager.delete_old_segments(NOW + 5000, 0) == 3
     assert order.index(LOG_START_OFFSETS) < order.index(f"{0:020d}")
-    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n3\nt 0 9\nt 0 9\nt 0 9\n"
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 9\n"
 
 
 def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_never_holds() -> None:
@@ -190,8 +190,8 @@ def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_never_holds(
     assert not manager.checkpointed(late[0])
     manager.write_checkpoints()
     files.hook = None
-    assert files.read(path) == b"0\n3\nt 0 4\nt 0 4\nt 0 4\n"
-    assert set(seen) == {b"0\n3\nt 0 4\nt 0 4\nt 0 4\n"}, "at no moment does the disk say more than the log has"
+    assert files.read(path) == b"0\n1\nt 0 4\n"
+    assert set(seen) == {b"0\n1\nt 0 4\n"}, "at no moment does the disk say more than the log has"
     assert not [name for name in files.listdir("/data/a") if name.endswith(".tmp")]
 
 

@@ -14,4 +14,4 @@ def test_a_damaged_file_is_mended_or_refused_by_name() -> None:
 
 @pytest.mark.parametrize("part", ["log-start-offset", "quorum-state"])
 def test_of_the_smallest_files(part: str) -> None:
-    assert sum(damaged_folders(every=29, part=part).values()) > 10
+    assert sum(damaged_folders(every=19, part=part).values()) > 10

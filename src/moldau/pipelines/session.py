@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Event
 
 from pyspark.sql import SparkSession
 
@@ -66,6 +67,17 @@ def plain_interrupts() -> None:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.default_int_handler)
+
+
+def noted_interrupts() -> Event:
+    """Ctrl-C and SIGTERM set it, from now on.
+
+    No call into the JVM is cut short: what comes after such a call may find a broken connection.
+    """
+    noted = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: noted.set())
+    return noted
 
 
 def this_tree_first() -> str:

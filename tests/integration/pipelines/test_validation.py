@@ -96,7 +96,7 @@ def test_a_driver_killed_in_the_middle_changes_no_verdict(bootstrap: str, prefix
             scene.service.let_time_pass()
             scene.read_until(ORDERS)
             driver.terminate()
-            assert driver.wait(60) == 0, "SIGTERM ends the job cleanly"
+            assert driver.wait(60) == 0, f"SIGTERM ends the job cleanly: {(tmp_path / 'job.log').read_text(errors='replace')[-3000:]}"
         finally:
             if driver.poll() is None:
                 os.killpg(driver.pid, signal.SIGKILL)

@@ -5,15 +5,16 @@ a SIGKILL costs nothing but the repetition of one micro-batch.
 """
 
 import argparse
-import logging
 import sys
 from collections.abc import Sequence
 
 from moldau.pipelines import retail
 from moldau.pipelines.kafka import MAX_RECORDS_PER_BATCH, KafkaEnds
-from moldau.pipelines.session import open_session, plain_interrupts
+from moldau.pipelines.session import noted_interrupts, open_session
 from moldau.pipelines.validation import job
 from moldau.pipelines.validation.model import Topics
+
+LOOKS_EVERY_S = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,16 +25,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--topic-prefix", default="")
     parser.add_argument("--max-records-per-batch", type=int, default=MAX_RECORDS_PER_BATCH)
     given = parser.parse_args(arguments)
-    logging.getLogger().addHandler(logging.NullHandler())  # py4j's stack trace of the call that a signal cuts short
     spark = open_session("order validation", master=given.master)
-    plain_interrupts()
+    stopping = noted_interrupts()
     ends = KafkaEnds(given.bootstrap_server, given.checkpoint, given.max_records_per_batch)
     queries = job.start(spark, job.JobConfig(ends, retail.catalogue(), Topics.prefixed(given.topic_prefix)))
-    try:
-        spark.streams.awaitAnyTermination()
-    except KeyboardInterrupt:
-        for query in queries:
-            query.stop()
+    while not stopping.is_set() and not spark.streams.awaitAnyTermination(LOOKS_EVERY_S):
+        pass
+    for query in queries:
+        query.stop()
     spark.stop()
     return 0
 

@@ -17,7 +17,7 @@ from moldau.testing.kafka import ApacheKafka, free_ports
 SOURCE = Path(__file__).parents[1] / "src"
 OPEN_WITHIN_S = 60.0
 STOP_WITHIN_S = 20.0
-SYNC_NOT = "log.flush.policy=os\n"
+WITHOUT_SYNC = "log.flush.policy=os\n"
 
 
 class Peer:
@@ -105,10 +105,10 @@ class MoldauWithoutSync(Moldau):
     def start(self) -> None:
         super().start()
         settings = self.directory / "data" / "server.properties"
-        if SYNC_NOT not in settings.read_text(encoding="utf-8"):
+        if WITHOUT_SYNC not in settings.read_text(encoding="utf-8"):
             self.stop()
             with settings.open("a", encoding="utf-8") as file:
-                file.write(SYNC_NOT)
+                file.write(WITHOUT_SYNC)
             super().start()
 
 

@@ -17,67 +17,41 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Message
 
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from moldau.testing.acknowledged import AcknowledgedLoad, read_back
 from moldau.testing.process import BrokerProcess
 from moldau.testing.recorded_disk import RecordedDisk
 
 PARTITIONS = 3
 KEYS = 50
 DISK_BYTES = 512 << 20
-WITHIN_S = 60.0
 RECORDS_A_SECOND = 200
 COMPACTED = "compacted"
 TOPIC = "acknowledged"
 SYNC_FILE_RANGE_WRITE = 2
 
 
-class Load:
-    """Never stops; knows what was acknowledged, by partition and offset.  A compacted topic is written beside it."""
+class Load(AcknowledgedLoad):
+    """So many records a second, and a compacted topic beside."""
 
     def __init__(self, bootstrap: str) -> None:
-        self.acknowledged: dict[tuple[int, int], bytes] = {}
         self.compacted: dict[bytes, tuple[int, bytes]] = {}
-        self.failures: list[str] = []
-        self._producer = Producer(
-            {
-                "bootstrap.servers": bootstrap,
-                "enable.idempotence": True,
-                "linger.ms": 1,
-                "message.timeout.ms": 300_000,
-                "socket.timeout.ms": 10_000,
-                "reconnect.backoff.ms": 10,
-                "reconnect.backoff.max.ms": 100,
-                "log_level": 0,
-            }
-        )
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        super().__init__(bootstrap, TOPIC, PARTITIONS, {"message.timeout.ms": 300_000, "socket.timeout.ms": 10_000})
 
-    def _run(self) -> None:
-        number = 0
-        while not self._stop.is_set():
-            for _ in range(RECORDS_A_SECOND // 100):
-                if len(self._producer) < 2000:
-                    partition = number % PARTITIONS
-                    self._producer.produce(TOPIC, b"value %d" % number, partition=partition, on_delivery=self._delivered)
-                    if number % 10 == 0:
-                        key = b"key %d" % (number % KEYS)
-                        self._producer.produce(COMPACTED, b"%d" % number, key, partition=0, on_delivery=self._delivered_compacted)
-                    number += 1
-            self._producer.poll(0.01)
-
-    def _delivered(self, error: object, message: Message) -> None:
-        if error is not None:
-            self.failures.append(str(error))
-            return
-        self.acknowledged[message.partition(), message.offset()] = message.value()  # type: ignore[index, assignment]
+    def _turn(self) -> None:
+        for _ in range(RECORDS_A_SECOND // 100):
+            if self._is_full:
+                continue
+            if self._number % 10 == 0:
+                key = b"key %d" % (self._number % KEYS)
+                self._producer.produce(COMPACTED, b"%d" % self._number, key, partition=0, on_delivery=self._delivered_compacted)
+            self._produce_next()
+        self._producer.poll(0.01)
 
     def _delivered_compacted(self, error: object, message: Message) -> None:
         if error is not None:
@@ -85,43 +59,18 @@ class Load:
             return
         self.compacted[message.key()] = (message.offset(), message.value())  # type: ignore[index, assignment]
 
-    def finish(self) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._producer.flush(WITHIN_S)
-
-
-def read(bootstrap: str, topic: str, partitions: int) -> Iterator[Message]:
-    """All that a topic holds."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True})
-    ends = {partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), WITHIN_S)[1] for partition in range(partitions)}
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
-    waiting = {partition for partition, end in ends.items() if end > 0}
-    deadline = time.monotonic() + WITHIN_S
-    while waiting and time.monotonic() < deadline:
-        for message in consumer.consume(5000, 0.5):
-            if message.error() is None:
-                yield message
-                if message.offset() >= ends[message.partition()] - 1:  # type: ignore[operator, index]
-                    waiting.discard(message.partition())  # type: ignore[arg-type]
-            else:
-                waiting.discard(message.partition())  # type: ignore[arg-type]
-    consumer.close()
-    if waiting:
-        raise AssertionError(f"partitions {waiting} of {topic} were not read to their end")
-
 
 def lost(bootstrap: str, load: Load) -> list[str]:
     """What was acknowledged before now and is not there."""
     acknowledged, compacted = dict(load.acknowledged), dict(load.compacted)
     found: dict[tuple[int, int], bytes] = {}
-    for message in read(bootstrap, TOPIC, PARTITIONS):
+    for message in read_back(bootstrap, TOPIC, PARTITIONS):
         found[message.partition(), message.offset()] = message.value()  # type: ignore[index, assignment]
     missing = [f"{where}: {value!r}" for where, value in acknowledged.items() if found.get(where) != value]
     if len(set(found.values())) != len(found):
         missing.append(f"{len(found) - len(set(found.values()))} records are there twice")
     newest: dict[bytes, int] = {}
-    for message in read(bootstrap, COMPACTED, 1):
+    for message in read_back(bootstrap, COMPACTED, 1):
         newest[message.key()] = message.offset()  # type: ignore[index, assignment]
     missing += [f"{key!r}: {offset}" for key, (offset, _) in compacted.items() if newest.get(key, -1) < offset]
     return missing

@@ -287,7 +287,7 @@ def bytes_to_recover(files: Files, directory: str, recovery_point: int) -> int:
 def way_out(what: str) -> str:
     return (
         f"{what}.  The log was not opened and nothing in it was changed.  Move its directory away to have it copied from another "
-        "replica, or restore it from a backup; or take its lines out of recovery-point-offset-checkpoint to keep only the records "
+        "replica, or restore it from a backup; or take its line out of recovery-point-offset-checkpoint to keep only the records "
         "before the damage"
     )
 

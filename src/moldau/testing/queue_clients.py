@@ -254,9 +254,8 @@ class QueueMember(QueueClient):
             fetch.FetchPartition(
                 partition_index=index,
                 acknowledgement_batches=[
-                    fetch.AcknowledgementBatch(first_offset=offset, last_offset=offset, acknowledge_types=[int(kind)])
-                    for (partition, offset, _), kind in sorted(said.items())
-                    if partition == index
+                    fetch.AcknowledgementBatch(first_offset=offset, last_offset=offset, acknowledge_types=[kind])
+                    for offset, kind in _said_of(index, said)
                 ],
             )
             for index in fetched
@@ -313,9 +312,8 @@ class QueueMember(QueueClient):
             ack.AcknowledgePartition(
                 partition_index=index,
                 acknowledgement_batches=[
-                    ack.AcknowledgementBatch(first_offset=offset, last_offset=offset, acknowledge_types=[int(kind)])
-                    for (partition, offset, _), kind in sorted(said.items())
-                    if partition == index
+                    ack.AcknowledgementBatch(first_offset=offset, last_offset=offset, acknowledge_types=[kind])
+                    for offset, kind in _said_of(index, said)
                 ],
             )
             for index in sorted({partition for partition, _, _ in said})
@@ -355,3 +353,8 @@ class QueueMember(QueueClient):
         for where, kind in said.items():
             if where[0] == partition and kind is AcknowledgeType.ACCEPT:
                 self.notes.accepted(where, self._loop.time())
+
+
+def _said_of(partition: int, said: Said) -> list[tuple[int, int]]:
+    """Offset and what is said of it, in order."""
+    return [(offset, int(kind)) for (one, offset, _), kind in sorted(said.items()) if one == partition]

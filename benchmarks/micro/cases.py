@@ -26,11 +26,11 @@ from moldau.protocol.messages.produce import PartitionProduceResponse, ProduceRe
 from moldau.protocol.records.batch import patch_offsets, read_header, verify_crc
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Isolation, Partition
+from moldau.server.config import ServerConfig
 from moldau.server.dispatch import Api, Client, Dispatcher, RequestContext
 from moldau.server.fetch_session import FetchSessionCache
 from moldau.server.handlers.fetch import fetch
 from moldau.server.handlers.produce import produce
-from moldau.server.options import ServerConfig
 from moldau.storage.config import LogConfig
 from moldau.storage.files import SystemFiles
 from moldau.storage.log import Log

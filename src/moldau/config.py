@@ -1,14 +1,14 @@
-"""◇ The words to declare an option with: one line gives type, default, check, broker and topic key, docs.
+"""◇ The words to declare an option with: one line gives type, default, docs, check, broker and topic key.
 
-    @configs
-    class LogConfig:
-        segment_bytes: int = option("log.segment.bytes", 1 << 30, topic="segment.bytes", check=at_least(14), update="cluster-wide",
-                                    doc="Roll to a new segment before the active one would exceed this many bytes.")
+    class LogConfig(Configs, update="cluster-wide"):
+        segment_bytes: int = option("log.segment.bytes", GiB, "Roll to a new segment before the active one would exceed this many bytes.",
+                                    topic="segment.bytes", check=at_least(MiB), importance="high")
+        segment_ms: Long = option("log.roll.ms", 168 * HOUR_MS, …)
 
     LogConfig.load({"log.segment.bytes": "1048576"})                       the broker's values
     LogConfig.load(...).override({"segment.bytes": "2097152"})             one topic's values
 
-Options live in the room that reads them.  Names and defaults are Kafka's (AbstractKafkaConfig, LogConfig, TopicConfig).
+Options live in the room that reads them, in its `config.py`.  Names and defaults are Kafka's (AbstractKafkaConfig, LogConfig, TopicConfig).
 """
 
 import dataclasses
@@ -16,10 +16,16 @@ import difflib
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import IntEnum
-from typing import Any, ClassVar, Final, Literal, Self, TypeVar, cast, dataclass_transform
+from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast, dataclass_transform
 
 MAX_INT: Final = (1 << 31) - 1
 MAX_LONG: Final = (1 << 63) - 1
+KiB: Final = 1 << 10
+MiB: Final = 1 << 20
+GiB: Final = 1 << 30
+MINUTE_MS: Final = 60_000
+HOUR_MS: Final = 60 * MINUTE_MS
+DAY_MS: Final = 24 * HOUR_MS
 
 Update = Literal["read-only", "per-broker", "cluster-wide"]
 Importance = Literal["high", "medium", "low"]
@@ -41,6 +47,23 @@ class Kind(IntEnum):
     PASSWORD = 9
 
 
+Long = Annotated[int, Kind.LONG]
+Short = Annotated[int, Kind.SHORT]
+Password = Annotated[str, Kind.PASSWORD]
+_KIND_OF: Final[Mapping[Any, Kind]] = {
+    bool: Kind.BOOLEAN,
+    int: Kind.INT,
+    Short: Kind.SHORT,
+    Long: Kind.LONG,
+    float: Kind.DOUBLE,
+    str: Kind.STRING,
+    Password: Kind.PASSWORD,
+    tuple[str, ...]: Kind.LIST,
+}
+_KIND_OF_FIELD: Final = {annotation: kind for plain, kind in _KIND_OF.items() for annotation in (plain, plain | None)}
+"""By a field's annotation."""
+
+
 class ConfigError(ValueError):
     """A value that cannot be taken: names the key, the value and the way out."""
 
@@ -55,17 +78,19 @@ class ConfigError(ValueError):
 class Option:
     """One declared option.  `fallbacks` are (key, factor): other keys that set it, in falling precedence."""
 
-    field: str
     key: str
     kind: Kind
     default: Any
-    topic: str | None
-    fallbacks: tuple[tuple[str, int], ...]
-    check: Check | None
-    update: Update
-    importance: Importance
-    doc: str
-    nullable: bool
+    doc: str = ""
+    field: str = ""
+    topic: str | None = None
+    fallbacks: tuple[tuple[str, int], ...] = ()
+    check: Check | None = None
+    update: Update = "read-only"
+    importance: Importance = "medium"
+    nullable: bool = False
+    is_ours: bool = False
+    """Kafka 4.3 has no such option."""
 
     @property
     def is_sensitive(self) -> bool:
@@ -104,27 +129,44 @@ class Option:
 def option(
     key: str,
     default: Any,
-    *,
     doc: str,
-    kind: Kind | None = None,
+    *,
     topic: str | None = None,
     fallbacks: Iterable[tuple[str, int]] = (),
     check: Check | None = None,
-    update: Update = "read-only",
+    update: Update | None = None,
     importance: Importance = "medium",
     nullable: bool = False,
+    is_ours: bool = False,
 ) -> Any:
-    """Declares one field of a `@configs` class.  Without `kind` it follows the default: bool, int, float, str, tuple."""
-    kind = kind or (Kind.STRING if default is None else _KIND_OF[type(default)])
-    return Option("", key, kind, default, topic, tuple(fallbacks), check, update, importance, doc, nullable or default is None)
+    """Declares one field of a class of `Configs`: its annotation says the kind, and the class how it is updated, unless `update` does."""
+    told = _Told(
+        key=key, default=default, doc=doc, topic=topic, fallbacks=tuple(fallbacks), check=check, importance=importance, is_ours=is_ours
+    )
+    told["nullable"] = nullable or default is None
+    return told if update is None else _Told(told, update=update)
 
 
+class _Told(dict[str, Any]):
+    """What one `option` was told; the class it stands in knows the rest."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option,))
 class Configs:
-    """What `@configs` adds to a class."""
+    """The base of every class of options: makes it a frozen dataclass with `OPTIONS`, `load` and `override`."""
 
-    __slots__ = ()
     OPTIONS: ClassVar[Mapping[str, Option]]
     """By field name."""
+
+    def __init_subclass__(cls, *, update: Update = "read-only") -> None:
+        options = {}
+        for field, annotation in cls.__annotations__.items():
+            told = cls.__dict__.get(field)
+            if isinstance(told, _Told):
+                options[field] = Option(**{"update": update, **told, "field": field, "kind": _KIND_OF_FIELD[annotation]})
+                setattr(cls, field, told["default"])
+        cls.OPTIONS = options
+        dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
     @classmethod
     def load(cls, properties: Mapping[str, str]) -> Self:
@@ -150,22 +192,6 @@ class Configs:
     @classmethod
     def by_topic_key(cls) -> Mapping[str, Option]:
         return {declared.topic: declared for declared in cls.OPTIONS.values() if declared.topic is not None}
-
-
-_T = TypeVar("_T")
-
-
-@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option,))
-def configs(cls: type[_T]) -> type[_T]:
-    """Makes a frozen dataclass of declared options with `load`, `override` and `OPTIONS`.  The class derives from `Configs`."""
-    options: dict[str, Option] = {}
-    for field in cls.__annotations__:
-        declared = cls.__dict__.get(field)
-        if isinstance(declared, Option):
-            options[field] = dataclasses.replace(declared, field=field)
-            setattr(cls, field, declared.default)
-    cls.OPTIONS = options  # type: ignore[attr-defined]
-    return dataclasses.dataclass(frozen=True, kw_only=True)(cls)
 
 
 def nearest(key: str, known: Iterable[str]) -> str | None:
@@ -236,4 +262,3 @@ _PARSERS: Final[Mapping[Kind, Callable[[str], Any]]] = {
     Kind.CLASS: str,
     Kind.PASSWORD: str,
 }
-_KIND_OF: Final[Mapping[type, Kind]] = {bool: Kind.BOOLEAN, int: Kind.INT, float: Kind.DOUBLE, str: Kind.STRING, tuple: Kind.LIST}

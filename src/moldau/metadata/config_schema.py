@@ -24,19 +24,6 @@ from moldau.storage.tiered.config import refusal_of as tiering_refusal
 _Room = TypeVar("_Room", bound=Configs)
 
 
-OURS_ALONE: Final = frozenset(
-    {
-        "errors.deadletterqueue.copy.record.enable",
-        "errors.deadletterqueue.group.enable",
-        "errors.deadletterqueue.topic.name",
-        "share.delivery.delay.ms",
-        "share.retry.delay.max.ms",
-        "share.retry.delay.ms",
-    }
-)
-"""Options of topics and groups that Kafka 4.3 has not: told where they are set only, so that all others look as in Kafka."""
-
-
 class Source(IntEnum):
     """Where a value comes from, by Kafka's numbers."""
 
@@ -118,8 +105,8 @@ class ConfigSchema:
         return self.log_config(image, topic).unclean_leader_election_enable
 
     def topic_configs(self, image: MetadataImage, overrides: Mapping[str, str]) -> list[Effective]:
-        """Every option of a topic with these overrides, by name; those that Kafka 4.3 does not know, where they are set."""
-        names = sorted(self.topic_options.keys() - (OURS_ALONE - overrides.keys()))
+        """Every option of a topic with these overrides, by name; ours where they are set only, so that all others look as in Kafka."""
+        names = sorted(name for name, option in self.topic_options.items() if not option.is_ours or name in overrides)
         return [self._topic_config(image, overrides, name) for name in names]
 
     def _topic_config(self, image: MetadataImage, overrides: Mapping[str, str], name: str) -> Effective:
@@ -138,7 +125,7 @@ class ConfigSchema:
         return [
             _overridden(one, one.option.text(getattr(config, one.option.field))) if one.name in overrides else one
             for one in base
-            if one.name not in OURS_ALONE or one.name in overrides
+            if not one.option.is_ours or one.name in overrides
         ]
 
     def _without_overrides(self, image: MetadataImage) -> list[Effective]:
@@ -211,11 +198,11 @@ class ConfigSchema:
         return Effective(in_units, key, value, source, synonyms, is_read_only=True)
 
     def group_configs(self, image: MetadataImage, group: str) -> list[Effective]:
-        """Every option of a group: its own value, or that of the broker's option behind it; what Kafka 4.3 has not, where it is set."""
+        """Every option of a group: its own value, or that of the broker's option behind it; ours where they are set only."""
         own = image.config_of(ResourceType.GROUP, group)
         found = []
-        for name, (option, _, _) in sorted(GROUP_OPTIONS.items()):
-            if name in OURS_ALONE and name not in own:
+        for name, (_, option, _, _) in sorted(GROUP_OPTIONS.items()):
+            if option.is_ours and name not in own:
                 continue
             synonyms = [Synonym(name, own[name], Source.GROUP)] if name in own else []
             behind = option.key or name
@@ -320,7 +307,7 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _metrics(key: str, kind: Kind, default: object, doc: str) -> Option:
-    return Option(key, key, kind, default, key, (), None, "cluster-wide", "medium", doc, nullable=False)
+    return Option(key, kind, default, doc, update="cluster-wide")
 
 
 CLIENT_METRICS: Final[Mapping[str, Option]] = {

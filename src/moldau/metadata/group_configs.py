@@ -2,8 +2,6 @@
 
 The limits are broker options too, so an administrator decides how far a group may go.
 
-The delays of share groups are ours, Kafka has none.
-
 Source: GroupConfig.java of 4.3.1; KIP-848, 932, 1071.
 """
 
@@ -21,6 +19,9 @@ class Limit(NamedTuple):
 
 
 class GroupOption(NamedTuple):
+    """The key of `option` is that of the broker's option behind it; empty for none."""
+
+    name: str
     option: Option
     low: Limit | None = None
     high: Limit | None = None
@@ -35,16 +36,28 @@ def _offset_reset(value: str) -> str | None:
     )
 
 
-def _declare(name: str, default: object, doc: str, *, check: Check | None = None, behind: str | None = None) -> Option:
+def _declare(
+    name: str,
+    default: object,
+    doc: str,
+    *,
+    check: Check | None = None,
+    is_of_brokers: bool = False,
+    low: Limit | None = None,
+    high: Limit | None = None,
+    is_ours: bool = False,
+) -> GroupOption:
+    """The broker has it, where it has it, as group.NAME."""
     kind = Kind.BOOLEAN if isinstance(default, bool) else Kind.INT if isinstance(default, int) else Kind.STRING
-    return Option(name, behind or "", kind, default, name, (), check, "cluster-wide", "medium", doc, nullable=False)
+    behind = f"group.{name}" if is_of_brokers else ""
+    return GroupOption(name, Option(behind, kind, default, doc, check=check, update="cluster-wide", is_ours=is_ours), low, high)
 
 
 def _bounded(name: str, default: int, low: int, high: int, doc: str, *, check: int = 1) -> GroupOption:
-    """The broker has it as group.NAME, and its limits as group.KIND.min.REST and group.KIND.max.REST."""
+    """The broker's limits of KIND.REST are group.KIND.min.REST and group.KIND.max.REST."""
     kind, _, rest = name.partition(".")
-    option = _declare(name, default, doc, check=at_least(check), behind=f"group.{name}")
-    return GroupOption(option, Limit(f"group.{kind}.min.{rest}", low), Limit(f"group.{kind}.max.{rest}", high))
+    limits = Limit(f"group.{kind}.min.{rest}", low), Limit(f"group.{kind}.max.{rest}", high)
+    return _declare(name, default, doc, check=at_least(check), is_of_brokers=True, low=limits[0], high=limits[1])
 
 
 def _of_all_kinds() -> list[GroupOption]:
@@ -59,58 +72,67 @@ def _of_all_kinds() -> list[GroupOption]:
 
 
 GROUP_OPTIONS: Final[Mapping[str, GroupOption]] = {
-    one.option.field: one
+    one.name: one
     for one in (
         *_of_all_kinds(),
         _bounded("share.record.lock.duration.ms", 30_000, 15_000, 60_000, "How long a record stays with who fetched it.", check=1000),
         _bounded("share.delivery.count.limit", 5, 2, 10, "How often a record is delivered at most.", check=2),
         _bounded("share.partition.max.record.locks", 2_000, 100, 4_000, "Records of a partition in delivery at a time.", check=100),
-        GroupOption(_declare("share.auto.offset.reset", "latest", "Where a new share group begins.", check=_offset_reset)),
-        GroupOption(
-            _declare(
-                "share.isolation.level",
-                "read_uncommitted",
-                "Whether records of open transactions are delivered.",
-                check=one_of("read_committed", "read_uncommitted"),
-            )
+        _declare("share.auto.offset.reset", "latest", "Where a new share group begins.", check=_offset_reset),
+        _declare(
+            "share.isolation.level",
+            "read_uncommitted",
+            "Whether records of open transactions are delivered.",
+            check=one_of("read_committed", "read_uncommitted"),
         ),
-        GroupOption(_declare("share.renew.acknowledge.enable", True, "Whether a record's lock can be renewed.")),
-        GroupOption(_declare("share.delivery.delay.ms", 0, "How long after its timestamp a record is delivered first.", check=at_least(0))),
-        GroupOption(
-            _declare(
-                "share.retry.delay.ms", 0, "How long a record waits after a delivery that failed; doubles each time.", check=at_least(0)
-            )
+        _declare("share.renew.acknowledge.enable", True, "Whether a record's lock can be renewed."),
+        _declare(
+            "share.delivery.delay.ms",
+            0,
+            "How long after its timestamp a record is delivered first.",
+            check=at_least(0),
+            is_ours=True,
         ),
-        GroupOption(
-            _declare(
-                "share.retry.delay.max.ms",
-                0,
-                "Up to where the wait before a retry doubles; without it, it does not grow.",
-                check=at_least(0),
-            )
+        _declare(
+            "share.retry.delay.ms",
+            0,
+            "How long a record waits after a delivery that failed; doubles each time.",
+            check=at_least(0),
+            is_ours=True,
         ),
-        GroupOption(
-            _declare("errors.deadletterqueue.topic.name", "", "Where records go that are rejected or delivered in vain too often.")
+        _declare(
+            "share.retry.delay.max.ms",
+            0,
+            "Up to where the wait before a retry doubles; without it, it does not grow.",
+            check=at_least(0),
+            is_ours=True,
         ),
-        GroupOption(_declare("errors.deadletterqueue.copy.record.enable", False, "Whether a dead letter has key and value of its record.")),
-        GroupOption(
-            _declare(
-                "streams.num.standby.replicas",
-                0,
-                "Stand-by copies of each task.",
-                check=at_least(0),
-                behind="group.streams.num.standby.replicas",
-            ),
+        _declare(
+            "errors.deadletterqueue.topic.name",
+            "",
+            "Where records go that are rejected or delivered in vain too often.",
+            is_ours=True,
+        ),
+        _declare(
+            "errors.deadletterqueue.copy.record.enable",
+            False,
+            "Whether a dead letter has key and value of its record.",
+            is_ours=True,
+        ),
+        _declare(
+            "streams.num.standby.replicas",
+            0,
+            "Stand-by copies of each task.",
+            check=at_least(0),
+            is_of_brokers=True,
             high=Limit("group.streams.max.standby.replicas", 2),
         ),
-        GroupOption(
-            _declare(
-                "streams.initial.rebalance.delay.ms",
-                3_000,
-                "How long the first rebalance waits for more members.",
-                check=at_least(0),
-                behind="group.streams.initial.rebalance.delay.ms",
-            )
+        _declare(
+            "streams.initial.rebalance.delay.ms",
+            3_000,
+            "How long the first rebalance waits for more members.",
+            check=at_least(0),
+            is_of_brokers=True,
         ),
     )
 }

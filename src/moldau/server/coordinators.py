@@ -15,21 +15,21 @@ from typing import Any, Final
 from uuid import UUID
 
 from moldau.clock import Clock
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Environment as GroupEnvironment
 from moldau.coordinator.group.environment import Topics
 from moldau.coordinator.group.machine import GroupMachine, written_version
-from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.group.records import GROUP_RECORDS
 from moldau.coordinator.group.share import BeginStates
 from moldau.coordinator.outcome import ProducerIdAndEpoch
 from moldau.coordinator.runtime import Shard, ShardState
+from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.coordinator.share.machine import Environment as ShareEnvironment
 from moldau.coordinator.share.machine import Prune, ShareStateMachine
-from moldau.coordinator.share.options import ShareCoordinatorConfig
 from moldau.coordinator.share.records import SHARE_STATE_RECORDS
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.coordinator.txn.coordinator import Environment as TransactionEnvironment
 from moldau.coordinator.txn.coordinator import Markers, TransactionMachine
-from moldau.coordinator.txn.options import TransactionConfig
 from moldau.coordinator.txn.records import TRANSACTION_RECORDS
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.compression import Codec

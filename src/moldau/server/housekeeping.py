@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from moldau.clock import Clock
-from moldau.server.options import ServerConfig
+from moldau.server.config import ServerConfig
 from moldau.storage.compactor import Compactor, clean_elsewhere
 from moldau.storage.config import CleanerConfig
 from moldau.storage.files import Files

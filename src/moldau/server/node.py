@@ -20,9 +20,9 @@ from uuid import UUID
 
 from moldau.clock import Clock
 from moldau.config import ConfigError
-from moldau.coordinator.group.options import GroupCoordinatorConfig
-from moldau.coordinator.share.options import ShareCoordinatorConfig
-from moldau.coordinator.txn.options import TransactionConfig
+from moldau.coordinator.group.config import GroupCoordinatorConfig
+from moldau.coordinator.share.config import ShareCoordinatorConfig
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.controller import Controller, ControllerConfig, idle_interval_ms
@@ -48,9 +48,10 @@ from moldau.raft.roles import CorruptQuorumState
 from moldau.raft.snapshots import CorruptSnapshot
 from moldau.raft.voters import VoterSet
 from moldau.replication.manager import ReplicaManager
-from moldau.replication.share.options import SharePartitionConfig
+from moldau.replication.share.config import SharePartitionConfig
 from moldau.server.broker import Broker
 from moldau.server.cluster_view import ImageView, TopicsView
+from moldau.server.config import ServerConfig
 from moldau.server.coordinators import Coordinators
 from moldau.server.directory_assignments import DirectoryAssignments
 from moldau.server.dispatch import Dispatcher, Reply
@@ -64,7 +65,6 @@ from moldau.server.lifecycle import BrokerLifecycle, Patience, RegistrationFaile
 from moldau.server.log_loading import LogLoading, SeveralDamaged
 from moldau.server.log_mover import LogMover
 from moldau.server.node_config import ROOMS, NodeConfig
-from moldau.server.options import ServerConfig
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.publisher import Publisher
 from moldau.server.remote_log import RemoteLogManager

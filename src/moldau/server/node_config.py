@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
 from moldau.config import ConfigError, Configs, nearest
-from moldau.coordinator.group.options import GroupCoordinatorConfig
-from moldau.coordinator.share.options import ShareCoordinatorConfig
-from moldau.coordinator.txn.options import TransactionConfig
+from moldau.coordinator.group.config import GroupCoordinatorConfig
+from moldau.coordinator.share.config import ShareCoordinatorConfig
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.raft.config import QuorumConfig
-from moldau.replication.share.options import SharePartitionConfig
+from moldau.replication.share.config import SharePartitionConfig
 from moldau.server.accepted import PREFIXES, REFUSED, REMOVED, accepted_options
+from moldau.server.config import ROLES, ServerConfig
 from moldau.server.endpoints import WILDCARD_HOSTS, Endpoint, parse_endpoints, parse_protocol_map
-from moldau.server.options import ROLES, ServerConfig
 from moldau.storage.config import CleanerConfig, LogConfig
 from moldau.storage.tiered.config import TOPIC_BASED, MetadataTopicConfig, RemoteLogConfig, StoreConfig, local_retention_refusal
 

@@ -15,7 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from moldau.clock import Clock
-from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.delta import Delta
 from moldau.metadata.image import MetadataImage, PartitionRegistration, ResourceType, TopicImage

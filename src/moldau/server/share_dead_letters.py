@@ -23,8 +23,8 @@ from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import ALL_IN_SYNC, Partition
+from moldau.replication.share.config import SharePartitionConfig
 from moldau.replication.share.decision import DeadRange
-from moldau.replication.share.options import SharePartitionConfig
 from moldau.replication.waits import ProduceWait
 from moldau.storage.files import Files
 from moldau.storage.producer_state import AppendOrigin

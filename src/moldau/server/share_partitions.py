@@ -23,9 +23,9 @@ from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import write_share_group_state as write
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
+from moldau.replication.share.config import SharePartitionConfig
 from moldau.replication.share.decision import AcknowledgedRange, DeadRange, Decision, Refusal, StateBatch
 from moldau.replication.share.in_flight import RecordState
-from moldau.replication.share.options import SharePartitionConfig
 from moldau.replication.share.partition import SharePartition
 from moldau.replication.share.rules import ShareRules
 from moldau.replication.waits import FetchWait, Parked, ProduceWait

@@ -16,9 +16,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from moldau.coordinator.group.assignors.model import TopicView
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
-from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.testing.coordination import Asked, Desk, MemoryLog

@@ -16,16 +16,16 @@ from pkgutil import iter_modules
 from typing import Final
 
 from moldau.config import Configs, Kind, Option
-from moldau.coordinator.group.options import GroupCoordinatorConfig
-from moldau.coordinator.share.options import ShareCoordinatorConfig
-from moldau.coordinator.txn.options import TransactionConfig
+from moldau.coordinator.group.config import GroupCoordinatorConfig
+from moldau.coordinator.share.config import ShareCoordinatorConfig
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import REQUESTS
 from moldau.raft.config import QuorumConfig
-from moldau.replication.share.options import SharePartitionConfig
+from moldau.replication.share.config import SharePartitionConfig
 from moldau.server import handlers
+from moldau.server.config import ServerConfig
 from moldau.server.handlers.registry import apis_of
-from moldau.server.options import ServerConfig
 from moldau.storage.config import CleanerConfig, LogConfig
 from moldau.storage.tiered.config import MetadataTopicConfig, RemoteLogConfig, StoreConfig
 from moldau.tools.cli import main as command_line
@@ -70,9 +70,10 @@ def _option_row(option: Option) -> str:
     shown = "" if default is None else f"`{default}`" if default else "(empty)"
     topic = f"`{option.topic}`" if option.topic else ""
     also = "".join(f"<br>`{key}`" for key, _ in option.fallbacks)
-    ours = " *(ours)*" if "(ours)" in option.doc else ""
-    doc = option.doc.replace("(ours)", "").replace("|", "\\|").strip()
-    return f"| `{option.key}`{ours}{also} | {Kind(option.kind).name.lower()} | {shown} | {topic} | {option.update} | {doc} |\n"
+    ours = " *(ours)*" if option.is_ours else ""
+    doc = option.doc.replace("|", "\\|")
+    key = f"`{option.key}`" if option.key else "(of topics only)"
+    return f"| {key}{ours}{also} | {Kind(option.kind).name.lower()} | {shown} | {topic} | {option.update} | {doc} |\n"
 
 
 def errors_page() -> str:

@@ -31,6 +31,7 @@ from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.protocol.wire import Request
+from moldau.server.node_config import ROOMS
 from moldau.testing.differential import Differential
 from moldau.types import ZERO_UUID
 
@@ -140,13 +141,7 @@ def quorum(topic: str = "__cluster_metadata", *partitions: int) -> DescribeQuoru
     return DescribeQuorumRequest(topics=[DescribeQuorumRequestTopicData(topic_name=topic, partitions=numbers)])
 
 
-OURS_ALONE = {
-    "errors.deadletterqueue.auto.create.topics.enable",
-    "errors.deadletterqueue.topic.name.prefix",
-    "log.flush.policy",
-    "replica.alter.log.dirs.io.max.bytes.per.second",
-    "transaction.connection.order.enable",
-}
+OURS_ALONE = {option.key for room in ROOMS for option in room.OPTIONS.values() if option.is_ours and option.key}
 OF_THIS_NODE = {"advertised.listeners", "listeners", "log.dirs", "controller.quorum.bootstrap.servers"}
 KNOWN = {
     "node.id": "the default of broker.id stands behind it",

@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from moldau.coordinator.group.assignors import simple
 from moldau.coordinator.group.assignors.model import Subscriber, TopicIdPartition, TopicView
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
-from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.group.share import ShareGroup
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import alter_share_group_offsets as alter

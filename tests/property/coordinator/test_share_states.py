@@ -15,8 +15,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.runtime import Shard
 from moldau.coordinator.share.batches import StateBatch, combined
+from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.coordinator.share.machine import Environment, Prune, SharePartitionKey, ShareState, ShareStateMachine
-from moldau.coordinator.share.options import ShareCoordinatorConfig
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import delete_share_group_state as delete
 from moldau.protocol.messages import initialize_share_group_state as begin

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.coordinator.txn.coordinator import Environment, Markers, TransactionMachine
-from moldau.coordinator.txn.options import TransactionConfig
 from moldau.coordinator.txn.state import ALLOWED, COMPLETION, LAST_EPOCH, Transaction, TransactionState, read_record
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse

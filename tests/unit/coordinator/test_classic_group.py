@@ -7,9 +7,9 @@ from uuid import UUID
 import pytest
 
 from moldau.coordinator.group.classic import GroupState
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment, NoTopics
 from moldau.coordinator.group.machine import GroupMachine
-from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.outcome import Token
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.heartbeat import HeartbeatRequest

@@ -7,10 +7,10 @@ import pytest
 
 from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.classic import ClassicGroup, GroupState
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
-from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.errors import ErrorCode
 from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription, TopicPartition
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions

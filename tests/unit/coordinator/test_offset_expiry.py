@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from moldau.coordinator.group.assignors.model import TopicView
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
-from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.outcome import ProducerIdAndEpoch
 from moldau.errors import ErrorCode
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription

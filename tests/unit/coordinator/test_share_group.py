@@ -8,9 +8,9 @@ import pytest
 
 from moldau.coordinator.group.assignors import simple
 from moldau.coordinator.group.assignors.model import Subscriber, TopicIdPartition, TopicView
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
-from moldau.coordinator.group.options import GroupCoordinatorConfig
 from moldau.coordinator.group.share import BeginStates, ShareGroup
 from moldau.coordinator.group.share_offsets import Altered, Deletion
 from moldau.errors import ErrorCode

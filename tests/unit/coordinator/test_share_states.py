@@ -7,8 +7,8 @@ import pytest
 from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.environment import NoTopics
 from moldau.coordinator.share import records as stored
+from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.coordinator.share.machine import Environment, Prune, SharePartitionKey, ShareStateMachine
-from moldau.coordinator.share.options import ShareCoordinatorConfig
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import initialize_share_group_state as begin
 from moldau.protocol.messages import read_share_group_state as read

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.coordinator.txn.coordinator import Environment, Markers, TransactionMachine
-from moldau.coordinator.txn.options import TransactionConfig
 from moldau.coordinator.txn.state import ALLOWED, LAST_EPOCH, Transaction, TransactionState
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse

@@ -9,17 +9,17 @@ from uuid import UUID
 
 import pytest
 
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import NoTopics
-from moldau.coordinator.group.options import GroupCoordinatorConfig
-from moldau.coordinator.share.options import ShareCoordinatorConfig
-from moldau.coordinator.txn.options import TransactionConfig
+from moldau.coordinator.share.config import ShareCoordinatorConfig
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.metadata.controller import Controller
 from moldau.metadata.loader import Loader
 from moldau.protocol.header import RequestHeader
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
-from moldau.replication.share.options import SharePartitionConfig
+from moldau.replication.share.config import SharePartitionConfig
 from moldau.server.broker import Broker, Features, Leader
 from moldau.server.coordinators import Coordinators
 from moldau.server.dispatch import Client, RequestContext

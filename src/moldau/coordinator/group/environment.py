@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 from uuid import UUID
 
 from moldau.coordinator.group.assignors.model import TopicView
-from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 
 
 class Client(NamedTuple):

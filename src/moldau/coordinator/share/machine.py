@@ -19,7 +19,7 @@ from moldau.coordinator.group.environment import Topics
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token, answer
 from moldau.coordinator.share import records as stored
 from moldau.coordinator.share.batches import StateBatch, combined
-from moldau.coordinator.share.options import ShareCoordinatorConfig
+from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import delete_share_group_state as delete
 from moldau.protocol.messages import initialize_share_group_state as initialize

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token, answer
-from moldau.coordinator.txn.options import TransactionConfig
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.coordinator.txn.records import TransactionLogKey
 from moldau.coordinator.txn.state import (
     COMPLETION,

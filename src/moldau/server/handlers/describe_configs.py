@@ -149,7 +149,7 @@ def _broker(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[E
 def _accepted(schema: ConfigSchema, key: str) -> Effective:
     """An option of Kafka's that has no effect here."""
     known = accepted_options()[key]
-    option = Option(key, key, known.kind, known.default, None, (), None, "read-only", "low", "Accepted, without effect.", nullable=True)
+    option = Option(key, known.kind, known.default, "Accepted, without effect.", importance="low", nullable=True)
     synonyms = []
     if key in schema.properties:
         synonyms.append(Synonym(key, None if option.is_sensitive else schema.properties[key], Source.STATIC_BROKER))
@@ -171,7 +171,7 @@ def _metrics(image: MetadataImage, name: str) -> Sequence[Effective]:
 
 
 def _plain(name: str, value: str, source: Source) -> Effective:
-    option = Option(name, name, Kind.STRING, None, None, (), None, "cluster-wide", "low", "", nullable=True)
+    option = Option(name, Kind.STRING, None, update="cluster-wide", importance="low", nullable=True)
     return Effective(option, name, value, source, ())
 
 

@@ -11,8 +11,8 @@ Source: RemoteLogManagerConfig, TopicBasedRemoteLogMetadataManagerConfig, LogCon
 from collections.abc import Mapping
 from typing import Final, TypeVar
 
-from moldau.config import MAX_LONG, ConfigError, Configs, Kind, at_least, between, configs, nearest, option
-from moldau.storage.config import SAME_AS_RETENTION, GiB, LogConfig, MiB
+from moldau.config import MAX_LONG, ConfigError, Configs, GiB, Long, MiB, Password, Short, at_least, between, nearest, option
+from moldau.storage.config import SAME_AS_RETENTION, LogConfig
 
 TOPIC_BASED: Final = "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
 NO_LIMIT: Final = -1
@@ -23,135 +23,123 @@ SCHEMES: Final = ("file://", "s3://")
 C = TypeVar("C", bound=Configs)
 
 
-@configs
 class RemoteLogConfig(Configs):
     """What a broker goes by that copies, reads and expires remote segments."""
 
     system_enable: bool = option(
-        SYSTEM_ENABLE, False, doc="Whether topics may keep their older segments in an object store; rsm.config.storage.url says where."
+        SYSTEM_ENABLE, False, "Whether topics may keep their older segments in an object store; rsm.config.storage.url says where."
     )
     storage_prefix: str = option(
-        "remote.log.storage.manager.impl.prefix", "rsm.config.", doc="What stands before the options of the object store."
+        "remote.log.storage.manager.impl.prefix", "rsm.config.", "What stands before the options of the object store."
     )
     metadata_prefix: str = option(
-        "remote.log.metadata.manager.impl.prefix", "rlmm.config.", doc="What stands before the options of the topic __remote_log_metadata."
+        "remote.log.metadata.manager.impl.prefix", "rlmm.config.", "What stands before the options of the topic __remote_log_metadata."
     )
-    task_interval_ms: int = option(
+    task_interval_ms: Long = option(
         "remote.log.manager.task.interval.ms",
         30_000,
-        kind=Kind.LONG,
+        "How often a tiered partition is looked at for segments to copy and to expire.",
         check=at_least(1),
         importance="low",
-        doc="How often a tiered partition is looked at for segments to copy and to expire.",
     )
     copier_threads: int = option(
         "remote.log.manager.copier.thread.pool.size",
         10,
+        "How many segments are copied at a time.",
         check=at_least(1),
         update="cluster-wide",
-        doc="How many segments are copied at a time.",
     )
     expiration_threads: int = option(
         "remote.log.manager.expiration.thread.pool.size",
         10,
+        "How many segments are deleted at a time.",
         check=at_least(1),
         update="cluster-wide",
-        doc="How many segments are deleted at a time.",
     )
     reader_threads: int = option(
-        "remote.log.reader.threads", 10, check=at_least(1), update="cluster-wide", doc="How many reads of the object store run at a time."
+        "remote.log.reader.threads", 10, "How many reads of the object store run at a time.", check=at_least(1), update="cluster-wide"
     )
     reader_max_pending: int = option(
         "remote.log.reader.max.pending.tasks",
         100,
+        "How many reads of the object store may wait; a fetch that finds no room is answered empty and comes again.",
         check=at_least(1),
-        doc="How many reads of the object store may wait; a fetch that finds no room is answered empty and comes again.",
     )
-    index_cache_bytes: int = option(
+    index_cache_bytes: Long = option(
         "remote.log.index.file.cache.total.size.bytes",
         GiB,
-        kind=Kind.LONG,
+        "Memory for the indexes of remote segments that are read; the least recently used go first.",
         check=at_least(1),
         update="cluster-wide",
         importance="low",
-        doc="Memory for the indexes of remote segments that are read; the least recently used go first.",
     )
-    index_cache_ttl_ms: int = option(
+    index_cache_ttl_ms: Long = option(
         "remote.log.index.file.cache.ttl.ms",
         900_000,
-        kind=Kind.LONG,
+        "How long the indexes of a remote segment that nobody reads stay in memory.",
         check=at_least(1),
         importance="low",
-        doc="How long the indexes of a remote segment that nobody reads stay in memory.",
     )
-    copy_max_bytes_per_second: int = option(
+    copy_max_bytes_per_second: Long = option(
         "remote.log.manager.copy.max.bytes.per.second",
         MAX_LONG,
-        kind=Kind.LONG,
+        "How much this broker copies to the object store a second, on average.",
         check=at_least(1),
         update="cluster-wide",
-        doc="How much this broker copies to the object store a second, on average.",
     )
-    fetch_max_bytes_per_second: int = option(
+    fetch_max_bytes_per_second: Long = option(
         "remote.log.manager.fetch.max.bytes.per.second",
         MAX_LONG,
-        kind=Kind.LONG,
+        "How much this broker reads from the object store a second, on average.",
         check=at_least(1),
         update="cluster-wide",
-        doc="How much this broker reads from the object store a second, on average.",
     )
     fetch_max_wait_ms: int = option(
         "remote.fetch.max.wait.ms",
         500,
+        "How long a fetch waits for the object store; then it is answered without, and what was asked for is there the next time.",
         check=at_least(1),
         update="cluster-wide",
-        doc="How long a fetch waits for the object store; then it is answered without, and what was asked for is there the next time.",
     )
-    list_offsets_timeout_ms: int = option(
+    list_offsets_timeout_ms: Long = option(
         "remote.list.offsets.request.timeout.ms",
         30_000,
-        kind=Kind.LONG,
+        "How long ListOffsets waits for the object store.",
         check=at_least(1),
         update="cluster-wide",
-        doc="How long ListOffsets waits for the object store.",
     )
 
 
-@configs
 class StoreConfig(Configs):
     """The object store; keys stand behind remote.log.storage.manager.impl.prefix."""
 
     url: str | None = option(
         STORAGE_URL,
         None,
+        "Where segments go: file:///folder, or s3://bucket/folder for anything that speaks S3.",
         importance="high",
-        doc="(ours) Where segments go: file:///folder, or s3://bucket/folder for anything that speaks S3.",
+        is_ours=True,
     )
-    chunk_size: int = option("chunk.size", 4 * MiB, check=between(1024, GiB), doc="(ours) Bytes of a segment that are read at a time.")
-    cache_size: int = option(
-        "fetch.chunk.cache.size", 128 * MiB, kind=Kind.LONG, check=at_least(0), doc="(ours) Memory for chunks that were read."
+    chunk_size: int = option("chunk.size", 4 * MiB, "Bytes of a segment that are read at a time.", check=between(1024, GiB), is_ours=True)
+    cache_size: Long = option("fetch.chunk.cache.size", 128 * MiB, "Memory for chunks that were read.", check=at_least(0), is_ours=True)
+    prefetch_size: Long = option(
+        "fetch.chunk.cache.prefetch.max.size", 8 * MiB, "Bytes that are read ahead of a reader.", check=at_least(0), is_ours=True
     )
-    prefetch_size: int = option(
-        "fetch.chunk.cache.prefetch.max.size",
-        8 * MiB,
-        kind=Kind.LONG,
-        check=at_least(0),
-        doc="(ours) Bytes that are read ahead of a reader.",
+    s3_endpoint_url: str | None = option(
+        "storage.s3.endpoint.url", None, "The S3 server; without it that of AWS in the region.", is_ours=True
     )
-    s3_endpoint_url: str | None = option("storage.s3.endpoint.url", None, doc="(ours) The S3 server; without it that of AWS in the region.")
-    s3_region: str | None = option("storage.s3.region", None, doc="(ours) The region of the bucket.")
+    s3_region: str | None = option("storage.s3.region", None, "The region of the bucket.", is_ours=True)
     s3_path_style: bool = option(
-        "storage.s3.path.style.access.enabled", True, doc="(ours) The bucket in the path of a request, or as part of the server's name."
+        "storage.s3.path.style.access.enabled", True, "The bucket in the path of a request, or as part of the server's name.", is_ours=True
     )
     access_key_id: str | None = option(
-        "storage.aws.access.key.id", None, doc="(ours) Without keys those of the environment, the web identity or the instance are taken."
+        "storage.aws.access.key.id",
+        None,
+        "Without keys those of the environment, the web identity or the instance are taken.",
+        is_ours=True,
     )
-    secret_access_key: str | None = option(
-        "storage.aws.secret.access.key", None, kind=Kind.PASSWORD, doc="(ours) Goes with the access key id."
-    )
-    session_token: str | None = option(
-        "storage.aws.session.token", None, kind=Kind.PASSWORD, doc="(ours) For keys that hold for a time only."
-    )
+    secret_access_key: Password | None = option("storage.aws.secret.access.key", None, "Goes with the access key id.", is_ours=True)
+    session_token: Password | None = option("storage.aws.session.token", None, "For keys that hold for a time only.", is_ours=True)
 
     @classmethod
     def behind(cls, prefix: str, properties: Mapping[str, str]) -> "StoreConfig":
@@ -171,21 +159,17 @@ class StoreConfig(Configs):
         return config
 
 
-@configs
 class MetadataTopicConfig(Configs):
     """`__remote_log_metadata`; keys stand behind remote.log.metadata.manager.impl.prefix."""
 
     partition_count: int = option(
-        "remote.log.metadata.topic.num.partitions", 50, check=at_least(1), doc="Partitions of the topic; never to be changed afterwards."
+        "remote.log.metadata.topic.num.partitions", 50, "Partitions of the topic; never to be changed afterwards.", check=at_least(1)
     )
-    replication_factor: int = option(
-        "remote.log.metadata.topic.replication.factor", 3, kind=Kind.SHORT, check=at_least(1), doc="Replicas of each of its partitions."
+    replication_factor: Short = option(
+        "remote.log.metadata.topic.replication.factor", 3, "Replicas of each of its partitions.", check=at_least(1)
     )
-    retention_ms: int = option(
-        "remote.log.metadata.topic.retention.ms",
-        -1,
-        kind=Kind.LONG,
-        doc="How long its records stay: longer than those of any tiered topic; -1 for ever.",
+    retention_ms: Long = option(
+        "remote.log.metadata.topic.retention.ms", -1, "How long its records stay: longer than those of any tiered topic; -1 for ever."
     )
 
     @classmethod

@@ -13,11 +13,11 @@ from unittest.mock import patch
 from uuid import UUID
 
 from moldau.coordinator.group.assignors.model import TopicView
-from moldau.coordinator.group.options import GroupCoordinatorConfig
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.outcome import ProducerIdAndEpoch
-from moldau.coordinator.share.options import ShareCoordinatorConfig
+from moldau.coordinator.share.config import ShareCoordinatorConfig
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.coordinator.txn.coordinator import Markers
-from moldau.coordinator.txn.options import TransactionConfig
 from moldau.coordinator.txn.state import IDLE
 from moldau.errors import ErrorCode
 from moldau.metadata.controller import Controller
@@ -31,7 +31,7 @@ from moldau.protocol.messages.write_txn_markers import (
 )
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
-from moldau.replication.share.options import SharePartitionConfig
+from moldau.replication.share.config import SharePartitionConfig
 from moldau.server.broker import Broker, Features, Leader
 from moldau.server.coordinators import Coordinators
 from moldau.server.dispatch import Api, Client, ConnectionClosed, RequestContext, refusal_of

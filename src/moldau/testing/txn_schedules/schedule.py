@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from moldau.coordinator.txn.options import TransactionConfig
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from moldau.testing.loop import SimLoop, Stuck

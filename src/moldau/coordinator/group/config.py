@@ -1,0 +1,164 @@
+"""◇ Options of the group coordinator.  Source: GroupCoordinatorConfig, GroupConfig."""
+
+from moldau.config import MAX_INT, Configs, Long, MiB, Short, at_least, between, each_of, one_of, option
+
+
+class GroupCoordinatorConfig(Configs):
+    """What a broker's groups obey."""
+
+    offsets_topic_partition_count: int = option(
+        "offsets.topic.num.partitions",
+        50,
+        "Partitions of __consumer_offsets; not to be changed once groups exist.",
+        check=at_least(1),
+        importance="high",
+    )
+    offsets_topic_replication_factor: Short = option(
+        "offsets.topic.replication.factor",
+        3,
+        "Replicas of __consumer_offsets; the topic is created once that many brokers are there.",
+        check=at_least(1),
+        importance="high",
+    )
+    offsets_topic_segment_bytes: int = option(
+        "offsets.topic.segment.bytes",
+        100 * MiB,
+        "Segment size of __consumer_offsets, in bytes: small ones compact and load faster.",
+        check=at_least(1),
+        importance="high",
+    )
+    offsets_topic_compression_codec: int = option(
+        "offsets.topic.compression.codec",
+        0,
+        "Codec of __consumer_offsets: 0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd.",
+        check=between(0, 4),
+        importance="high",
+    )
+    offsets_load_buffer_size: int = option(
+        "offsets.load.buffer.size", 5 * MiB, "Bytes read at once while offsets and groups are loaded.", check=at_least(1), importance="high"
+    )
+    offset_metadata_max_bytes: int = option(
+        "offset.metadata.max.bytes", 4096, "Longest text that a client may keep with a committed offset, in characters.", importance="high"
+    )
+    offsets_retention_minutes: int = option(
+        "offsets.retention.minutes",
+        7 * 24 * 60,
+        "How long offsets outlive a group's last member or, without members, their commit.",
+        check=at_least(1),
+        importance="high",
+    )
+    offsets_retention_check_interval_ms: Long = option(
+        "offsets.retention.check.interval.ms",
+        600_000,
+        "How often offsets that have expired are looked for.",
+        check=at_least(1),
+        importance="high",
+    )
+    min_session_timeout_ms: int = option(
+        "group.min.session.timeout.ms", 6_000, "Shortest session time-out that a classic member may ask for."
+    )
+    max_session_timeout_ms: int = option(
+        "group.max.session.timeout.ms", 1_800_000, "Longest session time-out that a classic member may ask for."
+    )
+    initial_rebalance_delay_ms: int = option(
+        "group.initial.rebalance.delay.ms", 3_000, "How long the first rebalance of an empty classic group waits for more members."
+    )
+    max_size: int = option("group.max.size", MAX_INT, "Most members of a classic group.", check=at_least(1))
+    rebalance_protocols: tuple[str, ...] = option(
+        "group.coordinator.rebalance.protocols",
+        ("classic", "consumer", "streams"),
+        "Without consumer, requests of the consumer protocol are refused.",
+        check=each_of("classic", "consumer", "share", "streams"),
+    )
+    consumer_session_timeout_ms: int = option(
+        "group.consumer.session.timeout.ms", 45_000, "How long a consumer group's member may be silent.", check=at_least(1)
+    )
+    consumer_min_session_timeout_ms: int = option(
+        "group.consumer.min.session.timeout.ms", 45_000, "Least session time-out that a group may be given.", check=at_least(1)
+    )
+    consumer_max_session_timeout_ms: int = option(
+        "group.consumer.max.session.timeout.ms", 60_000, "Greatest session time-out that a group may be given.", check=at_least(1)
+    )
+    consumer_heartbeat_interval_ms: int = option(
+        "group.consumer.heartbeat.interval.ms", 5_000, "How often a consumer group's members report.", check=at_least(1)
+    )
+    consumer_min_heartbeat_interval_ms: int = option(
+        "group.consumer.min.heartbeat.interval.ms", 5_000, "Least heartbeat interval that a group may be given.", check=at_least(1)
+    )
+    consumer_max_heartbeat_interval_ms: int = option(
+        "group.consumer.max.heartbeat.interval.ms", 15_000, "Greatest heartbeat interval that a group may be given.", check=at_least(1)
+    )
+    consumer_max_size: int = option("group.consumer.max.size", MAX_INT, "Most members of a consumer group.", check=at_least(1))
+    consumer_assignors: tuple[str, ...] = option(
+        "group.consumer.assignors",
+        ("uniform", "range"),
+        "Assignors of the server side; the first is the default.",
+        check=each_of("uniform", "range"),
+    )
+    consumer_assignment_interval_ms: int = option(
+        "group.consumer.assignment.interval.ms",
+        1_000,
+        "Least time between two assignments of one group.",
+        check=at_least(0),
+        update="cluster-wide",
+    )
+    consumer_min_assignment_interval_ms: int = option(
+        "group.consumer.min.assignment.interval.ms", 0, "Least assignment interval that a group may be given.", check=at_least(0)
+    )
+    consumer_max_assignment_interval_ms: int = option(
+        "group.consumer.max.assignment.interval.ms", 15_000, "Greatest assignment interval that a group may be given.", check=at_least(0)
+    )
+    consumer_regex_refresh_interval_ms: int = option(
+        "group.consumer.regex.refresh.interval.ms",
+        600_000,
+        "Without effect: regular expressions are matched anew with the first heartbeat after topics changed.",
+        check=at_least(10_000),
+    )
+    consumer_migration_policy: str = option(
+        "group.consumer.migration.policy",
+        "bidirectional",
+        "Which way a living group may change its protocol.",
+        check=one_of("disabled", "upgrade", "downgrade", "bidirectional"),
+    )
+    share_session_timeout_ms: int = option(
+        "group.share.session.timeout.ms", 45_000, "How long a share group's member may be silent.", check=at_least(1)
+    )
+    share_min_session_timeout_ms: int = option(
+        "group.share.min.session.timeout.ms", 45_000, "Least session time-out that a share group may be given.", check=at_least(1)
+    )
+    share_max_session_timeout_ms: int = option(
+        "group.share.max.session.timeout.ms", 60_000, "Greatest session time-out that a share group may be given.", check=at_least(1)
+    )
+    share_heartbeat_interval_ms: int = option(
+        "group.share.heartbeat.interval.ms", 5_000, "How often a share group's members report.", check=at_least(1)
+    )
+    share_min_heartbeat_interval_ms: int = option(
+        "group.share.min.heartbeat.interval.ms", 5_000, "Least heartbeat interval that a share group may be given.", check=at_least(1)
+    )
+    share_max_heartbeat_interval_ms: int = option(
+        "group.share.max.heartbeat.interval.ms", 15_000, "Greatest heartbeat interval that a share group may be given.", check=at_least(1)
+    )
+    share_max_size: int = option("group.share.max.size", 200, "Most members of a share group.", check=between(1, 1_000))
+    share_assignors: tuple[str, ...] = option(
+        "group.share.assignors", ("simple",), "Assignor of share groups: there is one.", check=each_of("simple")
+    )
+    share_assignment_interval_ms: int = option(
+        "group.share.assignment.interval.ms",
+        1_000,
+        "Least time between two assignments of one share group.",
+        check=at_least(0),
+        update="cluster-wide",
+    )
+    share_min_assignment_interval_ms: int = option(
+        "group.share.min.assignment.interval.ms", 0, "Least assignment interval that a share group may be given.", check=at_least(0)
+    )
+    share_max_assignment_interval_ms: int = option(
+        "group.share.max.assignment.interval.ms", 15_000, "Greatest assignment interval that a share group may be given.", check=at_least(0)
+    )
+    share_initialize_retry_interval_ms: int = option(
+        "group.share.initialize.retry.interval.ms",
+        30_000,
+        "After this long the share coordinator is asked again to begin a state.",
+        check=at_least(1),
+        importance="low",
+    )

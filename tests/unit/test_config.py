@@ -1,0 +1,55 @@
+"""Options: what a declaration says, and how DescribeConfigs and properties files spell values."""
+
+import sys
+
+import pytest
+
+from moldau.config import ConfigError, Configs, Kind, Long, Option, Password, at_least, option
+
+
+class Barrel(Configs, update="cluster-wide"):
+    litres: int = option("barrel.litres", 120, "How much it holds.", topic="litres", check=at_least(1))
+    age_ms: Long = option("barrel.age.ms", 0, "How old it is.", fallbacks=[("barrel.age.hours", 3_600_000)], update="read-only")
+    secret: Password | None = option("barrel.secret", None, "What is in it.", is_ours=True)
+
+
+def test_the_annotation_says_the_kind_and_the_class_how_an_option_changes() -> None:
+    declared = {field: (one.kind, one.update, one.nullable) for field, one in Barrel.OPTIONS.items()}
+    assert declared == {
+        "litres": (Kind.INT, "cluster-wide", False),
+        "age_ms": (Kind.LONG, "read-only", False),
+        "secret": (Kind.PASSWORD, "cluster-wide", True),
+    }
+
+
+def test_values_come_from_the_key_then_from_those_behind_it_then_from_the_default() -> None:
+    assert Barrel.load({}) == Barrel(litres=120, age_ms=0, secret=None)
+    assert Barrel.load({"barrel.age.hours": "2"}).age_ms == 7_200_000
+    assert Barrel.load({"barrel.age.hours": "2", "barrel.age.ms": "5"}).age_ms == 5
+
+
+def test_a_topic_overrides_what_has_a_topic_key() -> None:
+    barrel = Barrel.load({"barrel.litres": "60"})
+    assert barrel.override({"litres": "30", "barrel.age.ms": "5"}) == Barrel(litres=30)
+    with pytest.raises(ConfigError, match="Invalid value 0 for configuration litres: Value must be at least 1"):
+        barrel.override({"litres": "0"})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.5, "0.5"),
+        (0.0, "0.0"),
+        (1.0, "1.0"),
+        (1e7, "1.0E7"),
+        (9999999.0, "9999999.0"),
+        (0.0001, "1.0E-4"),
+        (0.001, "0.001"),
+        (sys.float_info.max, "1.7976931348623157E308"),
+        (-123456789.5, "-1.234567895E8"),
+    ],
+)
+def test_doubles_are_spelled_as_java_does(value: float, text: str) -> None:
+    option = Option("x", Kind.DOUBLE, 0.0)
+    assert option.text(value) == text
+    assert option.parse(text) == value

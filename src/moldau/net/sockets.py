@@ -3,6 +3,9 @@
 Bytes are received into the receiver's own buffer; memory leaves by `sendmsg`, slices of files by `sendfile`, without entering Python, and
 by `pread` where a file has no descriptor.  Whatever was written in one turn leaves in as few calls as the socket's buffer allows.
 
+While slices of files leave, the socket is corked: headers share a segment with their records, and where one turn or one slice ends
+the next goes on in the same segment.  On loopback, where a segment is 64 KiB, the ends alone were a fifth of all segments.
+
 The send buffer has a fixed size.  Left to itself the kernel lets it grow to megabytes, and what is sent has then left the processor's cache
 before the peer reads it: a consumer on the same machine gets about half the bytes a second, for half as much CPU time again, at both ends.
 """
@@ -42,7 +45,19 @@ OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOM
 class SocketTransport:
     """One connection on a socket."""
 
-    __slots__ = ("_buffered", "_closed", "_closing", "_is_reading", "_is_waiting", "_loop", "_queue", "_receiver", "_socket", "peer")
+    __slots__ = (
+        "_buffered",
+        "_closed",
+        "_closing",
+        "_is_corked",
+        "_is_reading",
+        "_is_waiting",
+        "_loop",
+        "_queue",
+        "_receiver",
+        "_socket",
+        "peer",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, connected: socket.socket, peer: Address) -> None:
         self.peer = peer
@@ -51,6 +66,7 @@ class SocketTransport:
         self._receiver: Receiver | None = None
         self._queue: deque[Part] = deque()
         self._buffered = 0
+        self._is_corked = False
         self._is_reading = False
         self._is_waiting = False
         self._closing = False
@@ -123,6 +139,8 @@ class SocketTransport:
             if size:
                 self._queue.append(part)
                 self._buffered += size
+                if not self._is_corked and isinstance(part, FileSlice):
+                    self._cork(True)
         if is_idle and self._queue:
             self._send_queued()
 
@@ -144,20 +162,24 @@ class SocketTransport:
             return
         if self._queue:
             self._wait()
+        elif self._is_corked:
+            self._cork(False)
+
+    def _cork(self, is_corked: bool) -> None:
+        """Keep the last segment back until it is full, or let it go."""
+        self._is_corked = is_corked
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, is_corked)
 
     def _send_memory(self) -> tuple[int, bool]:
         """All memory up to the next slice in one call: (bytes sent, the socket is full)."""
         batch: list[bytes | bytearray | memoryview] = []
         wanted = 0
-        flags = 0
         for part in self._queue:
             if isinstance(part, FileSlice) or len(batch) == MAX_PARTS_PER_CALL:
-                # More follows at once: headers share a packet with what they announce.
-                flags = socket.MSG_MORE
                 break
             batch.append(part)
             wanted += len(part)
-        sent = self._socket.sendmsg(batch, (), flags) if len(batch) > 1 else self._socket.send(batch[0], flags)
+        sent = self._socket.sendmsg(batch) if len(batch) > 1 else self._socket.send(batch[0])
         done = sent
         for part in batch:
             if done < len(part):

@@ -4,6 +4,7 @@ import asyncio
 import errno
 import os
 import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from moldau.testing.files import MemoryFiles
 from moldau.types import FileSlice
 
 HOST = "127.0.0.1"
+DATA_SEGS_OUT = 156
+"""Where struct tcp_info counts the segments with data that were sent (linux/tcp.h)."""
 
 
 def echo(connection: Connection, frame: memoryview) -> Reply:
@@ -79,6 +82,31 @@ async def test_slices_of_files_leave_between_memory(tmp_path: Path, in_memory: b
     async with listening(fetch) as listener, connected(listener) as (reader, writer):
         writer.write(framed(b"a") * 3)
         assert await reader.readexactly(3 * len(expected)) == 3 * expected
+
+
+async def test_slices_share_segments_and_the_last_one_leaves_at_once(tmp_path: Path) -> None:
+    file = SystemFiles().open(str(tmp_path / "log"), create=True)
+    file.pwrite([os.urandom(300)], 0)
+    accepted: list[socket.socket] = []
+
+    class Watched(SystemNetwork):
+        def set_up(self, connected: socket.socket) -> None:
+            super().set_up(connected)
+            accepted.append(connected)
+
+    def fetch(connection: Connection, frame: memoryview) -> Reply:
+        return [part for position in range(8) for part in (b"head", FileSlice(file, position, 100))]
+
+    listener = Listener(Watched(), fetch)
+    await listener.start(HOST, 0)
+    async with connected(listener) as (reader, writer):
+        writer.write(framed(b"x"))
+        await reader.readexactly(8 * 104)
+        [transport] = accepted
+        segments = struct.unpack_from("=I", transport.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 160), DATA_SEGS_OUT)[0]
+        assert segments == 1
+        assert transport.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK) == 0
+    await listener.stop(grace_s=0.2)
 
 
 async def test_a_slice_beyond_the_end_of_its_file_breaks_the_connection(tmp_path: Path) -> None:

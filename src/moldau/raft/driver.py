@@ -491,11 +491,14 @@ class RaftDriver:
         await self.files.run(self.log.delete_due_files, now_ms)
 
     def _is_too_old(self, snapshot_id: OffsetAndEpoch, now_ms: int) -> bool:
-        """By when the last record that it holds was written."""
+        """By when the last record that it holds was written.  One that cannot be read is of no use to anybody: it is."""
         if self.config.max_retention_ms < 0:
             return False
         data = self.files.read(f"{self.directory}/{snapshots.snapshot_name(snapshot_id)}")
-        timestamp_ms = snapshots.read_snapshot(data).last_contained_log_timestamp
+        try:
+            timestamp_ms = snapshots.read_snapshot(data).last_contained_log_timestamp
+        except snapshots.CorruptSnapshot:
+            return True
         return timestamp_ms > 0 and now_ms - timestamp_ms > self.config.max_retention_ms
 
 

@@ -713,9 +713,11 @@ class Log:
         return self.end_flush(flush)
 
     def wants_flush(self, now_ms: int) -> bool:
-        """What flush.messages and flush.ms ask for."""
+        """What flush.messages and flush.ms ask for; and a start that cannot be noted before."""
         if self.is_flushed or self.failure is not None:
             return False
+        if self.certain_start_offset < self.log_start_offset:
+            return True
         config = self.config
         by_time = config.flush_ms != MAX_LONG and now_ms - self.last_flush_ms >= config.flush_ms
         return by_time or self.unflushed_records >= config.flush_messages
@@ -747,6 +749,14 @@ class Log:
         )
 
     # ---------------------------------------------------------------- shortening
+
+    @property
+    def certain_start_offset(self) -> int:
+        """What a checkpoint may say of the start: no crash leaves the log with an end below it.
+
+        So a start beyond the end is damage, and no reason to let the log go.
+        """
+        return min(self.log_start_offset, max(self.recovery_point, self._bases[0]))
 
     def delete_records_before(self, offset: int) -> int | ErrorCode:
         """Records below `offset` are not to be seen any more; -1 means up to the high watermark.  The new log start offset.
@@ -818,10 +828,12 @@ class Log:
     def drop_below_start(self, now_ms: int) -> int:
         """Segments that lie wholly below the log's start go.  Note that start on the disk first: a crash may bring some of them back.
 
-        So do those of a tiered log that local retention lets go.  How many went.  Errors: OSError.
+        What was not flushed yet waits for it.  So do those go that the local retention of a tiered log lets go.  How many went.
+        Errors: OSError.
         """
-        self.epochs.truncate_from_start(self.log_start_offset)
-        count = bisect_right(self._bases, max(self.log_start_offset, self._local_start_wanted)) - 1
+        start = self.certain_start_offset
+        self.epochs.truncate_from_start(start)
+        count = bisect_right(self._bases, max(start, self._local_start_wanted)) - 1
         if count > 0 and not self.is_tiered:
             self._drop(self.segments[:count], now_ms)
         elif count > 0:

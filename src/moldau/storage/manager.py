@@ -422,7 +422,10 @@ class LogManager:
             raise
 
     def delete_records_before(self, log: Log, offset: int) -> int | ErrorCode:
-        """As `Log.delete_records_before`, on the disk before it is answered.  Errors beside its own: KAFKA_STORAGE_ERROR."""
+        """As `Log.delete_records_before`, and noted on the disk, as far as what was deleted is on it.
+
+        Errors beside its own: KAFKA_STORAGE_ERROR.
+        """
         result = log.delete_records_before(offset)
         if not isinstance(result, ErrorCode):
             self.write_checkpoints()
@@ -434,20 +437,23 @@ class LogManager:
         """As `Log.truncate_to`, with the recovery point on the disk lowered first.  Errors: OSError."""
         with self._failing(log, and_raise=True):
             if offset < log.log_end_offset:
-                self._lower_recovery_point(log, offset)
+                self._lower_recovery_point(log, offset, start=offset)
             return log.truncate_to(offset, now_ms)
 
     def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
         """As `Log.truncate_fully_and_start_at`, with the recovery point on the disk lowered first.  Errors: OSError."""
         with self._failing(log, and_raise=True):
-            self._lower_recovery_point(log, 0)
+            self._lower_recovery_point(log, 0, start=offset)
             log.truncate_fully_and_start_at(offset, now_ms, log_start_offset)
 
-    def _lower_recovery_point(self, log: Log, offset: int) -> None:
-        directory = self._directory_of[log.topic_partition]
+    def _lower_recovery_point(self, log: Log, offset: int, *, start: int) -> None:
+        """And the start, to `start` at most: one that is noted beyond the end would look like damage.  Errors: OSError."""
+        where = log.topic_partition
+        directory = self._directory_of[where]
         directory.generation += 1
         log.lower_recovery_point(offset)
-        if directory.recovery_points.get(log.topic_partition, 0) > offset:
+        log.log_start_offset = min(log.log_start_offset, start)
+        if directory.recovery_points.get(where, 0) > offset or directory.log_start_offsets.get(where, 0) > start:
             self._write_checkpoints_of(directory)
 
     def fail_directory(self, directory: LogDirectory, error: OSError) -> None:
@@ -630,7 +636,7 @@ class LogManager:
         here = {where: log for where, log in self.logs.items() if self._directory_of[where] is directory}
         directory.recovery_points = {where: log.recovery_point for where, log in here.items()}
         # All that are not zero, where Kafka leaves out those that equal their first segment's base: dropped segments may come back.
-        directory.log_start_offsets = {where: log.log_start_offset for where, log in here.items() if log.log_start_offset > 0}
+        directory.log_start_offsets = {where: log.certain_start_offset for where, log in here.items() if log.certain_start_offset > 0}
         directory.high_watermarks = {where: log.high_watermark for where, log in here.items()}
         directory.cleaner_offsets = {where: offset for where, offset in directory.cleaner_offsets.items() if where in here}
         yield RECOVERY_POINTS, directory.recovery_points

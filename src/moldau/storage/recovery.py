@@ -29,6 +29,10 @@ CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 TEMPORARY_SUFFIX: Final = ".tmp"
 BASE_DIGITS: Final = 20
+START_BEYOND_END: Final = (
+    "log-start-offset-checkpoint says that {name} starts at offset {start}, but {directory} ends at {end}: nothing was changed.  Correct "
+    "its line, or take it out: then the log starts with its first segment"
+)
 
 
 class LogState(NamedTuple):
@@ -87,9 +91,13 @@ def load_log(
         Segment.open(files, directory, base_offset, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
         for base_offset in _base_offsets(files, directory)
     ]
+    dropped = []  # before; a crash brought them back
     while len(segments) > 1 and segments[1].base_offset <= log_start_offset:
-        segments.pop(0).delete_files()  # dropped before; the crash brought it back
+        dropped.append(segments.pop(0))
     if not segments:
+        if recovery_point > log_start_offset:
+            what = f"{directory} holds no segment, but everything below offset {recovery_point} was on stable storage"
+            raise LogDamaged(way_out(what))
         return _new_log(files, directory, config, (epochs, producers), start_offset=log_start_offset, now_ms=now_ms)
     if not config.remote_storage_enable:  # else what lies before is in remote storage
         log_start_offset = max(log_start_offset, segments[0].base_offset)
@@ -105,9 +113,9 @@ def load_log(
     except CorruptBatch as error:
         raise LogDamaged(way_out(f"the batches of {name} cannot be read: {error}")) from None
     if log_start_offset > log_end_offset:
-        for segment in segments:
-            segment.delete_files()
-        return _new_log(files, directory, config, (epochs, producers), start_offset=log_start_offset, now_ms=now_ms)
+        raise LogDamaged(START_BEYOND_END.format(name=name, start=log_start_offset, end=log_end_offset, directory=directory))
+    for segment in dropped:
+        segment.delete_files()
     epochs.truncate_from_end(log_end_offset)
     for segment in segments:
         segment.txn_index.release()

@@ -110,7 +110,7 @@ class Workload:
 
     def _note_start(self) -> None:
         if self._log.failure is None:
-            self.model.lowest_start = self._log.log_start_offset
+            self.model.lowest_start = self._log.certain_start_offset
 
     def truncate(self) -> None:
         """Back to some batch's end; what comes next is of a new leader epoch, as always after a truncation."""

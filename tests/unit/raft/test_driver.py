@@ -149,6 +149,24 @@ async def test_old_snapshots_and_the_log_before_them_go() -> None:
     await driver.stop()
 
 
+async def test_an_old_snapshot_that_is_damaged_goes() -> None:
+    files = MemoryFiles()
+    driver = a_driver(files)
+    await driver.start(Recorder())
+    await driver.wait_for_commit(1)
+    for number in range(3):
+        end = driver.propose([b"x"])
+        await driver.wait_for_commit(end)
+        await driver.write_snapshot(OffsetAndEpoch(end, 1), 5, lambda: [b"all"])
+        if number == 0:
+            files.write_atomically(f"{HOME}/{snapshot_name(OffsetAndEpoch(end, 1))}", b"\0" * 90)
+    assert [name for name in files.listdir(HOME) if name.endswith(".checkpoint")] == [
+        snapshot_name(OffsetAndEpoch(3, 1)),
+        snapshot_name(OffsetAndEpoch(4, 1)),
+    ]
+    await driver.stop()
+
+
 async def test_voters_come_from_the_first_snapshot() -> None:
     files = MemoryFiles()
     files.mkdir(HOME)

@@ -50,19 +50,26 @@ def test_records_come_back_across_batches() -> None:
     assert (snapshot.last_contained_log_timestamp, snapshot.kraft_version, snapshot.voters) == (4, 0, None)
 
 
-@pytest.mark.parametrize("cut", [0, 1, 60, 166, 167, 240])
-def test_a_cut_snapshot_is_none(cut: int) -> None:
-    with pytest.raises(CorruptSnapshot):
-        read_snapshot(FORMATTED[:cut])
-
-
-def test_every_flipped_byte_under_a_checksum_is_found() -> None:
-    size = int.from_bytes(FORMATTED[8:12]) + 12
-    for position in range(16, size):
-        damaged = bytearray(FORMATTED)
-        damaged[position] ^= 0x10
+def test_a_cut_snapshot_is_none() -> None:
+    for cut in range(len(FORMATTED)):
         with pytest.raises(CorruptSnapshot):
-            read_snapshot(bytes(damaged))
+            read_snapshot(FORMATTED[:cut])
+
+
+def test_every_flipped_bit_is_found_or_changes_nothing() -> None:
+    """What no checksum covers, the offsets and epochs of its batches, says nothing."""
+    whole = read_snapshot(FORMATTED)
+    harmless = set()
+    for bit in range(len(FORMATTED) * 8):
+        damaged = bytearray(FORMATTED)
+        damaged[bit // 8] ^= 1 << bit % 8
+        try:
+            assert read_snapshot(bytes(damaged)) == whole
+            harmless.add(bit // 8)
+        except CorruptSnapshot:
+            pass
+    footer = int.from_bytes(FORMATTED[8:12]) + 12
+    assert harmless <= {start + place for start in (0, footer) for place in (*range(8), *range(12, 16))}
 
 
 def test_a_voter_set_without_its_directory_is_another_replica() -> None:

@@ -358,6 +358,8 @@ def test_retention_deletes_the_oldest_below_the_high_watermark_only() -> None:
         append(log, a_batch(2))
     assert log.delete_old_segments(NOW) == 0  # nothing is below the high watermark yet
     log.update_high_watermark(9)
+    assert log.delete_old_segments(NOW) == 0  # nor on stable storage
+    log.flush()
     assert log.delete_old_segments(NOW) == 2
     log.update_high_watermark(20)
     assert log.delete_old_segments(NOW) == 1
@@ -373,6 +375,7 @@ def test_retention_by_time_goes_by_the_newest_record_and_may_take_all() -> None:
     for step in range(10):
         append(log, a_batch(2, timestamp=NOW + step * 10))
     log.update_high_watermark(20)
+    log.flush()
     assert log.delete_old_segments(NOW + 1031) == 0
     assert log.delete_old_segments(NOW + 1032) == 1
     assert log.delete_old_segments(NOW + 99999, trusted_now_ms=NOW + 1032) == 0
@@ -390,7 +393,10 @@ def test_delete_records_moves_the_start() -> None:
     assert log.read(4, 100) is ErrorCode.OFFSET_OUT_OF_RANGE
     assert fetch(log, 5, max_bytes=1) == [4]
     assert log.delete_records_before(-1) == 15
-    assert log.delete_old_segments(NOW) == 1
+    assert log.certain_start_offset == 0 and log.wants_flush(NOW)
+    assert log.delete_old_segments(NOW) == 0
+    log.flush()
+    assert log.certain_start_offset == 15 and log.delete_old_segments(NOW) == 1
 
 
 def test_look_up_by_timestamp() -> None:

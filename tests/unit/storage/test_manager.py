@@ -167,12 +167,54 @@ def test_the_new_start_is_on_the_disk_before_segments_go() -> None:
         append(log, 3)
         log.roll(NOW)
     log.update_high_watermark(9)
+    log.flush()
     log.configure(dataclasses.replace(CONFIG, retention_ms=1))
     order: list[str] = []
     files.hook = lambda call, path: order.append(path.rpartition("/")[2].partition(".")[0]) if call == "rename" else None
     assert manager.delete_old_segments(NOW + 5000, 0) == 3
     assert order.index(LOG_START_OFFSETS) < order.index(f"{0:020d}")
     assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 9\n"
+
+
+def test_a_start_is_noted_as_far_as_the_log_is_flushed_and_goes_down_before_the_log_does() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = create(manager, T0)
+    append(log, 3)
+    log.flush()
+    append(log, 6)
+    log.update_high_watermark(9)
+    manager.delete_records_before(log, 8)
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 3\n"
+    log.flush()
+    manager.write_checkpoints()
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 8\n"
+    manager.truncate_to(log, 5, NOW)
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 5\n"
+    manager.truncate_fully_and_start_at(log, 2, NOW)
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n0\n"  # it began with its first segment, at 0
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_a_start_beyond_the_end_is_damage_and_nothing_is_let_go(*, is_clean: bool) -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = create(manager, T0)
+    append(log, 4)
+    log.roll(NOW)
+    append(log, 5)
+    if is_clean:
+        manager.close()
+    else:
+        manager.write_checkpoints()
+    files.sync_everything()
+    files = files.crashed(random.Random(0))
+    files.write_atomically(f"/data/a/{LOG_START_OFFSETS}", b"0\n1\nt 0 57\n")
+    path = f"/data/a/t-0/{0:020d}.log"
+    content = files.read(path)
+    with pytest.raises(LogDamaged, match="log-start-offset-checkpoint says that t-0 starts at offset 57, but /data/a/t-0 ends at 9"):
+        a_started_manager(files)
+    assert files.read(path) == content
 
 
 def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_never_holds() -> None:

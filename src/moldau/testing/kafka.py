@@ -1,5 +1,4 @@
-"""● A real Apache Kafka beside us: one node on free ports in a folder of its own, and Kafka's tools as plain function
-calls.
+"""● A real Apache Kafka beside us: one node as a process of its own, and Kafka's tools as plain function calls.
 
 Tests ask it what is right, benchmarks measure beside it.
 
@@ -10,29 +9,20 @@ Tests ask it what is right, benchmarks measure beside it.
 The tools work on any broker and on any folder of files, ours too: `run_tool(Tool.DUMP_LOG, "--files", path)`.
 """
 
-import asyncio
-import contextlib
 import json
 import os
-import shutil
-import signal
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+from moldau.testing.child import CLUSTER_ID, NodeProcess
 from moldau.testing.provision import java_home, kafka_classpath
 
-READY_WITHIN_S = 120.0
-STOP_WITHIN_S = 20.0
 TOOL_WITHIN_S = 180.0
 READY_WORDS = "Kafka Server started"
-CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 QUIET_LOG4J = """\
 status = error
 rootLogger.level = {level}
@@ -75,13 +65,6 @@ class Tool(StrEnum):
 
 class ToolFailed(AssertionError):
     """A Kafka tool ended with an error; the text is all that it said."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports on the loopback address that nobody listens on at this moment, all different."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
-        return [int(one.getsockname()[1]) for one in sockets]
 
 
 def java_command(main_class: str, *arguments: str, flags: Sequence[str] = TOOL_FLAGS, log4j: Path | None = None) -> list[str]:
@@ -176,12 +159,10 @@ def dump_log(*files: Path, arguments: Sequence[str] = ("--deep-iteration",)) -> 
     return run_tool(Tool.DUMP_LOG, "--files", ",".join(map(str, files)), *arguments)
 
 
-class ApacheKafka:
-    """One combined broker and controller of Apache Kafka 4.3.1.
+class ApacheKafka(NodeProcess):
+    """One combined broker and controller of Apache Kafka 4.3.1."""
 
-    `with` starts it and waits until it answers; leaving stops it and removes its folder (a folder that was passed in stays).  The same with
-    `async with`, which does the waiting in a thread.
-    """
+    name = "Apache Kafka"
 
     def __init__(
         self,
@@ -191,112 +172,28 @@ class ApacheKafka:
         heap: str = "512m",
         features: Sequence[str] = (),
     ) -> None:
-        self.owns_directory = directory is None
-        self.directory = directory or Path(tempfile.mkdtemp(prefix="apache-kafka-"))
-        self.port, self.controller_port = free_ports(2)
+        super().__init__(properties=properties, directory=directory)
         self.heap = heap
         self.features = features
-        self.extra = dict(properties or {})
-        self.process: subprocess.Popen[bytes] | None = None
-        self.launched_at = 0
 
     @property
-    def bootstrap(self) -> str:
-        return f"127.0.0.1:{self.port}"
+    def log4j(self) -> Path:
+        return self.directory / "log4j2.properties"
 
-    @property
-    def log_dir(self) -> Path:
-        """Where its partitions and `__cluster_metadata-0` lie."""
-        return self.directory / "data"
+    def prepare(self) -> None:
+        super().prepare()
+        self.log4j.write_text(QUIET_LOG4J.format(level="info", target="SYSTEM_OUT"), encoding="utf-8")
 
-    @property
-    def log_text(self) -> str:
-        """What the broker has said so far."""
-        path = self.directory / "server.log"
-        return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    def format_folder(self) -> None:
+        features = [argument for feature in self.features for argument in ("--feature", feature)]
+        run_tool(Tool.STORAGE, "format", "-t", CLUSTER_ID, "-c", str(self.properties_file), "--standalone", *features)
 
-    @property
-    def pid(self) -> int:
-        assert self.process is not None, "the broker is not running"
-        return self.process.pid
-
-    def server_properties(self) -> dict[str, str]:
-        """All options that it runs with."""
-        return {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.bootstrap.servers": f"127.0.0.1:{self.controller_port}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "inter.broker.listener.name": "PLAINTEXT",
-            "log.dirs": str(self.log_dir),
-            "offsets.topic.replication.factor": "1",
-            "transaction.state.log.replication.factor": "1",
-            "transaction.state.log.min.isr": "1",
-            "share.coordinator.state.topic.replication.factor": "1",
-            "share.coordinator.state.topic.min.isr": "1",
-            "group.initial.rebalance.delay.ms": "0",
-            **self.extra,
-        }
-
-    def format(self) -> None:
-        """Write `server.properties` and, on first use, format the folder."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        lines = "".join(f"{key}={value}\n" for key, value in self.server_properties().items())
-        self.properties_file.write_text(lines, encoding="utf-8")
-        (self.directory / "log4j2.properties").write_text(QUIET_LOG4J.format(level="info", target="SYSTEM_OUT"), encoding="utf-8")
-        if not (self.log_dir / "meta.properties").exists():
-            features = [argument for feature in self.features for argument in ("--feature", feature)]
-            run_tool(Tool.STORAGE, "format", "-t", CLUSTER_ID, "-c", str(self.properties_file), "--standalone", *features)
-
-    @property
-    def properties_file(self) -> Path:
-        return self.directory / "server.properties"
-
-    def launch(self) -> None:
-        """Start the broker's process and return at once."""
-        assert self.process is None, "the broker is running already"
-        self.launched_at = len(self.log_text)
+    def command(self) -> Sequence[str]:
         flags = (f"-Xms{self.heap}", f"-Xmx{self.heap}", *BROKER_FLAGS)
-        command = java_command(Tool.BROKER, str(self.properties_file), flags=flags, log4j=self.directory / "log4j2.properties")
-        with (self.directory / "server.log").open("ab") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory)
+        return java_command(Tool.BROKER, str(self.properties_file), flags=flags, log4j=self.log4j)
 
-    def wait_until_ready(self) -> None:
-        """Until the broker says that it serves; raises ToolFailed with its log when it ends or takes too long."""
-        assert self.process is not None, "launch the broker first"
-        deadline = time.monotonic() + READY_WITHIN_S
-        while READY_WORDS not in self.log_text[self.launched_at :]:
-            if self.process.poll() is not None or time.monotonic() > deadline:
-                raise ToolFailed(f"Apache Kafka did not start\n{self.log_text[-4000:]}")
-            time.sleep(0.02)
-
-    def start(self) -> None:
-        """Format when new, start, wait until it serves.  Works again after `stop` or `kill`, on the same data and ports."""
-        self.format()
-        self.launch()
-        self.wait_until_ready()
-
-    def stop(self) -> None:
-        """SIGTERM and wait; a broker that does not end is killed."""
-        self.end(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """SIGKILL: the broker loses its process, the page cache keeps its writes."""
-        self.end(signal.SIGKILL)
-
-    def end(self, how: signal.Signals) -> None:
-        if self.process is None:
-            return
-        self.process.send_signal(how)
-        try:
-            self.process.wait(STOP_WITHIN_S)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-        self.process = None
+    def is_ready(self) -> bool:
+        return READY_WORDS in self.said
 
     def tool(self, tool: str, *arguments: str, stdin: str | bytes = b"", timeout_s: float = TOOL_WITHIN_S) -> str:
         """One of Kafka's programs against this broker (`--bootstrap-server` is added)."""
@@ -307,22 +204,3 @@ class ApacheKafka:
 
     def offsets(self, topic: str, *arguments: str) -> dict[int, int]:
         return offsets(self.bootstrap, topic, *arguments)
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.stop()
-        if self.owns_directory:
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)

@@ -11,8 +11,9 @@ from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
+from moldau.testing.child import BrokerFailed
 from moldau.testing.differential import RawClient
-from moldau.testing.process import BrokerFailed, BrokerProcess
+from moldau.testing.process import BrokerProcess
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,8 @@ from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTo
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records.batch import batches
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.testing.process import BrokerFailed, BrokerProcess
+from moldau.testing.child import BrokerFailed
+from moldau.testing.process import BrokerProcess
 
 pytestmark = pytest.mark.slow
 
@@ -54,7 +55,7 @@ def record_count(broker: BrokerProcess, topic: str) -> int:
 @pytest.fixture
 def broker(tmp_path: Path) -> BrokerProcess:
     broker = BrokerProcess(directory=tmp_path / "broker")
-    broker.format()
+    broker.prepare()
     return broker
 
 

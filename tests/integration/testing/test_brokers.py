@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from moldau.testing.child import BrokerFailed
 from moldau.testing.embedded import EmbeddedBroker
-from moldau.testing.process import BrokerFailed, BrokerProcess
+from moldau.testing.process import BrokerProcess
 
 pytestmark = pytest.mark.slow
 
@@ -64,7 +65,7 @@ def test_a_process_keeps_what_was_acknowledged_over_kill_and_stop() -> None:
 
 def test_a_process_that_ends_early_says_what_it_said(tmp_path: Path) -> None:
     broker = BrokerProcess(directory=tmp_path)
-    broker.format()
+    broker.prepare()
     broker.launch()
     assert broker.process is not None
     broker.process.send_signal(signal.SIGKILL)

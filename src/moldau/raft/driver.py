@@ -7,8 +7,10 @@ Guarantees: an election is on the disk before it is acted on; a listener sees ev
 snapshot and what the log holds after it; who awaits `wait_for_commit` is woken after the listener has seen the batch.  When the disk fails
 nothing is committed any more: `on_failure` is told, everyone who waits gets KAFKA_STORAGE_ERROR.
 
-What lies below the newest snapshot was on stable storage; after it a torn tail is cut off at the start, as Kafka does.  Source:
-KafkaRaftClient, KafkaMetadataLog, FileQuorumStateStore; KIP-595, 630.  Called by `server/node.py`; its listener is `metadata/loader.py`.
+What lies below the newest snapshot was on stable storage; after it a torn tail is cut off at the start, as Kafka does.  A whole batch that
+contradicts the checkpoint of epochs is no torn tail: such a start is refused.  (A follower, which truncates, must sync a truncation before
+it goes on.)  Source: KafkaRaftClient, KafkaMetadataLog, FileQuorumStateStore; KIP-595, 630.  Called by `server/node.py`; its listener is
+`metadata/loader.py`.
 """
 
 import asyncio
@@ -361,7 +363,11 @@ class RaftDriver:
             recovery_point=start,
             log_start_offset=oldest,
             topic_id=METADATA_TOPIC_ID,
+            is_never_truncated=True,
         )
+        flush = self.log.begin_flush()  # what recovery cut off must not come back behind what is appended now
+        flush.sync()
+        self.log.end_flush(flush)
         if self.log.log_end_offset < start:
             self.log.truncate_fully_and_start_at(start, self.clock.now_ms())
         self._write_partition_metadata()

@@ -209,9 +209,11 @@ class Log:
         clean: bool = False,
         topic_id: UUID | None = None,
         progress: RecoveryProgress | None = None,
+        is_never_truncated: bool = False,
     ) -> "Log":
         """The log in `directory`, recovered unless it was closed cleanly; a new one where there is none.
 
+        `is_never_truncated` means by its owner, so that no batch can contradict the checkpoint of its epochs but by damage to either.
         Errors: LogDamaged when bytes that were flushed are not what they were, CorruptCheckpoint, OSError.
         """
         state = load_log(
@@ -224,6 +226,7 @@ class Log:
             log_start_offset=log_start_offset,
             clean=clean,
             progress=progress,
+            is_never_truncated=is_never_truncated,
         )
         return cls(files, directory, topic_partition, config, state, topic_id=topic_id)
 

@@ -23,12 +23,16 @@ from moldau.storage.files import Files
 from moldau.storage.index import CorruptIndex
 from moldau.storage.producer_state import SNAPSHOT_SUFFIX, CorruptSnapshot, ProducerStates, load_snapshot
 from moldau.storage.replay import headers_from, replay_producer
-from moldau.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, BadBatch, Segment, file_name
+from moldau.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, BadBatch, OtherEpoch, Segment, file_name
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
 TEMPORARY_SUFFIX: Final = ".tmp"
 BASE_DIGITS: Final = 20
+OTHER_EPOCH: Final = (
+    "{path} and leader-epoch-checkpoint contradict each other {bad}.  One of them is damaged, and nothing was changed.  Bring it back from "
+    "a backup; or take leader-epoch-checkpoint away to believe the log"
+)
 START_BEYOND_END: Final = (
     "log-start-offset-checkpoint says that {name} starts at offset {start}, but {directory} ends at {end}: nothing was changed.  Correct "
     "its line, or take it out: then the log starts with its first segment"
@@ -80,6 +84,7 @@ def load_log(
     log_start_offset: int,
     clean: bool,
     progress: RecoveryProgress | None = None,
+    is_never_truncated: bool = False,
 ) -> LogState:
     """Errors: LogDamaged, CorruptCheckpoint, OSError."""
     if not files.is_dir(directory):
@@ -103,7 +108,13 @@ def load_log(
         log_start_offset = max(log_start_offset, segments[0].base_offset)
     replay = ProducerReplay(files, directory, producers, log_start_offset)
     recovery = _Recovery(
-        segments, epochs, replay, recovery_point, gaps_allowed=config.is_compacted, progress=progress or RecoveryProgress()
+        segments,
+        epochs,
+        replay,
+        recovery_point,
+        gaps_allowed=config.is_compacted,
+        epochs_are_certain=is_never_truncated,
+        progress=progress or RecoveryProgress(),
     )
     try:
         log_end_offset = recovery.run(clean=clean)
@@ -167,6 +178,7 @@ class _Recovery:
         recovery_point: int,
         *,
         gaps_allowed: bool,
+        epochs_are_certain: bool,
         progress: RecoveryProgress,
     ) -> None:
         self.segments = segments
@@ -176,6 +188,7 @@ class _Recovery:
         self._replay = replay
         self._recovery_point = recovery_point
         self._gaps_allowed = gaps_allowed
+        self._epochs_are_certain = epochs_are_certain
         self._progress = progress
         self._found_epochs: list[tuple[int, int]] = []
         self._adopted_end: int | None = None
@@ -250,8 +263,11 @@ class _Recovery:
             progress.bytes_read = read_before + segment.size
             replay.end_offset = max(replay.end_offset, next_offset)
         except BadBatch as bad:
-            if bad.offset < self._recovery_point:
-                what = f"{segment.path(LOG_SUFFIX)} is damaged {bad}; everything below offset {self._recovery_point} was on stable storage"
+            was_flushed, path = bad.offset < self._recovery_point, segment.path(LOG_SUFFIX)
+            if isinstance(bad, OtherEpoch) and (was_flushed or self._epochs_are_certain):
+                raise LogDamaged(OTHER_EPOCH.format(path=path, bad=bad)) from None
+            if was_flushed:
+                what = f"{path} is damaged {bad}; everything below offset {self._recovery_point} was on stable storage"
                 raise LogDamaged(way_out(what)) from None
             replay.end_offset = max(replay.end_offset, bad.offset)
             return bad.offset, bad
@@ -265,7 +281,7 @@ class _Recovery:
         known = self._epochs.epoch_for_offset(header.base_offset)
         newest = self._found_epochs[-1][0] if self._found_epochs else -1
         if (known >= 0 and epoch != known) or epoch < newest:
-            raise BadBatch(position, next_offset, f"leader epoch {epoch} does not fit, {max(known, newest)} does")
+            raise OtherEpoch(position, next_offset, f"leader epoch {epoch} does not fit, {max(known, newest)} does")
         if epoch > newest:
             self._found_epochs.append((epoch, header.base_offset))
 

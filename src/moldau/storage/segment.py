@@ -75,6 +75,10 @@ class BadBatch(Exception):
         self.reason = reason
 
 
+class OtherEpoch(BadBatch):
+    """A whole batch whose leader epoch is not the one that began before its offset."""
+
+
 class Segment:
     """Made by `create` (empty) or `open` (as it is on the disk)."""
 

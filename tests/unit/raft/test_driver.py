@@ -13,6 +13,7 @@ from moldau.raft.driver import CommittedBatch, RaftDriver
 from moldau.raft.roles import CorruptQuorumState, ElectionState
 from moldau.raft.snapshots import build_snapshot, snapshot_name
 from moldau.raft.voters import Address, Voter, VoterSet
+from moldau.storage.recovery import LogDamaged
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.types import OffsetAndEpoch
 
@@ -147,6 +148,30 @@ async def test_old_snapshots_and_the_log_before_them_go() -> None:
     assert left == [snapshot_name(OffsetAndEpoch(4, 1))]
     assert driver.log.log_start_offset == 4
     await driver.stop()
+
+
+async def test_a_checkpoint_of_epochs_that_contradicts_the_log_lets_nothing_of_it_go() -> None:
+    files = MemoryFiles()
+    driver = a_driver(files)
+    await driver.start(Recorder())
+    await driver.wait_for_commit(1)
+    await driver.wait_for_commit(driver.propose([b"kept"]))
+    await driver.stop()
+    files.sync_everything()
+    log = files.read(f"{HOME}/{0:020d}.log")
+    for epochs in (b"0\n1\n0 0\n", b"0\n1\n5 0\n"):
+        files.crash(Random(3))
+        files.write_atomically(f"{HOME}/leader-epoch-checkpoint", epochs)
+        with pytest.raises(LogDamaged, match="leader-epoch-checkpoint contradict each other at byte 0, offset 0: leader epoch 1"):
+            await a_driver(files).start(Recorder())
+        assert files.read(f"{HOME}/{0:020d}.log") == log
+    files.unlink(f"{HOME}/leader-epoch-checkpoint")
+    listener = Recorder()
+    again = a_driver(files)
+    await again.start(listener)
+    await again.wait_for_commit(again.log.log_end_offset)
+    assert listener.records == [b"kept"]
+    await again.stop()
 
 
 async def test_an_old_snapshot_that_is_damaged_goes() -> None:

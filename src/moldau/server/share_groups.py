@@ -64,7 +64,7 @@ class ShareGroups:
 
     async def _begin(self, shard: Shard[GroupMachine], begin: BeginStates) -> dict[tuple[UUID, int], initialize.PartitionResult]:
         """What became of each partition."""
-        response = await self._persister.initialize(begin.request)
+        response = await self._persister.ask(begin.request)
         results = {(topic.topic_id, one.partition): one for topic in response.results for one in topic.partitions}
         done = _by_topic(where for where, result in results.items() if result.error_code == ErrorCode.NONE)
         failed = _by_topic(where for where, result in results.items() if result.error_code != ErrorCode.NONE)
@@ -115,7 +115,7 @@ class ShareGroups:
     async def _delete_states(self, deletion: Deletion) -> dict[UUID, ErrorCode]:
         """By topic: NONE, or the first error of its partitions."""
         assert deletion.request is not None
-        response = await self._persister.delete(deletion.request)
+        response = await self._persister.ask(deletion.request)
         return {
             topic.topic_id: next((ErrorCode.of(one.error_code) for one in topic.partitions if one.error_code), ErrorCode.NONE)
             for topic in response.results
@@ -168,7 +168,7 @@ class ShareGroups:
                 for topic_id in names
             ],
         )
-        response = await self._persister.read_summary(request)
+        response = await self._persister.ask(request)
         return [
             describe.DescribeShareGroupOffsetsResponseTopic(
                 topic_name=names[topic.topic_id],

@@ -21,6 +21,7 @@ from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import write_share_group_state as write
+from moldau.protocol.wire import AnyResponse, Request
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.replication.share.config import SharePartitionConfig
@@ -54,9 +55,7 @@ _DURATION: Final = re.compile(
 class ShareStates(Protocol):
     """Where states are kept: decides in the order of the calls, answers once what was written cannot be lost."""
 
-    def read(self, request: read.ReadShareGroupStateRequest) -> Awaitable[read.ReadShareGroupStateResponse]: ...
-
-    def write(self, request: write.WriteShareGroupStateRequest) -> Awaitable[write.WriteShareGroupStateResponse]: ...
+    def ask(self, request: Request[AnyResponse]) -> Awaitable[AnyResponse]: ...
 
 
 class GroupValues(Protocol):
@@ -197,7 +196,7 @@ class SharePartitions:
         key, topic_id = held.key, held.partition.topic_id
         asked = read.PartitionData(partition=key.partition, leader_epoch=held.leader_epoch)
         try:
-            response = await self._states.read(
+            response = await self._states.ask(
                 read.ReadShareGroupStateRequest(group_id=key.group_id, topics=[read.ReadStateData(topic_id=topic_id, partitions=[asked])])
             )
         except Exception:
@@ -294,7 +293,7 @@ class SharePartitions:
                     for first, last, state, count in decision.batches
                 ],
             )
-            response = await self._states.write(
+            response = await self._states.ask(
                 write.WriteShareGroupStateRequest(
                     group_id=key.group_id, topics=[write.WriteStateData(topic_id=held.partition.topic_id, partitions=[state])]
                 )

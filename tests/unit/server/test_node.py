@@ -447,7 +447,7 @@ def test_the_state_of_a_share_partition_outlives_a_crash() -> None:
         persister = node._coordinators.share_persister
         asked = [read_share_group_state.PartitionData(partition=index, leader_epoch=-1) for index in (0, 1)]
         data = [read_share_group_state.ReadStateData(topic_id=topic_id, partitions=asked)]
-        answer = await persister.read(read_share_group_state.ReadShareGroupStateRequest(group_id="readers", topics=data))
+        answer = await persister.ask(read_share_group_state.ReadShareGroupStateRequest(group_id="readers", topics=data))
         found, unknown = answer.results[0].partitions
         assert unknown.error_code == ErrorCode.INVALID_REQUEST
         assert (found.state_epoch, found.start_offset, found.error_code) == (1, 6, ErrorCode.NONE)

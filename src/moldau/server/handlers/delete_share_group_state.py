@@ -17,4 +17,4 @@ from moldau.server.handlers.registry import handles
 async def delete_share_group_state(
     broker: Broker, context: RequestContext, request: DeleteShareGroupStateRequest
 ) -> DeleteShareGroupStateResponse:
-    return await broker.coordinators.share_persister.delete(request, attempts=1)
+    return await broker.coordinators.share_persister.ask(request, attempts=1)

@@ -18,4 +18,4 @@ from moldau.server.handlers.registry import handles
 async def initialize_share_group_state(
     broker: Broker, context: RequestContext, request: InitializeShareGroupStateRequest
 ) -> InitializeShareGroupStateResponse:
-    return await broker.coordinators.share_persister.initialize(request, attempts=1)
+    return await broker.coordinators.share_persister.ask(request, attempts=1)

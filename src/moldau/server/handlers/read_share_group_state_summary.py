@@ -18,4 +18,4 @@ from moldau.server.handlers.registry import handles
 async def read_share_group_state_summary(
     broker: Broker, context: RequestContext, request: ReadShareGroupStateSummaryRequest
 ) -> ReadShareGroupStateSummaryResponse:
-    return await broker.coordinators.share_persister.read_summary(request, attempts=1)
+    return await broker.coordinators.share_persister.ask(request, attempts=1)

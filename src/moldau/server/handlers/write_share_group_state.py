@@ -19,4 +19,4 @@ from moldau.server.handlers.registry import handles
 async def write_share_group_state(
     broker: Broker, context: RequestContext, request: WriteShareGroupStateRequest
 ) -> WriteShareGroupStateResponse:
-    return await broker.coordinators.share_persister.write(request, attempts=1)
+    return await broker.coordinators.share_persister.ask(request, attempts=1)

@@ -35,7 +35,10 @@ class KeptStates:
         self.is_open = asyncio.Event()
         self.is_open.set()
 
-    async def read(self, request: read.ReadShareGroupStateRequest) -> read.ReadShareGroupStateResponse:
+    async def ask(self, request: Any) -> Any:
+        return await (self._read(request) if isinstance(request, read.ReadShareGroupStateRequest) else self._write(request))
+
+    async def _read(self, request: read.ReadShareGroupStateRequest) -> read.ReadShareGroupStateResponse:
         self.reads += 1
         await self.is_open.wait()
         (topic,) = request.topics
@@ -48,7 +51,7 @@ class KeptStates:
         )
         return read.ReadShareGroupStateResponse(results=[read.ReadStateResult(topic_id=topic.topic_id, partitions=[found])])
 
-    async def write(self, request: write.WriteShareGroupStateRequest) -> write.WriteShareGroupStateResponse:
+    async def _write(self, request: write.WriteShareGroupStateRequest) -> write.WriteShareGroupStateResponse:
         await self.is_open.wait()
         (topic,) = request.topics
         (said,) = topic.partitions

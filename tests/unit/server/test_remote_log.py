@@ -27,6 +27,7 @@ from moldau.testing.object_store import MemoryObjectStore
 from moldau.types import REMOTE_LOG_METADATA_TOPIC
 
 NOW_MS = 1_700_000_000_000
+WITHIN_S = 60
 BatchOf = Callable[..., memoryview]
 TIERED = {"remote_storage_enable": "true", "segment_bytes": str(1 << 20), "local_retention_bytes": "1", "retention_ms": "-1"}
 
@@ -85,7 +86,7 @@ class Tiered:
     async def moved(self) -> int:
         """The local log's start, once everything but its last segment is in remote storage only."""
         self.partition.log.flush()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(WITHIN_S):
             while len(self.partition.log.segments) > 1:
                 self.partition.log.delete_old_segments(NOW_MS)
                 await asyncio.sleep(0.005)
@@ -145,7 +146,7 @@ async def test_a_store_that_is_slow_delays_nobody_for_long(tiered: Tiered) -> No
     tiered.append(30)
     await tiered.moved()
     patient, gate = tiered.manager.limits, threading.Event()
-    tiered.store.hook = lambda call, name: gate.wait(10) and None if call == "get" else None
+    tiered.store.hook = lambda call, name: gate.wait(WITHIN_S) and None if call == "get" else None
     tiered.be_impatient()
     found = await tiered.fetch(0)
     assert (found.error_code, len(found.records or b""), found.high_watermark) == (0, 0, 30)
@@ -198,7 +199,7 @@ async def test_a_store_that_is_full_gets_room_again_by_what_expires(tiered: Tier
     count = len(tiered.store.objects)
     tiered.append(30)
     tiered.partition.log.delete_records_before(25)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(WITHIN_S):
         while len(tiered.store.objects) >= count:
             tiered.partition.log.delete_old_segments(NOW_MS)
             await asyncio.sleep(0.005)
@@ -264,17 +265,19 @@ async def test_the_end_of_an_epoch_that_is_remote_only(tiered: Tiered) -> None:
 
 
 async def test_a_topic_that_is_deleted_while_it_is_copied_leaves_nothing(tiered: Tiered) -> None:
-    begun, gate = threading.Event(), threading.Event()
+    begun, gate, stored = threading.Event(), threading.Event(), []
 
     def slow(call: str, name: str) -> None:
-        if call == "put" and name.endswith(".timeindex"):
-            begun.set()
-            gate.wait(10)
+        if call == "put":
+            stored.append(name)
+            if name.endswith(".timeindex"):
+                begun.set()
+                gate.wait(WITHIN_S)
 
     tiered.store.hook = slow
     tiered.start()
     tiered.append(30)
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, WITHIN_S)
     del tiered.harness.cluster.ids["t"]
     tiered.harness.broker.replicas.remove(tiered.partition.topic_partition)
     tiered.manager.removed(tiered.partition)
@@ -282,8 +285,9 @@ async def test_a_topic_that_is_deleted_while_it_is_copied_leaves_nothing(tiered:
     await asyncio.sleep(0.03)
     assert tiered.store.objects, "nobody takes away what a thread still adds to"
     gate.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(WITHIN_S):
         while any(remote.segments for remote in tiered.metadata.remote_logs.values()):
             tiered.topic.advance_high_watermark(NOW_MS)
             await asyncio.sleep(0.005)
     assert not tiered.store.objects
+    assert stored[-1].endswith(".timeindex"), "an upload that nobody wants any more breaks off"

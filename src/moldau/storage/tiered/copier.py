@@ -59,8 +59,6 @@ class _Source:
     paths: list[tuple[str, str]]
     """Suffix and path of the files beside it."""
     epochs: bytes
-    is_idle: bool = True
-    """No thread works for it."""
     is_given_up: bool = False
     """Nobody wants it any more: the upload breaks off."""
 
@@ -98,11 +96,13 @@ class SegmentCopier:
         """Whether it can be read from remote storage now.  Errors: OSError of the store or the disk, KafkaError of the metadata."""
         segment, source = self._described(log, where, candidate)
         self.copying.add(segment.id)
+        upload: asyncio.Future[None] | None = None
         try:
             if not await self._metadata.append(segment.record()):
                 return False
+            upload = asyncio.ensure_future(self._elsewhere(self._upload, segment, source))
             try:
-                await self._uploaded(segment, source)
+                await asyncio.shield(upload)
             except OSError:
                 await self._give_up(segment)
                 raise
@@ -112,27 +112,11 @@ class SegmentCopier:
             await self._elsewhere(self._store.delete, names_of(segment))
             return False
         finally:
-            if source.is_idle:
+            if upload is None or upload.done():
                 self.copying.discard(segment.id)
-
-    async def _uploaded(self, segment: RemoteSegment, source: _Source) -> None:
-        """Errors: OSError.  A cancelled one goes on in its thread for a moment: until that has ended nobody deletes what it stores."""
-        upload = asyncio.ensure_future(self._elsewhere(self._upload, segment, source))
-        source.is_idle = False
-
-        def ended(_: object) -> None:
-            source.is_idle = True
-            if source.is_given_up:
-                self.copying.discard(segment.id)
-
-        upload.add_done_callback(ended)
-        try:
-            await asyncio.shield(upload)
-        except asyncio.CancelledError:
-            source.is_given_up = True
-            raise
-        finally:
-            source.is_idle = upload.done()
+            else:  # cancelled: its thread breaks off at the next piece, and until then nobody deletes what it stores
+                source.is_given_up = True
+                upload.add_done_callback(lambda _: self.copying.discard(segment.id))
 
     async def delete(self, segment: RemoteSegment) -> None:
         """Errors: OSError of the store, KafkaError of the metadata; then it is tried again later."""

@@ -17,7 +17,10 @@ from collections.abc import Awaitable, Callable
 
 from moldau.clock import Clock
 from moldau.protocol.records.batch import CorruptBatch
-from moldau.storage.cleaner import CleaningPlan, CleaningResult, Pace, clean, dirtiness, discard, install, plan_cleaning
+from moldau.storage.cleaner.copying import clean
+from moldau.storage.cleaner.plan import CleaningPlan, CleaningResult, dirtiness, plan_cleaning
+from moldau.storage.cleaner.reading import Pace
+from moldau.storage.cleaner.swap import discard, install
 from moldau.storage.config import CleanerConfig
 from moldau.storage.files import Files, SystemFiles
 from moldau.storage.log import Log

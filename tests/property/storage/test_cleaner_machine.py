@@ -12,7 +12,9 @@ from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Codec
 from moldau.protocol.records.control import build_end_txn_marker
-from moldau.storage.cleaner import clean, dirtiness, install, plan_cleaning
+from moldau.storage.cleaner.copying import clean
+from moldau.storage.cleaner.plan import dirtiness, plan_cleaning
+from moldau.storage.cleaner.swap import install
 from moldau.storage.config import LogConfig
 from moldau.storage.log import AppendResult, Log
 from moldau.storage.producer_state import AppendOrigin

@@ -8,7 +8,9 @@ from moldau.protocol.records.batch import batches, read_header
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Codec
 from moldau.protocol.records.control import build_end_txn_marker
-from moldau.storage.cleaner import CleaningResult, clean, dirtiness, install, plan_cleaning
+from moldau.storage.cleaner.copying import clean
+from moldau.storage.cleaner.plan import CleaningResult, dirtiness, plan_cleaning
+from moldau.storage.cleaner.swap import install
 from moldau.storage.config import LogConfig
 from moldau.storage.log import AppendResult, Log
 from moldau.storage.producer_state import AppendOrigin
@@ -211,6 +213,25 @@ def test_a_full_map_cleans_a_part_and_the_next_round_goes_on() -> None:
         checkpoint, rounds = result.clean_offset, rounds + 1
     assert rounds > 2
     assert content(log)[-10:] == [(number, f"k{number % 10}", str(number)) for number in range(30, 40)]
+
+
+def test_beyond_a_full_map_a_segment_stays_as_it_is() -> None:
+    log = a_log()
+    put(log, [("a", "1")])
+    without_key = build_batch([NewRecord(NOW_MS, None, b"v")], base_offset=1, leader_epoch=0)
+    assert isinstance(log.append_as_follower(without_key, 0), AppendResult)
+    result = compact(log, map_bytes=1)
+    assert (result.clean_offset, result.records_kept) == (1, 2)
+    assert compact(log, checkpoint=result.clean_offset, roll=False).records_kept == 1
+
+
+def test_the_newest_time_is_that_of_the_records_that_stay() -> None:
+    log = a_log()
+    records = [NewRecord(NOW_MS + later, key, b"v") for key, later in [(b"a", 5000), (b"b", 1000), (b"c", 3000), (b"d", 2000)]]
+    assert isinstance(log.append_as_leader(build_batch(records), leader_epoch=0, now_ms=NOW_MS), AppendResult)
+    put(log, [("a", "2")])
+    compact(log)
+    assert [header.max_timestamp - NOW_MS for _, header in batches(stored_bytes(log))] == [3000, 0]
 
 
 def test_what_is_young_unflushed_or_active_is_not_cleanable() -> None:

@@ -1,0 +1,80 @@
+"""◇ A batch with fewer records than it had, or with none: the same offsets, sequence and epoch, a new CRC."""
+
+from itertools import compress as select
+from struct import Struct
+from typing import Final, NamedTuple
+
+from crc32c import crc32c
+
+from moldau.protocol.records.batch import (
+    CODEC_MASK,
+    CRC_START,
+    DELETE_HORIZON,
+    HEADER,
+    HEADER_SIZE,
+    LOG_APPEND_TIME,
+    LOG_OVERHEAD,
+    NO_TIMESTAMP,
+    BatchHeader,
+)
+from moldau.protocol.records.builder import encode_varint
+from moldau.protocol.records.compression import Buffer, Codec, compress
+from moldau.storage.cleaner.skim import Skimmed, varint
+
+_CRC: Final = Struct(">I")
+_CRC_AT: Final = CRC_START - 4
+
+
+class Batch(NamedTuple):
+    """One to write, with its header."""
+
+    header: BatchHeader
+    content: Buffer
+
+
+def rebuilt(header: BatchHeader, records: Skimmed, stays: list[bool], horizon: int | None) -> Batch:
+    """With the records that stay.  A new delete horizon takes the place of the base timestamp, so all deltas change with it."""
+    data = records.plain
+    kept = list(select(zip([records.start, *records.ends], records.ends, strict=False), stays))
+    times = [_time_of(data, start) for start, _ in kept]
+    attributes, base_timestamp = header.attributes, header.base_timestamp
+    if horizon is None:
+        content = b"".join([data[start:end] for start, end in kept])
+    else:
+        shift = base_timestamp - horizon
+        content = b"".join([_with_delta(data[rest:end], delta + shift) for (delta, rest), (_, end) in zip(times, kept, strict=True)])
+        base_timestamp = horizon
+        attributes |= DELETE_HORIZON
+    latest = header.max_timestamp if attributes & LOG_APPEND_TIME else header.base_timestamp + max(times)[0]
+    payload = compress(Codec(attributes & CODEC_MASK), content)
+    return _sealed(
+        header._replace(attributes=attributes, base_timestamp=base_timestamp, max_timestamp=latest, records_count=len(kept)), payload
+    )
+
+
+def emptied(header: BatchHeader) -> Batch:
+    """Only what a producer's state needs: offsets, sequence, epoch."""
+    attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
+    return _sealed(header._replace(attributes=attributes, base_timestamp=header.max_timestamp, records_count=0), b"")
+
+
+def _time_of(data: bytes, start: int) -> tuple[int, int]:
+    """The timestamp delta of the record at `start`, and where it ends."""
+    while data[start] >= 0x80:
+        start += 1
+    return varint(data, start + 2)
+
+
+def _with_delta(rest: bytes, delta: int) -> bytes:
+    body = b"\0" + encode_varint(delta) + rest
+    return encode_varint(len(body)) + body
+
+
+def _sealed(header: BatchHeader, payload: Buffer) -> Batch:
+    header = header._replace(batch_length=HEADER_SIZE - LOG_OVERHEAD + len(payload), max_timestamp=max(header.max_timestamp, NO_TIMESTAMP))
+    content = bytearray(HEADER.pack(*header))
+    content += payload
+    with memoryview(content)[CRC_START:] as covered:
+        crc = crc32c(covered)
+    _CRC.pack_into(content, _CRC_AT, crc)
+    return Batch(header._replace(crc=crc), content)

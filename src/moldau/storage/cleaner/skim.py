@@ -1,0 +1,122 @@
+"""◇ The records of a batch, looked at just enough to compact them: places, keys, offsets, tombstones.
+
+    record  size · attributes (1 byte) · timestamp delta · offset delta · key size · key · value size · value · headers
+
+All sizes and deltas are zig-zag numbers of variable length.  Most are of one byte or two, and those are read by tables: adding what a table
+says costs a third of shifting and masking.
+"""
+
+from typing import Final, NamedTuple
+
+from moldau.protocol.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader, CorruptBatch
+from moldau.protocol.records.compression import decompress
+
+Fate = int
+"""Twice a record's offset, and one more if it is a tombstone: fates of one key are in the order of its records."""
+
+_NEVER: Final = 1 << 62
+_HALF: Final = [_NEVER if byte & 1 else (byte & 0x7F) >> 1 for byte in range(256)]
+"""A number's first byte; what should be a size and is negative becomes one that nothing has room for."""
+_HIGH: Final = [byte << 6 for byte in range(128)]
+"""Its second and last byte."""
+_IS_NEGATIVE: Final = [byte & 1 for byte in range(256)]
+_NULL: Final = 1
+
+
+class Skimmed(NamedTuple):
+    """The records in their order.  Record i lies in `plain` from where i - 1 ends (the first: from `start`) to `ends[i]`."""
+
+    plain: bytes
+    start: int
+    keys: list[bytes | None]
+    fates: list[Fate]
+    ends: list[int]
+
+
+def skim(header: BatchHeader, chunk: bytes, at: int) -> Skimmed:  # hot: 0.4 µs a record
+    """Of the batch at `at`.  Errors: CorruptBatch when a record is not what it says, or not of this batch."""
+    if header.attributes & CODEC_MASK:
+        data = bytes(decompress(header.codec, memoryview(chunk)[at + HEADER_SIZE : at + header.size]))
+        start, limit = 0, len(data)
+    else:
+        data = chunk
+        start, limit = at + HEADER_SIZE, at + header.size
+    keys: list[bytes | None] = []
+    fates: list[Fate] = []
+    ends: list[int] = []
+    add_key, add_fate, add_end = keys.append, fates.append, ends.append
+    half, high_half, is_negative = _HALF, _HIGH, _IS_NEGATIVE
+    base = 2 * header.base_offset
+    position = start
+    try:
+        for _ in range(header.records_count):
+            low = data[position]
+            if low < 0x80:
+                at = position + 2
+                position += half[low] + 1
+            else:
+                high = data[position + 1]
+                if high < 0x80:
+                    at = position + 3
+                    position += half[low] + high_half[high] + 2
+                else:
+                    size, at = _size(data, position)
+                    position = at + size
+                    at += 1
+            while data[at] >= 0x80:  # the timestamp
+                at += 1
+            low = data[at + 1]
+            if low < 0x80:
+                fate = base + low
+                at += 2
+            else:
+                high = data[at + 2]
+                if high < 0x80:
+                    fate = base + low - 0x80 + high * 0x80
+                    at += 3
+                else:
+                    delta, at = varint(data, at + 1)
+                    fate = base + 2 * delta
+            low = data[at]
+            if low < 0x80:
+                at += 1
+                end = at + half[low]
+            else:
+                size, at = _size(data, at)
+                end = at + size
+            if end < position:
+                add_key(data[at:end])
+            elif low == _NULL and at < position:
+                add_key(None)
+                end = at
+            else:
+                break
+            add_fate(fate + is_negative[data[end]])
+            add_end(position)
+    except IndexError:
+        position = _NEVER
+    if position != limit or len(ends) != header.records_count:
+        raise CorruptBatch(f"the batch at offset {header.base_offset} has a record that does not end where it says")
+    if fates and max(fates) > 2 * header.last_offset + 1:
+        raise CorruptBatch(f"the batch at offset {header.base_offset} has a record of an offset beyond its last")
+    return Skimmed(data, start, keys, fates, ends)
+
+
+def _size(data: bytes, position: int) -> tuple[int, int]:
+    size, end = varint(data, position)
+    return (size if size >= 0 else _NEVER), end
+
+
+def varint(data: bytes, position: int) -> tuple[int, int]:
+    """A number, and where it ends.  IndexError at the end of the data."""
+    byte = data[position]
+    if byte < 0x80:
+        return (byte >> 1) ^ -(byte & 1), position + 1
+    value, shift = byte & 0x7F, 7
+    while True:
+        position += 1
+        byte = data[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return (value >> 1) ^ -(value & 1), position + 1
+        shift += 7

@@ -1,0 +1,50 @@
+"""◇ Cleaned segments take the place of the old ones, on the loop.
+
+The swap survives a crash at every step: `.cleaned` (synced) → `.swap` → the old segments go → the final name, with the directory synced
+after each; recovery finishes what had reached `.swap` and undoes what had not.
+"""
+
+from moldau.storage.cleaner.plan import CleanedGroup, CleaningResult
+from moldau.storage.files import Files
+from moldau.storage.log import Log
+from moldau.storage.recovery import CLEANED_SUFFIX, SWAP_SUFFIX
+from moldau.storage.segment import Segment
+
+
+def install(log: Log, result: CleaningResult, now_ms: int) -> bool:
+    """Put the cleaned segments in place of the old ones.  False when the log changed its past meanwhile: then they are thrown away.
+
+    Errors: OSError.
+    """
+    bases = {segment.base_offset for segment in log.segments}
+    if log.truncations != result.truncations:
+        discard(log.files, log.directory, result)
+        return False
+    for group in result.groups:
+        if bases.issuperset(group.replaced):
+            _swap(log, group, now_ms)
+        else:  # retention was faster: its segments are gone
+            discard(log.files, log.directory, result._replace(groups=(group,)))
+    return True
+
+
+def _swap(log: Log, group: CleanedGroup, now_ms: int) -> None:
+    cleaned = Segment.open(
+        log.files,
+        log.directory,
+        group.base_offset,
+        index_interval_bytes=log.config.index_interval_bytes,
+        now_ms=now_ms,
+        suffix=CLEANED_SUFFIX,
+    )
+    cleaned.rename_suffix(SWAP_SUFFIX)
+    log.files.sync_dir(log.directory)
+    log.replace_segments(group.replaced, cleaned, now_ms)
+
+
+def discard(files: Files, directory: str, result: CleaningResult) -> None:
+    """Cleaned segments that are not wanted."""
+    for group in result.groups:
+        path = f"{directory}/{group.base_offset:020d}.log{CLEANED_SUFFIX}"
+        if files.exists(path):
+            Segment.open(files, directory, group.base_offset, index_interval_bytes=0, now_ms=0, suffix=CLEANED_SUFFIX).delete_files()

@@ -80,7 +80,10 @@ def encode(message: Message, version: int) -> list[Part]:
 
 def encode_bytes(message: Message, version: int) -> bytes:
     """All parts in one, records read and copied: for stored records, tests and other slow roads."""
-    return b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in encode(message, version))
+    parts = encode(message, version)
+    if len(parts) == 1 and type(parts[0]) is bytes:
+        return parts[0]
+    return b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
 
 
 def source_of(declared: type[Message], version: int) -> str:

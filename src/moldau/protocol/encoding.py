@@ -53,14 +53,14 @@ def refuse_absent(value: object, version: int) -> None:
 
 
 def write_tags(known: list[tuple[int, bytes]], unknown: dict[int, bytes] | None) -> bytes:
-    """The tagged fields section: count, then tag, size and bytes of each in ascending order."""
-    fields = dict(known)
-    for tag, value in (unknown or {}).items():
-        if tag in fields:
-            raise Refused(f"tag {tag} is a known field and an unknown one at once")
-        fields[tag] = value
-    out = [write_varint(len(fields))]
-    for tag, value in sorted(fields.items()):
+    """The tagged fields section: count, then tag, size and bytes of each in ascending order, in which `known` is."""
+    if unknown:
+        for tag, _ in known:
+            if tag in unknown:
+                raise Refused(f"tag {tag} is a known field and an unknown one at once")
+        known = sorted([*known, *unknown.items()])
+    out = [write_varint(len(known))]
+    for tag, value in known:
         out += (write_varint(tag), write_varint(len(value)), value)
     return b"".join(out)
 

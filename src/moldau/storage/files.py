@@ -10,14 +10,14 @@ Guarantees that every form keeps (`SystemFiles` here, `MemoryFiles` in testing):
 Calls run inline: the page cache answers in microseconds.  Whatever may block (fsync, recovery, deleting) goes through `run`.
 """
 
-import asyncio
 import errno
 import fcntl
 import os
 import shutil
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar
+from typing import ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar
+
+from moldau.storage.threads import BlockingThreads
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -222,7 +222,7 @@ class SystemFiles:
     """The operating system's file system."""
 
     def __init__(self) -> None:
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: Final = BlockingThreads(BLOCKING_THREADS, "storage")
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         flags = os.O_RDONLY if read_only else os.O_RDWR
@@ -289,11 +289,7 @@ class SystemFiles:
         return stats.f_blocks * stats.f_frsize
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(BLOCKING_THREADS, thread_name_prefix="storage")
-        call: Callable[[], Any] = lambda: fn(*args, **kwargs)  # noqa: E731
-        result: _T = await asyncio.get_running_loop().run_in_executor(self._threads, call)
-        return result
+        return await self._threads.run(fn, *args, **kwargs)
 
 
 def write_atomically(files: Files, path: str, data: Buffer) -> None:

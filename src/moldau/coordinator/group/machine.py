@@ -108,6 +108,8 @@ class GroupMachine:
         """Groups that a decision made, until its records are replayed: the timers it set are bound to them."""
         self._downgraded: dict[str, ClassicGroup] = {}
         """The same, between the last record of a group of one protocol and the first of the other."""
+        self._only_offsets: Final = ClassicGroup("", environment)
+        """Stands for every group that has nothing but offsets: a classic one without members."""
 
     # -- the machine ----------------------------------------------------------------------------------------------------------
 
@@ -588,12 +590,11 @@ class GroupMachine:
 
     def _is_known(self, group_id: str) -> bool:
         """A group without members exists as long as it has offsets: an administrator's commit makes one."""
-        return group_id in self.groups or group_id in self.offsets.groups()
+        return group_id in self.groups or self.offsets.knows(group_id)
 
     def _commits_into(self, group_id: str) -> ClassicGroup | ConsumerGroup | ShareGroup | None:
-        """One that has nothing but offsets is a classic group without members."""
         group = self.groups.get(group_id)
-        return ClassicGroup(group_id, self.environment) if group is None and self._is_known(group_id) else group
+        return self._only_offsets if group is None and self._is_known(group_id) else group
 
     def _check_metadata(self, metadata: str | None) -> ErrorCode:
         is_too_long = metadata is not None and len(metadata) > self.environment.config.offset_metadata_max_bytes

@@ -77,6 +77,10 @@ class Offsets:
         for by_group in self._pending.values():
             yield from by_group
 
+    def knows(self, group_id: str) -> bool:
+        """Whether the group has a committed or pending offset."""
+        return group_id in self._committed or any(group_id in by_group for by_group in self._pending.values())
+
     def committed(self, group_id: str) -> GroupOffsets:
         return self._committed.get(group_id, {})
 

@@ -58,6 +58,8 @@ def offset_commit(
         return machine.commit_offsets(token, request, client_of(context), now_ms)
 
     def with_unknown(response: OffsetCommitResponse) -> OffsetCommitResponse:
+        if not unknown:
+            return response
         answered = {(topic.name, topic.topic_id): topic for topic in response.topics}
         for topic in unknown:
             also = answered.get((topic.name, topic.topic_id))

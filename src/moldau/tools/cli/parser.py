@@ -19,6 +19,12 @@ class Parser(argparse.ArgumentParser):
         epilog = "examples:\n" + "".join(f"  {example}\n" for example in examples) if examples else None
         super().__init__(prog=prog, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **rest)
 
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """Options may stand between words, as in `produce orders --key 17 hello`: argparse alone ends `VALUE ...` at the first one."""
+        if self._subparsers is not None:
+            return super().parse_args(args, namespace)
+        return self.parse_intermixed_args(args, namespace)
+
     def error(self, message: str) -> NoReturn:
         raise Failure(self._in_words(message), f"`{self.prog} --help` lists the options")
 

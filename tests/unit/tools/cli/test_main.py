@@ -1,13 +1,17 @@
 """Commands are found, mistakes are one line with the way out, and nothing is imported that is not called."""
 
+import re
+import shlex
 import subprocess
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
 
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.main import ALL, main
+from moldau.tools.cli.parser import Parser
 
 
 def test_every_command_has_its_module() -> None:
@@ -22,6 +26,28 @@ def test_every_command_explains_itself_with_examples(name: str, capsys: pytest.C
     printed = capsys.readouterr().out
     assert printed.startswith("usage: moldau")
     assert "examples:\n  moldau " in printed
+
+
+class Understood(Exception):
+    pass
+
+
+@pytest.mark.parametrize("name", list(ALL))
+def test_every_example_can_be_typed(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    examples = [line.strip() for line in capsys.readouterr().out.partition("examples:\n")[2].splitlines()]
+    read = Parser.parse_args
+
+    def understood(parser: Parser, *arguments: Any) -> None:
+        read(parser, *arguments)
+        raise Understood
+
+    monkeypatch.setattr(Parser, "parse_args", understood)
+    for example in examples:
+        words = shlex.split(re.sub(r"\$\(.*?\)", "x", re.split(r" [<|] ", example)[0]))
+        with pytest.raises(Understood):
+            main(words[1:])
 
 
 def test_without_a_command_the_list_is_shown(capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,9 +67,10 @@ def _assign(
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     change = change_of(image, schema, topic, number)
     change.new_directories = {broker.id: directory_id}
-    if not broker.has_online_dir(directory_id):
-        may_lead = change.may_lead
-        change.may_lead = lambda one: one != broker.id and may_lead(one)
+    may_lead, is_online = change.may_lead, broker.has_online_dir(directory_id)
+    # Judged by where the replica lies now: one whose disk was replaced could not lead before, and nothing else would elect it.
+    change.may_lead = lambda one: broker.is_active and is_online if one == broker.id else may_lead(one)
+    if not is_online:
         change.isr = [one for one in partition.isr if one != broker.id]
     record = change.record()
     if record is not None:

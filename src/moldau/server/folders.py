@@ -32,9 +32,9 @@ def check_folders(directories: Sequence[LogDirectory], node_id: int) -> Identity
             continue
         meta = directory.meta
         if meta is None:
-            raise StartRefused(
-                f"{directory.path} is not formatted: run `moldau storage format -t $(moldau storage random-uuid) -c FILE --standalone`"
-            )
+            cluster = next((other.meta.cluster_id for other in directories if other.meta is not None), None)
+            command = f"moldau storage format -t {cluster or '$(moldau storage random-uuid)'} -c FILE --standalone"
+            raise StartRefused(f"{directory.path} is not formatted: run `{command}{' --ignore-formatted' if cluster else ''}`")
         if meta.node_id != node_id:
             raise StartRefused(
                 f"{directory.path}/meta.properties is of node {meta.node_id}, and node.id is {node_id}: "

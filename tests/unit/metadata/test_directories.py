@@ -60,6 +60,15 @@ def test_one_in_a_directory_that_is_offline_is_in_sync_no_more() -> None:
     assert (after.directory_of(1), after.isr, after.leader) == (offline, (2,), 2)
 
 
+def test_a_replica_that_begins_on_another_disk_leads_again() -> None:
+    image = with_topic(1)
+    topic_id, (directory,) = image.topics["t"].id, image.brokers[1].log_dirs
+    image, _ = assign(image, 1, UUID(int=77777), topic_id)
+    assert image.topics["t"].partitions[0].leader == -1
+    image, _ = assign(image, 1, directory, topic_id)
+    assert (image.topics["t"].partitions[0].leader, image.topics["t"].partitions[0].isr) == (1, (1,))
+
+
 def test_what_cannot_be_assigned_says_so() -> None:
     image = with_topic(1)
     topic_id, directory = image.topics["t"].id, image.brokers[1].log_dirs[0]

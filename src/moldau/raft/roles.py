@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from moldau.types import NO_LEADER, ZERO_UUID, OffsetAndEpoch, uuid_from_text, uuid_to_text
+from moldau.types import NO_LEADER, ZERO_UUID, uuid_from_text, uuid_to_text
 
 NO_VOTE: Final = -1
 FIELDS: Final = {
@@ -138,8 +138,3 @@ ALLOWED: Final[dict[type, frozenset[type]]] = {
     Resigned: frozenset({Unattached, Follower}),
 }
 """Which role may come next.  Unattached → Candidate is the lone voter's way: nobody is there to ask first."""
-
-
-def is_up_to_date(candidate: OffsetAndEpoch, mine: OffsetAndEpoch) -> bool:
-    """Whether a candidate's log end is at least as far as mine: epoch first, then offset."""
-    return (candidate.epoch, candidate.offset) >= (mine.epoch, mine.offset)

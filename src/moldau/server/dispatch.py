@@ -40,7 +40,7 @@ class ConnectionClosed(InvalidFrame):
 class Client:
     """Who sits at the other end of one connection, as far as handlers care."""
 
-    __slots__ = ("connection_number", "host", "listener", "on_closed", "port", "principal", "software_name", "software_version")
+    __slots__ = ("connection_number", "host", "listener", "on_closed", "port", "principal")
 
     def __init__(self, *, listener: str, host: str, port: int, principal: str = ANONYMOUS, connection_number: int = 0) -> None:
         self.listener: Final = listener
@@ -49,8 +49,6 @@ class Client:
         self.connection_number: Final = connection_number
         """Greater than that of every connection that was accepted before."""
         self.principal = principal
-        self.software_name = "unknown"
-        self.software_version = "unknown"
         self.on_closed: dict[Hashable, Callable[[], None]] = {}
         """What is to be done when the connection is gone, by whatever asked for it."""
 

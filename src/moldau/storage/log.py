@@ -192,7 +192,6 @@ class Log:
         self.copied_offset = 0
         """Exclusive: everything below it can be read from remote storage, so its local copy may go."""
         self._local_start_wanted = 0
-        self._flushed_at_offset = state.recovery_point
         self.configure(config)
 
     @classmethod
@@ -272,11 +271,6 @@ class Log:
         if first is None or first >= self.high_watermark:
             return self.high_watermark
         return max(first, self.log_start_offset)
-
-    @property
-    def flushed_offset(self) -> int:
-        """Exclusive: everything below is on stable storage."""
-        return self.recovery_point
 
     def update_high_watermark(self, offset: int) -> int:
         """The new one, which never leaves what the log holds."""

@@ -47,15 +47,6 @@ CHECKED_ENTRIES: Final = 64
 _BOUNDS: Final = Struct(">qi11xi")  # base offset, length, 11 bytes of no interest here, last offset delta
 
 
-class BatchBounds(NamedTuple):
-    """Where a batch lies in its segment.  `last_offset` inclusive."""
-
-    position: int
-    size: int
-    base_offset: int
-    last_offset: int
-
-
 class TimestampOffset(NamedTuple):
     timestamp: int
     offset: int
@@ -93,7 +84,6 @@ class Segment:
         "directory",
         "index_interval_bytes",
         "largest_timestamp",
-        "last_header",
         "offset_index",
         "offset_of_largest_timestamp",
         "size",
@@ -109,8 +99,6 @@ class Segment:
         self.index_interval_bytes = index_interval_bytes
         self.created_ms = now_ms
         self.size = 0
-        self.last_header: BatchHeader | None = None
-        """Of the batch appended last in this life."""
         self.largest_timestamp = NO_TIMESTAMP
         self.offset_of_largest_timestamp = -1
         self.offset_index = OffsetIndex(files, self.path(INDEX_SUFFIX), base_offset)
@@ -173,7 +161,6 @@ class Segment:
 
     def note(self, position: int, header: BatchHeader) -> None:
         """A batch is in the file: what the indexes and the next readers need to know of it."""
-        self.last_header = header
         base_offset = header.base_offset
         timestamp = header.max_timestamp
         if timestamp > self.largest_timestamp:

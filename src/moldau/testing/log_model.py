@@ -7,7 +7,7 @@ from before the truncation may come back too: nothing of it was promised any mor
 
 from typing import NamedTuple
 
-from moldau.protocol.records.batch import BatchHeader, batches, read_header
+from moldau.protocol.records.batch import BatchHeader, batches
 from moldau.storage.log import Log
 from moldau.storage.replay import read_marker
 from moldau.testing.logs import stored_bytes
@@ -116,7 +116,3 @@ def producers_of(found: list[StoredBatch]) -> ProducerModel:
         if marker is not None and marker.is_abort and first is not None:
             model.aborted.append((producer_id, first, header.base_offset))
     return model
-
-
-def one_batch(content: bytes) -> StoredBatch:
-    return StoredBatch(read_header(content), content)

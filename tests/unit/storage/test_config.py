@@ -52,7 +52,8 @@ def test_what_kafka_refuses_is_refused_by_name(key: str, text: str) -> None:
 
 def test_throttled_replicas() -> None:
     for text in ("*", "", "0:1,1:2"):
-        LogConfig.load({}).override({"leader.replication.throttled.replicas": text})
+        config = LogConfig.load({}).override({"leader.replication.throttled.replicas": text})
+        assert config.leader_replication_throttled_replicas == tuple(text.split(",") if text else ())
 
 
 def test_lags_must_not_cross() -> None:

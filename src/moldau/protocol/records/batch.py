@@ -151,10 +151,6 @@ class BatchHeader(NamedTuple):
         return bool(self.attributes & DELETE_HORIZON)
 
     @property
-    def has_producer_id(self) -> bool:
-        return self.producer_id > NO_PRODUCER_ID
-
-    @property
     def last_sequence(self) -> int:
         """Inclusive; -1 without a sequence."""
         return NO_SEQUENCE if self.base_sequence == NO_SEQUENCE else next_sequence(self.base_sequence, self.last_offset_delta)

@@ -32,11 +32,9 @@ LEVEL_ZERO_VERSION: Final = 4
 
 @handles(ApiVersionsRequest)
 def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
-    if context.version >= SOFTWARE_VERSION:
-        if not SOFTWARE.fullmatch(request.client_software_name) or not SOFTWARE.fullmatch(request.client_software_version):
-            raise KafkaError(ErrorCode.INVALID_REQUEST, "a client's name and version are letters, digits, dots and dashes")
-        context.client.software_name = request.client_software_name
-        context.client.software_version = request.client_software_version
+    software = (request.client_software_name, request.client_software_version)
+    if context.version >= SOFTWARE_VERSION and not all(map(SOFTWARE.fullmatch, software)):
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "a client's name and version are letters, digits, dots and dashes")
     features = broker.cluster.features()
     return ApiVersionsResponse(
         api_keys=[

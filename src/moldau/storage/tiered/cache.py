@@ -12,8 +12,6 @@ class ByteCache(Generic[K]):
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.byte_count = 0
-        self.hits = 0
-        self.misses = 0
         self._entries: Final[OrderedDict[K, tuple[memoryview, int]]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -25,9 +23,7 @@ class ByteCache(Generic[K]):
     def get(self, key: K, now_ms: int = 0) -> memoryview | None:
         entry = self._entries.get(key)
         if entry is None:
-            self.misses += 1
             return None
-        self.hits += 1
         self._entries[key] = entry[0], now_ms
         self._entries.move_to_end(key)
         return entry[0]

@@ -11,7 +11,6 @@ Source: RemoteLogManager.read, findOffsetByTimestamp, RemoteIndexCache, DelayedR
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from struct import Struct
 from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
@@ -58,15 +57,6 @@ class RemoteData(NamedTuple):
     aborted: tuple[AbortedTransaction, ...] = ()
 
 
-@dataclass(slots=True)
-class ReadCounts:
-    """What reading has cost so far."""
-
-    store_reads: int = 0
-    store_bytes: int = 0
-    failed: int = 0
-
-
 class RemoteReader:
     """See the module.  One for each node."""
 
@@ -76,7 +66,6 @@ class RemoteReader:
         """`limits` are the broker's options as they hold now."""
         self.chunks: Final[ByteCache[ChunkKey]] = ByteCache(options.cache_size)
         self.indexes: Final[ByteCache[IndexKey]] = ByteCache(limits().index_cache_bytes)
-        self.counts: Final = ReadCounts()
         self._store: Final = store
         self._options: Final = options
         self._limits: Final = limits
@@ -246,8 +235,6 @@ class RemoteReader:
             if wait_ms:
                 await asyncio.sleep(wait_ms / 1000)
             content: memoryview = await self._elsewhere(self._store.get, name, start, size)
-        self.counts.store_reads += 1
-        self.counts.store_bytes += len(content)
         cache.put(key, content, self._clock.monotonic_ms())
         return content
 
@@ -255,7 +242,6 @@ class RemoteReader:
         del self._loading[key]
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, FileNotFoundError):
-            self.counts.failed += 1
             TOLD.warning("%s", error)
 
     def _read_ahead(self, log: Log, remote: RemoteLog, segment: RemoteSegment, position: int) -> None:

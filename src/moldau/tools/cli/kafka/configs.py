@@ -88,7 +88,7 @@ def _parser() -> KafkaParser:
             "--bootstrap-server localhost:9092 --alter --topic orders --add-config retention.ms=60000,cleanup.policy=[compact,delete]",
         ],
     )
-    parser.add_common(required=False)
+    parser.add_common()
     add = parser.add_argument
     add("--bootstrap-controller", metavar="HOST:PORT", help="one or more controllers, instead of brokers")
     add("--describe", action="store_true", help="show settings")

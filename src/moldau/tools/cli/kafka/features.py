@@ -43,7 +43,7 @@ def _parser() -> KafkaParser:
         "Show and change feature levels, as kafka-features.sh does.",
         examples=["--bootstrap-server localhost:9092 describe", "--bootstrap-server localhost:9092 upgrade --feature group.version=1"],
     )
-    parser.add_common(required=False)
+    parser.add_common()
     parser.add_argument("--bootstrap-controller", metavar="HOST:PORT", help="one or more controllers, instead of brokers")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
 

@@ -50,7 +50,7 @@ def _parser() -> KafkaParser:
         "Describe the quorum of controllers, as kafka-metadata-quorum.sh does.",
         examples=["--bootstrap-server localhost:9092 describe --status", "--bootstrap-server localhost:9092 describe --replication"],
     )
-    parser.add_common(required=False)
+    parser.add_common()
     parser.add_argument("--bootstrap-controller", metavar="HOST:PORT", help="one or more controllers, instead of brokers")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
     describe = actions.add_parser("describe", help="status, or how far each node is")

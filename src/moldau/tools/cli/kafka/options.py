@@ -13,17 +13,16 @@ KAFKA_VERSION: Final = "4.3.1"
 
 
 class KafkaParser(Parser):
-    """A tool's options.  `require`: what must be said, in Kafka's words when it is not."""
+    """A tool's options, and its complaints in Kafka's words."""
 
     def __init__(self, tool: str, description: str, *, examples: Iterable[str] = (), **rest: Any) -> None:
         super().__init__(f"moldau {tool}", description, examples=[f"moldau {tool} {example}" for example in examples], **rest)
 
-    def add_common(self, *, required: bool = True) -> None:
+    def add_common(self) -> None:
         """--bootstrap-server, --command-config, --version."""
         self.add_argument("--bootstrap-server", metavar="HOST:PORT", help="one or more brokers, comma separated")
         self.add_argument("--command-config", metavar="FILE", help="a properties file with client settings")
         self.add_version()
-        self.needs_bootstrap = required
 
     def add_version(self) -> None:
         shown = f"{KAFKA_VERSION} (moldau {version('moldau')})"

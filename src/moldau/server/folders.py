@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from uuid import UUID
 
-from moldau.storage.manager import LogDirectory
+from moldau.storage.directory import LogDirectory
 
 
 class StartRefused(Exception):

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from moldau.clock import Clock
+from moldau.storage.directory import FoundLog, LogDirectory
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import Files
-from moldau.storage.manager import FoundLog, LogDirectory, LogManager
+from moldau.storage.manager import LogManager
 from moldau.storage.recovery import LogDamaged
 
 LOG: Final = logging.getLogger(__name__)

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Final
 
 from moldau.clock import Clock
+from moldau.storage.directory import LogDirectory
 from moldau.storage.files import Files
 from moldau.storage.log import Log
-from moldau.storage.manager import LogDirectory, LogManager
+from moldau.storage.manager import LogManager
 from moldau.storage.move import LogMove
 from moldau.types import TopicPartition
 

@@ -16,7 +16,7 @@ Source: LogManager, LogDirFailureChannel; KIP-112, KIP-858.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from errno import ENODEV
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from moldau.errors import ErrorCode, KafkaError
@@ -27,7 +27,6 @@ from moldau.storage.checkpoints import (
     LOCK,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    MetaProperties,
     Offsets,
     clean_shutdown_text,
     offsets_text,
@@ -37,143 +36,19 @@ from moldau.storage.checkpoints import (
     read_partition_metadata,
 )
 from moldau.storage.config import LogConfig
-from moldau.storage.files import Files, Lock, LockHeld
+from moldau.storage.directory import Checkpoint, FoundLog, LogDirectory
+from moldau.storage.files import Files, LockHeld
 from moldau.storage.log import Log
 from moldau.storage.move import LogMove, TargetFailed
 from moldau.storage.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, partition_of, set_aside_name, set_aside_of
-from moldau.storage.recovery import TEMPORARY_SUFFIX, RecoveryProgress, bytes_to_recover
+from moldau.storage.recovery import TEMPORARY_SUFFIX
+from moldau.storage.retention_clock import RetentionClock
 from moldau.types import METADATA_TOPIC, RESERVED_UUIDS, TopicPartition
-
-CLOCK_SLACK_MS: Final = 60_000
-"""How far the wall clock may leave the steady one between two looks before its jump is doubted."""
-CLOCK_PROBATION_MS: Final = 3_600_000
-"""How long a jump forward has to last before retention believes it."""
 
 MAX_PREFERRED: Final = 10_000
 CHECKPOINTS: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
 
 ConfigOf = Callable[[str], LogConfig]
-
-
-class LogDirectory:
-    """One of `log.dirs`."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.meta: MetaProperties | None = None
-        self.failure: OSError | None = None
-        self.was_clean = False
-        self.broker_epoch: int | None = None
-        """Of the clean stop before this start."""
-        self.recovery_points: dict[TopicPartition, int] = {}
-        self.log_start_offsets: dict[TopicPartition, int] = {}
-        self.high_watermarks: dict[TopicPartition, int] = {}
-        self.cleaner_offsets: dict[TopicPartition, int] = {}
-        self.lock: Lock | None = None
-        self.generation = 0
-        """How often recovery points here were lowered: a checkpoint from before must not stay."""
-        self.written: dict[str, bytes] = {}
-        """What stands in each checkpoint file, to leave alone what has not changed."""
-
-    @property
-    def is_online(self) -> bool:
-        return self.failure is None
-
-    @property
-    def directory_id(self) -> UUID | None:
-        return self.meta.directory_id if self.meta is not None else None
-
-
-class Checkpoint(NamedTuple):
-    """A file to be written: `write` may run in a thread, `LogManager.checkpointed` gives it its name."""
-
-    directory: LogDirectory
-    name: str
-    content: bytes
-    generation: int
-    number: int
-
-    @property
-    def temporary(self) -> str:
-        return f"{self.directory.path}/{self.name}.{self.number}{TEMPORARY_SUFFIX}"
-
-    def write(self, files: Files) -> None:
-        """Beside the one that holds, and synced.  Errors: OSError."""
-        file = files.open(self.temporary, create=True)
-        try:
-            file.truncate(0)
-            file.pwrite([self.content], 0)
-            file.sync()
-        finally:
-            file.close()
-
-
-class FoundLog:
-    """A log that was found on the disk: `load` recovers it."""
-
-    def __init__(self, files: Files, directory: LogDirectory, topic_partition: TopicPartition, config: LogConfig, now_ms: int) -> None:
-        self.directory = directory
-        self.topic_partition = topic_partition
-        self.log: Log | None = None
-        self.progress = RecoveryProgress()
-        self._files = files
-        self._config = config
-        self._now_ms = now_ms
-
-    @property
-    def path(self) -> str:
-        return f"{self.directory.path}/{self.topic_partition}"
-
-    def measure(self) -> None:
-        """How much `load` will read; a disk that cannot tell will say so there."""
-        with suppress(OSError):
-            self.progress.bytes_to_read = bytes_to_recover(
-                self._files, self.path, self.directory.recovery_points.get(self.topic_partition, 0)
-            )
-
-    def load(self) -> Log:
-        """Errors: LogDamaged, CorruptCheckpoint, OSError."""
-        where = self.topic_partition
-        self.log = Log.open(
-            self._files,
-            self.path,
-            where,
-            self._config,
-            now_ms=self._now_ms,
-            recovery_point=self.directory.recovery_points.get(where, 0),
-            log_start_offset=self.directory.log_start_offsets.get(where, 0),
-            clean=self.directory.was_clean,
-            topic_id=read_partition_metadata(self._files, self.path),
-            progress=self.progress,
-        )
-        self.log.update_high_watermark(self.directory.high_watermarks.get(where, 0))
-        return self.log
-
-
-class RetentionClock:
-    """The time that retention by age goes by: a wall clock that jumps ahead deletes nothing before the jump has lasted an hour."""
-
-    def __init__(self) -> None:
-        self._wall_ms: int | None = None
-        self._steady_ms = 0
-        self._doubted_since_ms: int | None = None
-
-    def trusted(self, now_ms: int, monotonic_ms: int) -> int:
-        """`now_ms`, or what it should be."""
-        if self._wall_ms is None:
-            self._wall_ms, self._steady_ms = now_ms, monotonic_ms
-            return now_ms
-        expected = self._wall_ms + monotonic_ms - self._steady_ms
-        if now_ms <= expected + CLOCK_SLACK_MS:
-            self._doubted_since_ms = None
-        else:
-            if self._doubted_since_ms is None:
-                self._doubted_since_ms = monotonic_ms
-            if monotonic_ms - self._doubted_since_ms < CLOCK_PROBATION_MS:
-                return expected
-            self._doubted_since_ms = None
-        self._wall_ms, self._steady_ms = now_ms, monotonic_ms
-        return now_ms
 
 
 class LogManager:

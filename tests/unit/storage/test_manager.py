@@ -20,9 +20,10 @@ from moldau.storage.config import LogConfig
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import LockHeld
 from moldau.storage.log import AppendResult, Log
-from moldau.storage.manager import DuplicateLog, LogManager, RetentionClock
+from moldau.storage.manager import DuplicateLog, LogManager
 from moldau.storage.names import partition_of, set_aside_name
 from moldau.storage.recovery import LogDamaged
+from moldau.storage.retention_clock import RetentionClock
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.types import TopicPartition
 

@@ -10,8 +10,9 @@ from uuid import UUID
 import pytest
 
 from moldau.storage.config import LogConfig
+from moldau.storage.directory import LogDirectory
 from moldau.storage.log import Log
-from moldau.storage.manager import LogDirectory, LogManager
+from moldau.storage.manager import LogManager
 from moldau.storage.move import COPY_CHUNK, LogMove, TargetFailed
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.testing.log_model import LogModel

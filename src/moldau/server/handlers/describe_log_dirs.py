@@ -21,7 +21,7 @@ from moldau.replication.partition import Partition
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.storage.manager import LogDirectory
+from moldau.storage.directory import LogDirectory
 
 
 @handles(DescribeLogDirsRequest)

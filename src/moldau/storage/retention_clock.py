@@ -1,0 +1,34 @@
+"""◇ The time that retention by age goes by: a wall clock that was set wrong, or jumps, is not to cost records."""
+
+from typing import Final
+
+CLOCK_SLACK_MS: Final = 60_000
+"""How far the wall clock may leave the steady one between two looks before its jump is doubted."""
+CLOCK_PROBATION_MS: Final = 3_600_000
+"""How long a jump forward has to last before retention believes it."""
+
+
+class RetentionClock:
+    """A wall clock that jumps ahead deletes nothing before the jump has lasted an hour."""
+
+    def __init__(self) -> None:
+        self._wall_ms: int | None = None
+        self._steady_ms = 0
+        self._doubted_since_ms: int | None = None
+
+    def trusted(self, now_ms: int, monotonic_ms: int) -> int:
+        """`now_ms`, or what it should be."""
+        if self._wall_ms is None:
+            self._wall_ms, self._steady_ms = now_ms, monotonic_ms
+            return now_ms
+        expected = self._wall_ms + monotonic_ms - self._steady_ms
+        if now_ms <= expected + CLOCK_SLACK_MS:
+            self._doubted_since_ms = None
+        else:
+            if self._doubted_since_ms is None:
+                self._doubted_since_ms = monotonic_ms
+            if monotonic_ms - self._doubted_since_ms < CLOCK_PROBATION_MS:
+                return expected
+            self._doubted_since_ms = None
+        self._wall_ms, self._steady_ms = now_ms, monotonic_ms
+        return now_ms

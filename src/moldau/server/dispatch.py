@@ -40,7 +40,7 @@ class ConnectionClosed(InvalidFrame):
 class Client:
     """Who sits at the other end of one connection, as far as handlers care."""
 
-    __slots__ = ("connection_number", "host", "listener", "on_closed", "port", "principal")
+    __slots__ = ("connection_number", "host", "last_append", "listener", "on_closed", "port", "principal")
 
     def __init__(self, *, listener: str, host: str, port: int, principal: str = ANONYMOUS, connection_number: int = 0) -> None:
         self.listener: Final = listener
@@ -49,6 +49,8 @@ class Client:
         self.connection_number: Final = connection_number
         """Greater than that of every connection that was accepted before."""
         self.principal = principal
+        self.last_append: asyncio.Future[None] | None = None
+        """Done once the newest of the requests that wait to append to a transaction has appended; None when none waits."""
         self.on_closed: dict[Hashable, Callable[[], None]] = {}
         """What is to be done when the connection is gone, by whatever asked for it."""
 

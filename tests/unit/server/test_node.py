@@ -13,6 +13,7 @@ from moldau.errors import ErrorCode
 from moldau.metadata.formatting import FormatRequest, format_storage
 from moldau.net.channel import Channel
 from moldau.protocol.messages import initialize_share_group_state, read_share_group_state, write_share_group_state
+from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic
 from moldau.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -226,6 +227,62 @@ def test_verification_of_transactions_can_be_switched_off(verification: str) -> 
 
     refused = ErrorCode.NOT_ENOUGH_REPLICAS  # for clients of this version: there is no coordinator that could be asked
     assert world.talk(produce_without_adding) == (refused if verification == "true" else ErrorCode.NONE)
+
+
+@pytest.mark.parametrize("adds", [True, False], ids=["broker-adds", "client-adds"])
+@pytest.mark.parametrize("seed", range(5))
+def test_batches_that_a_producer_has_on_the_way_are_appended_in_their_order(seed: int, adds: bool) -> None:
+    """Each request names other partitions, so some have to be verified and others not."""
+    world = World()
+    world.up(
+        transaction__state__log__replication__factor="1",
+        transaction__state__log__min__isr="1",
+        transaction__state__log__num__partitions="1",
+    )
+    chance = random.Random(seed)
+
+    async def ready(channel: Channel) -> tuple[int, int]:
+        for _ in range(50):
+            said = await channel.send(InitProducerIdRequest(transactional_id="copier", transaction_timeout_ms=60_000), 5)
+            if said.error_code == ErrorCode.NONE:
+                return said.producer_id, said.producer_epoch
+            await channel.send(FindCoordinatorRequest(key_type=1, coordinator_keys=["copier"]))
+            await asyncio.sleep(0.1)
+        raise AssertionError(said)
+
+    async def transaction(channel: Channel) -> list[ErrorCode]:
+        await create(channel, "orders", 6)
+        producer_id, epoch = await ready(channel)
+        if not adds:
+            topic = AddPartitionsToTxnTopic(name="orders", partitions=list(range(6)))
+            add = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id="copier",
+                v3_and_below_producer_id=producer_id,
+                v3_and_below_producer_epoch=epoch,
+                v3_and_below_topics=[topic],
+            )
+            added = await channel.send(add, 3)
+            assert {each.partition_error_code for each in added.results_by_topic_v3_and_below[0].results_by_partition} == {ErrorCode.NONE}
+        sequences = dict.fromkeys(range(6), 0)
+        on_the_way = []
+        for _ in range(8):
+            parts = []
+            for index in chance.sample(range(6), chance.randint(1, 4)):
+                records = [NewRecord(EPOCH_MS, None, b"value")] * chance.randint(1, 3)
+                batch = build_batch(
+                    records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequences[index], is_transactional=True
+                )
+                sequences[index] += len(records)
+                parts.append(PartitionProduceData(index=index, records=memoryview(batch)))
+            topics = [TopicProduceData(name="orders", partition_data=parts)]
+            request = ProduceRequest(transactional_id="copier", acks=-1, timeout_ms=5000, topic_data=topics)
+            on_the_way.append(channel.send(request, 12 if adds else 11))
+            if chance.random() < 0.2:
+                await asyncio.sleep(0.001)
+        answers = await asyncio.gather(*on_the_way)
+        return [ErrorCode.of(slot.error_code) for said in answers for topic in said.responses for slot in topic.partition_responses]
+
+    assert set(world.talk(transaction)) == {ErrorCode.NONE}
 
 
 def test_a_parked_fetch_is_answered_when_the_node_stops() -> None:

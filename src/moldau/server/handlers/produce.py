@@ -15,6 +15,7 @@ Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLO
 Differs from Kafka: a partition without records (null) is refused with INVALID_RECORD; Kafka gives no answer at all.
 """
 
+import asyncio
 from collections.abc import Awaitable, Mapping
 from typing import Final, TypeAlias
 from uuid import UUID
@@ -155,7 +156,37 @@ def append_all(broker: Broker, context: RequestContext, request: ProduceRequest,
 def produce_in_transaction(
     broker: Broker, context: RequestContext, request: ProduceRequest
 ) -> Produced | Awaitable[ProduceResponse | None]:
-    """Asks the transaction's coordinator about partitions that the transaction has not written to yet (KIP-890)."""
+    """Asks the transaction's coordinator about partitions that the transaction has not written to yet (KIP-890).
+
+    Whatever comes behind on the same connection waits meanwhile: a producer numbers its batches, and has several on the way.
+    """
+    before = context.client.last_append
+    if before is None and not _unverified(broker, context, request):
+        return append_all(broker, context, request, {})
+    mine = context.client.last_append = asyncio.get_running_loop().create_future()
+    return _append_in_turn(broker, context, request, before, mine)
+
+
+async def _append_in_turn(
+    broker: Broker, context: RequestContext, request: ProduceRequest, before: "asyncio.Future[None] | None", mine: "asyncio.Future[None]"
+) -> ProduceResponse | None:
+    try:
+        if before is not None:
+            await before
+        verified = await _verify(broker, context, request, _unverified(broker, context, request))
+        produced = append_all(broker, context, request, verified)
+    finally:
+        mine.set_result(None)
+        if context.client.last_append is mine:
+            context.client.last_append = None
+    if isinstance(produced, Later):
+        response: ProduceResponse = await answered(produced)
+        return response
+    return produced
+
+
+def _unverified(broker: Broker, context: RequestContext, request: ProduceRequest) -> list[tuple[Partition, ProducerIdAndEpoch, int]]:
+    """Partition, producer and first sequence of each batch whose transaction is not known to be open there.  Errors: ConnectionClosed."""
     asked = []
     is_order_checked = context.version >= ADDS_TO_TRANSACTION_VERSION
     for topic in request.topic_data:
@@ -175,28 +206,28 @@ def produce_in_transaction(
                 is_order_checked = True
             if header.producer_id >= 0 and header.is_transactional and not partition.log.producers.has_open_transaction(*producer):
                 asked.append((partition, producer, header.base_sequence))
-    if not asked:
-        return append_all(broker, context, request, {})
-    return _verify_and_append(broker, context, request, asked)
+    return asked
 
 
-async def _verify_and_append(
+async def _verify(
     broker: Broker, context: RequestContext, request: ProduceRequest, asked: list[tuple[Partition, ProducerIdAndEpoch, int]]
-) -> ProduceResponse | None:
+) -> dict[TopicPartition, Verified]:
+    """All at once: their coordinator writes them down together."""
     adds = context.version >= ADDS_TO_TRANSACTION_VERSION
+    transactional_id = request.transactional_id or ""
+    found = await asyncio.gather(
+        *[
+            Membership(broker, transactional_id, producer).of(partition, adds=adds, sequence=sequence)
+            for partition, producer, sequence in asked
+        ]
+    )
     verified: dict[TopicPartition, Verified] = {}
-    for partition, producer, sequence in asked:
-        membership = Membership(broker, request.transactional_id or "", producer)
-        found = await membership.of(partition, adds=adds, sequence=sequence)
-        if isinstance(found, ErrorCode):
-            verified[partition.topic_partition] = AppendFailure(_as_produce_says(found, context.version), found.text)
-        elif found is not None:
-            verified[partition.topic_partition] = found
-    produced = append_all(broker, context, request, verified)
-    if isinstance(produced, Later):
-        response: ProduceResponse = await answered(produced)
-        return response
-    return produced
+    for (partition, _, _), said in zip(asked, found, strict=True):
+        if isinstance(said, ErrorCode):
+            verified[partition.topic_partition] = AppendFailure(_as_produce_says(said, context.version), said.text)
+        elif said is not None:
+            verified[partition.topic_partition] = said
+    return verified
 
 
 def _as_produce_says(code: ErrorCode, version: int) -> ErrorCode:

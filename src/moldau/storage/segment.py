@@ -39,6 +39,8 @@ SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDE
 MAX_POSITION: Final = (1 << 31) - 1
 MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
 SCAN_CHUNK: Final = 64 << 10
+VERIFY_CHUNK: Final = 256 << 10
+"""Of a recovery, which reads all of a segment: from a cold disk it costs a tenth less processor time than a quarter of it."""
 LOOKUP_CHUNK: Final = 4 << 10
 RECENT_BATCHES: Final = 1024
 CHECKED_ENTRIES: Final = 64
@@ -288,7 +290,7 @@ class Segment:
         """
         position = 0
         while position < self.size:
-            chunk = self.file.pread(min(SCAN_CHUNK, self.size - position), position)
+            chunk = self.file.pread(min(VERIFY_CHUNK, self.size - position), position)
             at = 0
             while at < len(chunk):
                 for place, header in self._sound_run(chunk, at, next_offset):
@@ -350,7 +352,7 @@ class Segment:
 
     def _crc_of_rest(self, crc: int, position: int, end: int) -> int:
         while position < end:
-            chunk = self.file.pread(min(SCAN_CHUNK, end - position), position)
+            chunk = self.file.pread(min(VERIFY_CHUNK, end - position), position)
             crc = crc32c(chunk, crc)
             position += len(chunk)
         return crc

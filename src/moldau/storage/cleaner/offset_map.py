@@ -60,12 +60,13 @@ class OffsetMap:
 
     def knows(self, header: BatchHeader) -> bool:
         """Whether all of the batch was put in."""
-        return self.first_offset <= header.base_offset and header.next_offset <= self.end_offset
+        return self.first_offset <= header.base_offset and header.base_offset + header.last_offset_delta < self.end_offset
 
     def live_in(self, header: BatchHeader) -> "array[Fate]":
         """The fates of the records that stay, of a batch that it knows.  Asked in the order of the log."""
         live, at = self._live, self._passed
-        first, end = 2 * header.base_offset, 2 * header.next_offset
+        first = 2 * header.base_offset
+        end = first + 2 * header.last_offset_delta + 2
         if at < len(live) and live[at] < first:
             at = bisect_left(live, first, at)
         self._passed = at

@@ -146,7 +146,7 @@ def ivy_jar() -> Path:
     found = sorted(Path(spec.submodule_search_locations[0]).glob("jars/ivy-*.jar")) if spec and spec.submodule_search_locations else []
     if not found:
         raise ProvisionError(
-            "Jars are fetched with the Ivy inside PySpark, which is not installed.  Way out: pip install 'moldau[pipelines]'"
+            "Jars are fetched with the Ivy inside PySpark, which is not installed.  Way out: pip install '.[pipelines]' in Moldau's sources"
         )
     return found[-1]
 

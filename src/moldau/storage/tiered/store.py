@@ -1,4 +1,4 @@
-"""● The object store: a folder, or anything that speaks S3, through the `obstore` library (`pip install 'moldau[tiered]'`).
+"""● The object store: a folder, or anything that speaks S3, through the `obstore` library (the extra `tiered`).
 
 All calls block: whoever calls runs them elsewhere.  What `put` has stored survives a power failure: S3 promises it, and a folder is synced
 here, since the library leaves that to the operating system.  Objects are never changed, only made and deleted.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 PART_SIZE: Final = 8 << 20
 """Bytes of one part of an upload."""
 PARTS_AT_ONCE: Final = 2
-MISSING: Final = "the package obstore is not installed: pip install 'moldau[tiered]'"
+MISSING: Final = "the package obstore is not installed: pip install obstore"
 
 
 class StoredObject(NamedTuple):

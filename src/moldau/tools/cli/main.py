@@ -57,10 +57,12 @@ TWINS: Final = {
 ALL: Final = {**COMMANDS, **TWINS}
 
 _INTERRUPTED: Final = 130
-_WIDTH: Final = 12
+_WIDTH: Final = max(map(len, COMMANDS)) + 1
 
 
 def usage() -> str:
+    from textwrap import fill
+
     ours = "".join(f"  {name:<{_WIDTH}} {command.about}\n" for name, command in COMMANDS.items())
     return f"""\
 usage: moldau COMMAND [OPTIONS]
@@ -70,9 +72,7 @@ Apache Kafka in Python.
 commands:
 {ours}
 Kafka's own tools, with its options and its output:
-  {" ".join(name for name in list(TWINS)[:5])}
-  {" ".join(name for name in list(TWINS)[5:10])}
-  {" ".join(name for name in list(TWINS)[10:])}
+{fill(" ".join(TWINS), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)}
 
 `moldau COMMAND --help` says more.  To begin:
 

@@ -34,6 +34,8 @@ class Parser(argparse.ArgumentParser):
             word = unrecognised["rest"].split()[0]
             if not word.startswith("-"):
                 return f"there is nothing to do with {word!r} here"
+            if word.split("=")[0] in self._option_string_actions:
+                return f"{word} is too late here: it goes before the action"
             near = get_close_matches(word.split("=")[0], self._option_string_actions, n=1)
             return f"there is no option {word}" + (f"; did you mean {near[0]}?" if near else "")
         bad_choice = _BAD_CHOICE.match(message)

@@ -50,7 +50,7 @@ def test_what_is_deleted_leaves_nothing(store: Obstore, tmp_path: Path) -> None:
 
 def test_without_the_library_the_start_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.store", None)
-    with pytest.raises(ConfigError, match=r"rsm\.config\.storage\.url.*pip install 'moldau\[tiered\]'"):
+    with pytest.raises(ConfigError, match=r"rsm\.config\.storage\.url.*pip install obstore"):
         Obstore.open(StoreConfig(url="file:///nowhere"), "rsm.config.")
 
 

@@ -66,6 +66,7 @@ def test_without_a_command_the_list_is_shown(capsys: pytest.CaptureFixture[str])
         (["topics", "crate"], "'crate' is not one of list, create, describe, extend, delete; did you mean create?"),
         (["topics", "create", "x", "-p", "0"], "0 is not a number from 1 up"),
         (["topics", "create", "x", "-c", "novalue"], "'novalue' is not of the form key=value"),
+        (["kafka-features", "describe", "--bootstrap-server", "x"], "--bootstrap-server is too late here: it goes before the action"),
         (["topics", "list", "-b", "nowhere:x"], "'nowhere:x' is not an address of the form host:port"),
         (["kafka-topics", "--list", "--create", "--bootstrap-server", "x"], "Command must include exactly one action"),
         (["kafka-console-consumer", "--bootstrap-server", "x"], "Exactly one of the following arguments is required: [topic], [include]"),

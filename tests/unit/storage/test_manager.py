@@ -218,6 +218,16 @@ def test_a_start_beyond_the_end_is_damage_and_nothing_is_let_go(*, is_clean: boo
     assert files.read(path) == content
 
 
+def test_a_log_whose_segments_are_gone_is_refused_when_some_of_it_was_flushed() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    append(create(manager, T0), 9)
+    manager.close()
+    files.unlink(f"/data/a/t-0/{0:020d}.log")
+    with pytest.raises(LogDamaged, match="/data/a/t-0 holds no segment, but everything below offset 9 was on stable storage"):
+        a_started_manager(files)
+
+
 def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_never_holds() -> None:
     files = MemoryFiles()
     manager = a_started_manager(files)

@@ -49,8 +49,8 @@ class Client:
         self.connection_number: Final = connection_number
         """Greater than that of every connection that was accepted before."""
         self.principal = principal
-        self.last_append: asyncio.Future[None] | None = None
-        """Done once the newest of the requests that wait to append to a transaction has appended; None when none waits."""
+        self.last_append: asyncio.Event | None = None
+        """Set once the newest of the requests that wait to append to a transaction has appended; None when none waits."""
         self.on_closed: dict[Hashable, Callable[[], None]] = {}
         """What is to be done when the connection is gone, by whatever asked for it."""
 

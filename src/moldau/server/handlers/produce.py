@@ -71,6 +71,8 @@ COORDINATOR_IS_BUSY: Final = frozenset(
     }
 )
 
+Unverified: TypeAlias = tuple[Partition, ProducerIdAndEpoch, int]
+"""Where a batch goes, whose it is, and its first sequence."""
 Verified: TypeAlias = VerificationGuard | AppendFailure
 Produced: TypeAlias = ProduceResponse | Later[ProduceResponse] | None
 
@@ -161,22 +163,29 @@ def produce_in_transaction(
     Whatever comes behind on the same connection waits meanwhile: a producer numbers its batches, and has several on the way.
     """
     before = context.client.last_append
-    if before is None and not _unverified(broker, context, request):
+    unverified = [] if before is not None else _unverified(broker, context, request)
+    if before is None and not unverified:
         return append_all(broker, context, request, {})
-    mine = context.client.last_append = asyncio.get_running_loop().create_future()
-    return _append_in_turn(broker, context, request, before, mine)
+    mine = context.client.last_append = asyncio.Event()
+    return _append_in_turn(broker, context, request, unverified, before, mine)
 
 
 async def _append_in_turn(
-    broker: Broker, context: RequestContext, request: ProduceRequest, before: "asyncio.Future[None] | None", mine: "asyncio.Future[None]"
+    broker: Broker,
+    context: RequestContext,
+    request: ProduceRequest,
+    unverified: list[Unverified],
+    before: asyncio.Event | None,
+    mine: asyncio.Event,
 ) -> ProduceResponse | None:
     try:
         if before is not None:
-            await before
-        verified = await _verify(broker, context, request, _unverified(broker, context, request))
+            await before.wait()
+            unverified = _unverified(broker, context, request)
+        verified = await _verify(broker, context, request, unverified)
         produced = append_all(broker, context, request, verified)
     finally:
-        mine.set_result(None)
+        mine.set()
         if context.client.last_append is mine:
             context.client.last_append = None
     if isinstance(produced, Later):
@@ -185,8 +194,8 @@ async def _append_in_turn(
     return produced
 
 
-def _unverified(broker: Broker, context: RequestContext, request: ProduceRequest) -> list[tuple[Partition, ProducerIdAndEpoch, int]]:
-    """Partition, producer and first sequence of each batch whose transaction is not known to be open there.  Errors: ConnectionClosed."""
+def _unverified(broker: Broker, context: RequestContext, request: ProduceRequest) -> list[Unverified]:
+    """The batches whose transaction is not known to be open there.  Errors: ConnectionClosed."""
     asked = []
     is_order_checked = context.version >= ADDS_TO_TRANSACTION_VERSION
     for topic in request.topic_data:
@@ -210,7 +219,7 @@ def _unverified(broker: Broker, context: RequestContext, request: ProduceRequest
 
 
 async def _verify(
-    broker: Broker, context: RequestContext, request: ProduceRequest, asked: list[tuple[Partition, ProducerIdAndEpoch, int]]
+    broker: Broker, context: RequestContext, request: ProduceRequest, asked: list[Unverified]
 ) -> dict[TopicPartition, Verified]:
     """All at once: their coordinator writes them down together."""
     adds = context.version >= ADDS_TO_TRANSACTION_VERSION

@@ -41,6 +41,7 @@ from moldau.server.coordinator_topic import CoordinatorTopic
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.share_groups import ShareGroups
 from moldau.server.share_persister import SharePersister
+from moldau.server.streams_topics import Create, StreamsTopics
 from moldau.server.txn_markers import MarkerWriter
 from moldau.types import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC, TopicPartition
 
@@ -65,6 +66,7 @@ class Coordinators:
         replicas: ReplicaManager,
         producer_ids: ProducerIds,
         create_topic: CreateTopic,
+        create_topics: Create,
     ) -> None:
         self.transaction_config: Final = transaction_config
         self.connection_order: Final = ConnectionOrder(is_enabled=transaction_config.is_connection_order_enabled)
@@ -99,6 +101,7 @@ class Coordinators:
         )
         self.share_persister: Final = SharePersister(self.shares, self._create_share_topic)
         self.share_groups: Final = ShareGroups(self.groups, self.group_environment, self.share_persister, replicas)
+        self.streams_topics: Final = StreamsTopics(create_topics, clock)
         self._replicas: Final = replicas
         self.markers: Final = MarkerWriter(replicas, clock, self._exists, self._marker_appended)
         self._create_topic: Final = create_topic
@@ -140,6 +143,7 @@ class Coordinators:
     def close(self) -> None:
         self.markers.close()
         self.share_groups.close()
+        self.streams_topics.close()
         self.groups.close()
         self.transactions.close()
         self.shares.close()

@@ -311,6 +311,7 @@ class Node:
             replicas=self.replicas,
             producer_ids=producer_ids,
             create_topic=self._create_internal_topic,
+            create_topics=self._controller.create_topics,
         )
         self._assignments = DirectoryAssignments(self._controller, broker_id=config.node_id, broker_epoch=lambda: self._lifecycle.epoch)
         self._mover = LogMover(

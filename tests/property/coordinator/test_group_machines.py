@@ -14,9 +14,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from moldau.coordinator.group.assignors.model import TopicIdPartition, TopicView
 from moldau.coordinator.group.classic import ClassicGroup, GroupState
 from moldau.coordinator.group.config import GroupCoordinatorConfig
-from moldau.coordinator.group.consumer import JOIN_EPOCH, LEAVE_EPOCH, ConsumerGroup
+from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.group.membership import JOIN_EPOCH, LEAVE_EPOCH
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

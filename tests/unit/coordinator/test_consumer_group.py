@@ -8,9 +8,10 @@ import pytest
 
 from moldau.coordinator.group.assignors.model import TopicIdPartition, TopicView
 from moldau.coordinator.group.config import GroupCoordinatorConfig
-from moldau.coordinator.group.consumer import LEAVE_EPOCH, LEAVE_STATIC_EPOCH, ConsumerGroup, GroupState
+from moldau.coordinator.group.consumer import ConsumerGroup, GroupState
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.group.membership import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,

@@ -16,6 +16,7 @@ from moldau.coordinator.txn.config import TransactionConfig
 from moldau.metadata.controller import Controller
 from moldau.metadata.loader import Loader
 from moldau.protocol.header import RequestHeader
+from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
@@ -139,6 +140,11 @@ def make(**properties: str) -> Harness:
     async def create_topic(topic: str, partition_count: int, replication_factor: int, configs: dict[str, str]) -> None:
         cluster.known.update((topic, index) for index in range(partition_count))
 
+    async def create_topics(request: CreateTopicsRequest) -> CreateTopicsResponse:
+        for topic in request.topics:
+            await create_topic(topic.name, topic.num_partitions, topic.replication_factor, {})
+        return CreateTopicsResponse(topics=[])
+
     coordinators = Coordinators(
         group_config=GroupCoordinatorConfig(),
         transaction_config=TransactionConfig(),
@@ -149,6 +155,7 @@ def make(**properties: str) -> Harness:
         replicas=replicas,
         producer_ids=producer_ids,
         create_topic=create_topic,
+        create_topics=create_topics,
     )
     logs = LogManager(files, config.log_dirs, config.log, unique=lambda: UUID(int=next(ids)))
     shared = config.of(SharePartitionConfig)

@@ -67,7 +67,7 @@ class GroupCoordinatorConfig(Configs):
     rebalance_protocols: tuple[str, ...] = option(
         "group.coordinator.rebalance.protocols",
         ("classic", "consumer", "streams"),
-        "Without consumer, requests of the consumer protocol are refused.",
+        "Without consumer or streams, requests of that protocol are refused.",
         check=each_of("classic", "consumer", "share", "streams"),
     )
     consumer_session_timeout_ms: int = option(
@@ -161,4 +161,54 @@ class GroupCoordinatorConfig(Configs):
         "After this long the share coordinator is asked again to begin a state.",
         check=at_least(1),
         importance="low",
+    )
+    streams_session_timeout_ms: int = option(
+        "group.streams.session.timeout.ms", 45_000, "How long a streams group's member may be silent.", check=at_least(1)
+    )
+    streams_min_session_timeout_ms: int = option(
+        "group.streams.min.session.timeout.ms", 45_000, "Least session time-out that a streams group may be given.", check=at_least(1)
+    )
+    streams_max_session_timeout_ms: int = option(
+        "group.streams.max.session.timeout.ms", 60_000, "Greatest session time-out that a streams group may be given.", check=at_least(1)
+    )
+    streams_heartbeat_interval_ms: int = option(
+        "group.streams.heartbeat.interval.ms", 5_000, "How often a streams group's members report.", check=at_least(1)
+    )
+    streams_min_heartbeat_interval_ms: int = option(
+        "group.streams.min.heartbeat.interval.ms", 5_000, "Least heartbeat interval that a streams group may be given.", check=at_least(1)
+    )
+    streams_max_heartbeat_interval_ms: int = option(
+        "group.streams.max.heartbeat.interval.ms",
+        15_000,
+        "Greatest heartbeat interval that a streams group may be given.",
+        check=at_least(1),
+    )
+    streams_max_size: int = option("group.streams.max.size", MAX_INT, "Most members of a streams group.", check=at_least(1))
+    streams_standby_count: int = option(
+        "group.streams.num.standby.replicas", 0, "Stand-by copies of each task with state.", check=at_least(0)
+    )
+    streams_max_standby_count: int = option(
+        "group.streams.max.standby.replicas", 2, "Most stand-by copies that a streams group may be given.", check=at_least(0)
+    )
+    streams_initial_rebalance_delay_ms: int = option(
+        "group.streams.initial.rebalance.delay.ms",
+        3_000,
+        "How long the first assignment of an empty streams group waits for more members.",
+        check=at_least(0),
+    )
+    streams_assignment_interval_ms: int = option(
+        "group.streams.assignment.interval.ms",
+        1_000,
+        "Least time between two assignments of one streams group.",
+        check=at_least(0),
+        update="cluster-wide",
+    )
+    streams_min_assignment_interval_ms: int = option(
+        "group.streams.min.assignment.interval.ms", 0, "Least assignment interval that a streams group may be given.", check=at_least(0)
+    )
+    streams_max_assignment_interval_ms: int = option(
+        "group.streams.max.assignment.interval.ms",
+        15_000,
+        "Greatest assignment interval that a streams group may be given.",
+        check=at_least(0),
     )

@@ -14,7 +14,6 @@ Source: ConsumerGroup, CurrentAssignmentBuilder, TargetAssignmentBuilder; KIP-84
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
-from hashlib import blake2b
 from typing import ClassVar, Final
 from uuid import UUID
 
@@ -23,21 +22,24 @@ from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors import ASSIGNORS
 from moldau.coordinator.group.assignors.model import Assignment, Subscriber, TopicIdPartition, TopicView
 from moldau.coordinator.group.environment import Client, Commit, Environment
+from moldau.coordinator.group.membership import (
+    FENCING_VERSION,
+    FIRST_GROUP_EPOCH,
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    Refused,
+    by_topic,
+    hash_of,
+)
 from moldau.coordinator.group.regex import RegexError, compile_regex
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import consumer_group_describe as described
 from moldau.protocol.messages import consumer_group_heartbeat as messages
 
-LEAVE_EPOCH: Final = -1
-LEAVE_STATIC_EPOCH: Final = -2
-"""Epoch of a static member that is away and keeps its partitions for its successor."""
-JOIN_EPOCH: Final = 0
-FIRST_GROUP_EPOCH: Final = 1
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
-FENCING_VERSION: Final = 9
-"""First OffsetCommit version whose clients know member epochs."""
 
 
 class GroupState(Enum):
@@ -95,15 +97,6 @@ class Member:
         """What nobody else may be given: assigned, or being given up."""
         yield from self.owned
         yield from self.pending_revocation
-
-
-class Refused(Exception):
-    """Leaves the checks of one heartbeat; caught in `heartbeat`."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
 
 
 @dataclass(slots=True)
@@ -766,13 +759,6 @@ def _subscription(member: Member) -> tuple[object, ...]:
     return (member.topic_names, member.topic_regex)
 
 
-def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
-    grouped: dict[UUID, list[int]] = {}
-    for topic_id, partition in sorted(partitions):
-        grouped.setdefault(topic_id, []).append(partition)
-    return grouped
-
-
 def _stored_partitions(owned: Owned) -> list[stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions]:
     return [
         stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(
@@ -795,17 +781,6 @@ def _owned_of(topics: Iterable[stored.ConsumerGroupCurrentMemberAssignmentValueT
 
 def _partitions_of(topics: Iterable[stored.TopicPartition]) -> Iterable[TopicIdPartition]:
     return (TopicIdPartition(each.topic_id, partition) for each in topics for partition in each.partitions)
-
-
-def hash_of(topics: Iterable[TopicView]) -> int:
-    """Changes when a topic comes, goes, grows or moves to other racks; 0 only without topics."""
-    digest = blake2b(digest_size=8)
-    is_empty = True
-    for topic in topics:
-        is_empty = False
-        racks = ";".join(",".join(sorted(each)) for each in topic.racks)
-        digest.update(f"{topic.name}\0{topic.topic_id}\0{topic.partition_count}\0{racks}\0".encode())
-    return 0 if is_empty else int.from_bytes(digest.digest(), "big", signed=True)
 
 
 def _refusal(code: ErrorCode, message: str) -> messages.ConsumerGroupHeartbeatResponse:

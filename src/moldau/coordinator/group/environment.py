@@ -1,12 +1,13 @@
 """◇ What the group machines need of the world: options, the metadata image, fresh ids."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 from uuid import UUID
 
 from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.config import GroupCoordinatorConfig
+from moldau.types import TopicPartition
 
 
 class Client(NamedTuple):
@@ -26,6 +27,7 @@ class Commit(NamedTuple):
     generation_id_or_member_epoch: int
     api_version: int
     is_transactional: bool
+    partitions: Sequence[TopicPartition]
 
 
 class Topics(Protocol):

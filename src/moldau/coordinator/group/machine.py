@@ -6,18 +6,22 @@ Source: GroupCoordinatorShard.  Called by `server/coordinators.py`.
 """
 
 from collections.abc import Collection, Iterable
-from typing import Final, get_args
+from typing import Final, TypeVar, get_args
 from uuid import UUID
 
 from moldau.coordinator.group import migration, share, share_offsets
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.classic import ClassicGroup, GroupState
-from moldau.coordinator.group.consumer import JOIN_EPOCH, ConsumerGroup
+from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.environment import Client, Commit, Environment
+from moldau.coordinator.group.membership import JOIN_EPOCH
 from moldau.coordinator.group.offsets import CommittedOffset, GroupOffsets, Offsets, commit_record, tombstone
 from moldau.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from moldau.coordinator.group.share import ShareGroup
 from moldau.coordinator.group.share_topics import Partitions
+from moldau.coordinator.group.streams.answers import not_described as streams_not_described
+from moldau.coordinator.group.streams.answers import refusal as streams_refusal
+from moldau.coordinator.group.streams.group import HeartbeatResult, StreamsGroup
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
@@ -51,6 +55,7 @@ from moldau.protocol.messages.offset_fetch import (
 )
 from moldau.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
@@ -85,6 +90,18 @@ ShareKey = (
     | stored.ShareGroupStatePartitionMetadataKey
 )
 SHARE_KEYS: Final = get_args(ShareKey)
+StreamsKey = (
+    stored.StreamsGroupMetadataKey
+    | stored.StreamsGroupMemberMetadataKey
+    | stored.StreamsGroupTargetAssignmentMetadataKey
+    | stored.StreamsGroupTargetAssignmentMemberKey
+    | stored.StreamsGroupCurrentMemberAssignmentKey
+    | stored.StreamsGroupTopologyKey
+)
+STREAMS_KEYS: Final = get_args(StreamsKey)
+
+Group = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
+GroupT = TypeVar("GroupT", ShareGroup, StreamsGroup)
 
 
 def written_version(value: StoredRecord) -> int:
@@ -102,9 +119,9 @@ class GroupMachine:
 
     def __init__(self, environment: Environment) -> None:
         self.environment: Final = environment
-        self.groups: dict[str, ClassicGroup | ConsumerGroup | ShareGroup] = {}
+        self.groups: dict[str, Group] = {}
         self.offsets: Final = Offsets()
-        self._prepared: dict[str, ConsumerGroup | ShareGroup] = {}
+        self._prepared: dict[str, ConsumerGroup | ShareGroup | StreamsGroup] = {}
         """Groups that a decision made, until its records are replayed: the timers it set are bound to them."""
         self._downgraded: dict[str, ClassicGroup] = {}
         """The same, between the last record of a group of one protocol and the first of the other."""
@@ -122,8 +139,9 @@ class GroupMachine:
         elif isinstance(key, CONSUMER_KEYS):
             self._replay_consumer(key, value)
         elif isinstance(key, SHARE_KEYS):
-            self._replay_share(key, value)
-        # Records of group types that are not run here stay in the log for a broker that does.
+            self._replay_of(ShareGroup, key, value)
+        elif isinstance(key, STREAMS_KEYS):
+            self._replay_of(StreamsGroup, key, value)
 
     def _replay_classic(self, group_id: str, value: GroupMetadataValue | None) -> None:
         if value is None:
@@ -151,16 +169,19 @@ class GroupMachine:
             self.groups[key.group_id] = group
         group.replay(key, value)
 
-    def _replay_share(self, key: ShareKey, value: object) -> None:
+    def _replay_of(self, kind: type[GroupT], key: ShareKey | StreamsKey, value: object) -> None:
+        """Of the protocols that no living group changes to or from."""
         group = self.groups.get(key.group_id)
-        if isinstance(key, stored.ShareGroupMetadataKey) and value is None:
-            self.groups.pop(key.group_id, None)
+        if isinstance(key, stored.ShareGroupMetadataKey | stored.StreamsGroupMetadataKey) and value is None:
+            # A classic group in its place is one that a member is just joining: the decision put it there.
+            if isinstance(group, kind):
+                del self.groups[key.group_id]
             return
-        if not isinstance(group, ShareGroup):
+        if not isinstance(group, kind):
             if value is None:
                 return
             prepared = self._prepared.pop(key.group_id, None)
-            group = prepared if isinstance(prepared, ShareGroup) else ShareGroup(key.group_id, self.environment)
+            group = prepared if isinstance(prepared, kind) else kind(key.group_id, self.environment)
             self.groups[key.group_id] = group
         group.replay(key, value)
 
@@ -180,11 +201,11 @@ class GroupMachine:
         """Errors: as `ClassicGroup.join`, or `migration.join` for a living group of the consumer protocol."""
         group = self.groups.get(request.group_id)
         outcome = Outcome()
-        if isinstance(group, ShareGroup):
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return migration.join(group, token, request, client, now_ms)
+        if isinstance(group, ShareGroup) or (isinstance(group, StreamsGroup) and not group.is_empty):
             return answer(token, request.refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
-        if isinstance(group, ConsumerGroup):
-            if not group.is_empty:
-                return migration.join(group, token, request, client, now_ms)
+        if isinstance(group, ConsumerGroup | StreamsGroup):
             outcome.records += group.tombstones()
             group = None
         if group is None:
@@ -228,7 +249,7 @@ class GroupMachine:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group.heartbeat(token, request, client, now_ms)
-        if isinstance(group, ShareGroup):
+        if isinstance(group, ShareGroup | StreamsGroup):
             message = f"Group {request.group_id} is not a consumer group."
             return answer(token, request.refused(ErrorCode.GROUP_ID_NOT_FOUND, message))
         is_upgrade = group is not None and not group.is_empty
@@ -251,6 +272,37 @@ class GroupMachine:
         if outcome.records:
             self._prepared[request.group_id] = prepared
         return outcome
+
+    # -- streams groups -------------------------------------------------------------------------------------------------------
+
+    def streams_heartbeat(self, token: Token, request: StreamsGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
+        """A `HeartbeatResult`.  Errors: as `StreamsGroup.heartbeat`; GROUP_ID_NOT_FOUND, of a group of another protocol too."""
+        group = self.groups.get(request.group_id)
+        if isinstance(group, StreamsGroup):
+            return group.heartbeat(token, request, client, now_ms)
+        is_convertible = group is None or (isinstance(group, ClassicGroup) and group.is_empty)
+        if not is_convertible or request.member_epoch != JOIN_EPOCH:
+            what = "is not a streams group" if group is not None else "not found"
+            return answer(token, HeartbeatResult(streams_refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}.")))
+        prepared = StreamsGroup(request.group_id, self.environment)
+        decided = prepared.heartbeat(token, request, client, now_ms)
+        if not decided.records:
+            return decided
+        self._prepared[request.group_id] = prepared
+        outcome = Outcome()
+        if isinstance(group, ClassicGroup):
+            outcome.records += group.tombstones()
+            outcome.timers += group.cancelled_timers()
+        outcome += decided
+        return outcome
+
+    def describe_streams_group(self, token: Token, group_id: str) -> Outcome:
+        """One group's part of a StreamsGroupDescribe.  Errors: GROUP_ID_NOT_FOUND, of a group of another protocol too."""
+        group = self.groups.get(group_id)
+        if isinstance(group, StreamsGroup):
+            return answer(token, group.describe())
+        what = "is not a streams group" if self._is_known(group_id) else "not found"
+        return answer(token, streams_not_described(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}."))
 
     # -- share groups ---------------------------------------------------------------------------------------------------------
 
@@ -350,6 +402,7 @@ class GroupMachine:
                     request.generation_id_or_member_epoch,
                     client.api_version,
                     is_transactional=False,
+                    partitions=_partitions_of(request.topics),
                 )
             )
         elif request.generation_id_or_member_epoch >= 0:
@@ -371,7 +424,14 @@ class GroupMachine:
         group = self._commits_into(request.group_id)
         if group is not None:
             error = group.validate_commit(
-                Commit(request.member_id, request.group_instance_id, request.generation_id, client.api_version, is_transactional=True)
+                Commit(
+                    request.member_id,
+                    request.group_instance_id,
+                    request.generation_id,
+                    client.api_version,
+                    is_transactional=True,
+                    partitions=_partitions_of(request.topics),
+                )
             )
         else:
             error = ErrorCode.ILLEGAL_GENERATION if request.generation_id >= 0 else ErrorCode.NONE
@@ -420,7 +480,7 @@ class GroupMachine:
         Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; on a partition UNSTABLE_OFFSET_COMMIT while a transaction may still change it.
         """
         group = self.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, ConsumerGroup | StreamsGroup):
             error = group.validate_fetch(request.member_id, request.member_epoch)
             if error is not ErrorCode.NONE:
                 return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=[], error_code=error))
@@ -496,7 +556,7 @@ class GroupMachine:
     def describe(self, token: Token, group_id: str, client: Client) -> Outcome:
         """One group's part of a DescribeGroups.  A group not known is Dead, or from version 6 on GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
-        if isinstance(group, ConsumerGroup | ShareGroup) or not self._is_known(group_id):
+        if isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup) or not self._is_known(group_id):
             what = "is not a classic group" if group is not None else "not found"
             is_error = client.api_version >= NOT_FOUND_SINCE
             return answer(token, _dead_group(group_id, f"Group {group_id} {what}.", is_error=is_error))
@@ -570,9 +630,7 @@ class GroupMachine:
                 outcome.records += group.tombstones()
         return outcome
 
-    def _is_expired(
-        self, group: ClassicGroup | ConsumerGroup | ShareGroup | None, partition: TopicPartition, offset: CommittedOffset, now_ms: int
-    ) -> bool:
+    def _is_expired(self, group: Group | None, partition: TopicPartition, offset: CommittedOffset, now_ms: int) -> bool:
         if group is not None and group.is_subscribed_to(partition.topic):
             return False
         if offset.expire_timestamp_ms is not None:
@@ -592,13 +650,17 @@ class GroupMachine:
         """A group without members exists as long as it has offsets: an administrator's commit makes one."""
         return group_id in self.groups or self.offsets.knows(group_id)
 
-    def _commits_into(self, group_id: str) -> ClassicGroup | ConsumerGroup | ShareGroup | None:
+    def _commits_into(self, group_id: str) -> Group | None:
         group = self.groups.get(group_id)
         return self._only_offsets if group is None and self._is_known(group_id) else group
 
     def _check_metadata(self, metadata: str | None) -> ErrorCode:
         is_too_long = metadata is not None and len(metadata) > self.environment.config.offset_metadata_max_bytes
         return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_long else ErrorCode.NONE
+
+
+def _partitions_of(topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, each.partition_index) for topic in topics for each in topic.partitions]
 
 
 def _asked_for(request: OffsetFetchRequestGroup, committed: GroupOffsets) -> list[tuple[str, UUID, list[int]]]:

@@ -21,6 +21,7 @@ from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors.model import TopicIdPartition
 from moldau.coordinator.group.classic import CONSUMER_PROTOCOL_TYPE, KNOWN_MEMBER_ID_SINCE, UNKNOWN_MEMBER_ID, ClassicGroup
 from moldau.coordinator.group.classic import Member as ClassicGroupMember
+from moldau.coordinator.group.membership import LEAVE_STATIC_EPOCH
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode
 from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
@@ -146,7 +147,7 @@ def join(group: consumer.ConsumerGroup, token: Token, request: JoinGroupRequest,
     if static is not None and static.member_id != member_id:
         if request.member_id:
             return _refuse_join(token, member_id, ErrorCode.FENCED_INSTANCE_ID)
-        before = group.succeed(replace(static, epoch=consumer.LEAVE_STATIC_EPOCH), member_id, members, target, outcome)
+        before = group.succeed(replace(static, epoch=LEAVE_STATIC_EPOCH), member_id, members, target, outcome)
     rebalance_timeout_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms != -1 else request.session_timeout_ms
     member = replace(
         before,

@@ -17,8 +17,9 @@ from uuid import UUID
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors import simple
 from moldau.coordinator.group.assignors.model import Subscriber, TopicIdPartition
-from moldau.coordinator.group.consumer import FIRST_GROUP_EPOCH, JOIN_EPOCH, LEAVE_EPOCH, MemberState, Refused, by_topic, hash_of
+from moldau.coordinator.group.consumer import MemberState
 from moldau.coordinator.group.environment import Client, Commit, Environment
+from moldau.coordinator.group.membership import FIRST_GROUP_EPOCH, JOIN_EPOCH, LEAVE_EPOCH, Refused, by_topic, hash_of
 from moldau.coordinator.group.share_topics import Partitions, StateTopics, TopicPartitions, read_record
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode

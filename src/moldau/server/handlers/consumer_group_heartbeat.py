@@ -11,8 +11,8 @@ Differs from Kafka: regular expressions are matched at once, not a moment later.
 
 from typing import Final
 
-from moldau.coordinator.group.consumer import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.group.membership import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse

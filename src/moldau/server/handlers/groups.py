@@ -1,4 +1,4 @@
-"""◇ What the handlers of groups share: who asks, which rights an administrator is shown, and whether share groups are served."""
+"""◇ What the handlers of groups share: who asks, which rights an administrator is shown, and which protocols are served."""
 
 from typing import Final
 
@@ -24,3 +24,9 @@ def authorized_operations(*, is_asked: bool) -> int:
 def serves_share_groups(broker: Broker) -> bool:
     """Whether the cluster has finalized them (KIP-932)."""
     return broker.cluster.features().finalized.get("share.version", 0) >= 1
+
+
+def serves_streams_groups(broker: Broker) -> bool:
+    """Whether the cluster has finalized them (KIP-1071), and this broker has not switched them off."""
+    is_finalized = broker.cluster.features().finalized.get("streams.version", 0) >= 1
+    return is_finalized and "streams" in broker.coordinators.group_environment.config.rebalance_protocols

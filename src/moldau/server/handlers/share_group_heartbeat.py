@@ -11,8 +11,8 @@ Differs from Kafka: nothing known.
 
 from typing import Final
 
-from moldau.coordinator.group.consumer import JOIN_EPOCH, LEAVE_EPOCH
 from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.group.membership import JOIN_EPOCH, LEAVE_EPOCH
 from moldau.coordinator.group.share import refusal
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode

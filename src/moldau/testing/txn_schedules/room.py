@@ -23,6 +23,7 @@ from moldau.errors import ErrorCode
 from moldau.metadata.controller import Controller
 from moldau.metadata.loader import Loader
 from moldau.protocol.header import RequestHeader
+from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from moldau.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -186,6 +187,7 @@ class Room:
             replicas=replicas,
             producer_ids=producer_ids,
             create_topic=self._no_topic,
+            create_topics=self._no_topics,
         )
         shared = CONFIG.of(SharePartitionConfig)
         shares = SharePartitions(
@@ -304,6 +306,9 @@ class Room:
 
     async def _no_topic(self, topic: str, partition_count: int, replication_factor: int, configs: dict[str, str]) -> None:
         raise AssertionError(f"{topic} is there")
+
+    async def _no_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+        raise AssertionError("there are no streams groups here")
 
     # what the verdict asks
 

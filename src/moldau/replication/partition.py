@@ -278,7 +278,11 @@ class Partition:
         min_one_batch: bool,
         last_fetched_epoch: int = NO_EPOCH,
     ) -> PartitionData:
-        """One partition's part of a fetch response.  Errors: OFFSET_OUT_OF_RANGE.  The caller has asked `refusal_of`."""
+        """One partition's part of a fetch response.  The caller has asked `refusal_of`.
+
+        Errors: OFFSET_OUT_OF_RANGE; OFFSET_MOVED_TO_TIERED_STORAGE, which is told with the log's start: a follower begins after what is
+        in remote storage, and needs to know from where on that is (see `tier_start`).
+        """
         log = self.log
         if last_fetched_epoch != NO_EPOCH:
             diverging = self._divergence(offset, last_fetched_epoch)
@@ -290,7 +294,7 @@ class Partition:
         is_committed = isolation is Isolation.COMMITTED_TRANSACTIONS
         data = log.read(offset, max_bytes, limit_offset=limit, min_one_batch=min_one_batch, with_aborted=is_committed)
         if isinstance(data, ErrorCode):
-            return refused_partition(self.topic_partition.partition, data)
+            return self._refused(data)
         aborted = (
             [AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset) for each in data.aborted]
             if is_committed
@@ -314,12 +318,19 @@ class Partition:
         """A reader whose last record is of an epoch that ended earlier here has to truncate (KIP-320, 595)."""
         known = self.log.end_offset_for_epoch(last_fetched_epoch)
         if known == UNKNOWN_END or offset < self.log.log_start_offset:
-            return refused_partition(self.topic_partition.partition, ErrorCode.OFFSET_OUT_OF_RANGE)
+            is_remote = self.log.is_tiered and self.log.log_start_offset <= offset < self.log.local_log_start_offset
+            return self._refused(ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE if is_remote else ErrorCode.OFFSET_OUT_OF_RANGE)
         if known.epoch >= last_fetched_epoch and known.end_offset >= offset:
             return None
         answer = self._found(b"", None)
         answer.diverging_epoch = EpochEndOffset(epoch=known.epoch, end_offset=known.end_offset)
         return answer
+
+    def _refused(self, code: ErrorCode) -> PartitionData:
+        refused = refused_partition(self.topic_partition.partition, code)
+        if code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:
+            refused.high_watermark, refused.log_start_offset = self.log.high_watermark, self.log.log_start_offset
+        return refused
 
     def park_fetch(self, wait: FetchWait, offset: int, isolation: Isolation, *, max_bytes: int, available_bytes: int) -> None:
         """Tells `wait` when more than `available_bytes` can be read from `offset`."""

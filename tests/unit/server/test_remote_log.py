@@ -101,6 +101,15 @@ class Tiered:
         ((found,),) = [topic.partitions for topic in response.responses]
         return found  # type: ignore[no-any-return]
 
+    async def offsets(self, *timestamps: int) -> list[int]:
+        found = []
+        for timestamp in timestamps:
+            asked = ListOffsetsTopic(name="t", partitions=[ListOffsetsPartition(partition_index=0, timestamp=timestamp)])
+            answer = self.harness.call(list_offsets, ListOffsetsRequest(replica_id=-1, topics=[asked]), 11)
+            response = await answer if asyncio.iscoroutine(answer) else answer
+            found.append(response.topics[0].partitions[0].offset)
+        return found
+
 
 @pytest.fixture
 async def tiered(harness_with: Callable[..., Any], batch_of: BatchOf) -> AsyncIterator[Tiered]:
@@ -210,8 +219,12 @@ async def test_a_follower_is_told_where_it_is(tiered: Tiered) -> None:
     tiered.append(30)
     await tiered.moved()
     tiered.partition.followers[2] = object()  # type: ignore[assignment]
-    found = await tiered.fetch(0, replica_id=2, replica_state=ReplicaState(replica_id=2))
-    assert found.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+    tiered.partition.log.delete_records_before(3)
+    for last_fetched_epoch in (-1, 1, 9):  # of an epoch that this leader does not know it cannot say more
+        found = await tiered.fetch(3, last_fetched_epoch=last_fetched_epoch, replica_id=2, replica_state=ReplicaState(replica_id=2))
+        assert found.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
+        assert (found.high_watermark, found.log_start_offset, found.last_stable_offset) == (30, 3, -1)
+    assert (await tiered.fetch(2, replica_id=2, replica_state=ReplicaState(replica_id=2))).error_code == ErrorCode.OFFSET_OUT_OF_RANGE
 
 
 async def test_what_clients_write_into_the_metadata_means_nothing(tiered: Tiered, batch_of: BatchOf) -> None:
@@ -239,14 +252,14 @@ async def test_offsets_over_both_tiers(tiered: Tiered) -> None:
     tiered.start()
     tiered.append(30)
     local_start = await tiered.moved()
-    asked = [ListOffsetsPartition(partition_index=0, timestamp=special) for special in (-2, -4, -5, -6, -1, NOW_MS, NOW_MS + 1)]
-    found = []
-    for one in asked:
-        request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=[one])])
-        answer = tiered.harness.call(list_offsets, request, 11)
-        response = await answer if asyncio.iscoroutine(answer) else answer
-        found.append(response.topics[0].partitions[0].offset)
+    found = await tiered.offsets(-2, -4, -5, -6, -1, NOW_MS, NOW_MS + 1)
     assert found == [0, local_start, local_start - 1, local_start, 30, 0, -1]
+
+
+async def test_offsets_of_a_log_of_which_nothing_was_copied(tiered: Tiered) -> None:
+    tiered.append(30)
+    tiered.partition.log.delete_records_before(7)
+    assert await tiered.offsets(-2, -4, -5, -6) == [7, 7, -1, 7]
 
 
 async def test_the_end_of_an_epoch_that_is_remote_only(tiered: Tiered) -> None:

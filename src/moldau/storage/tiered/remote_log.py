@@ -30,7 +30,7 @@ Lineage = Sequence[EpochEntry]
 class RemoteLog:
     """See the module."""
 
-    __slots__ = ("_by_epoch", "deletion", "segments", "where")
+    __slots__ = ("_by_epoch", "_highest", "deletion", "segments", "where")
 
     def __init__(self, where: TopicIdPartition) -> None:
         self.where: Final = where
@@ -39,6 +39,8 @@ class RemoteLog:
         self.deletion: PartitionDeletion | None = None
         self._by_epoch: Final[dict[int, list[tuple[int, UUID]]]] = {}
         """Readable ones: for each epoch, where it begins in each segment, rising."""
+        self._highest: Final[dict[int, int]] = {}
+        """For each epoch, the last of its offsets that ever was readable."""
 
     def replay(self, record: StoredRecord) -> bool:
         """False when its state does not follow from the one before: then it means nothing."""
@@ -73,6 +75,7 @@ class RemoteLog:
         if segment.state is SegmentState.COPY_FINISHED:
             for epoch, start_offset in segment.leader_epochs:
                 self._list(epoch, start_offset, segment)
+                self._highest[epoch] = max(self._highest.get(epoch, -1), segment.end_offset_of(epoch))
 
     def _list(self, epoch: int, start_offset: int, segment: RemoteSegment) -> None:
         """Those that it covers are not read any more; one that is covered itself is not listed.  So starts and ends both rise."""
@@ -125,6 +128,13 @@ class RemoteLog:
             if segment is None or epoch is None:
                 return offset
             offset = min(segment.end_offset_of(epoch), _end_of(lineage, epoch)) + 1
+
+    def highest_offset(self, lineage: Lineage) -> int:
+        """The last offset, of the log that has this lineage, that was ever brought into remote storage; -1 when nothing was."""
+        for entry in reversed(lineage):
+            if entry.epoch in self._highest:
+                return min(self._highest[entry.epoch], _end_of(lineage, entry.epoch))
+        return -1
 
     def first_offset(self, lineage: Lineage) -> int | None:
         """The first that can be read in the log that has this lineage."""

@@ -3,6 +3,10 @@
     every remote.log.manager.task.interval.ms, for each tiered partition here
         leader      copy what is sealed ─▶ expire: the log's start moves, durably ─▶ delete what lies below
         follower    note how far copies go: local segments up to there may leave by local retention
+    a leader that follows
+        what it was at breaks off, wherever it was; whoever leads then finds it in the metadata and takes it away
+    a follower that is far behind
+        begins after what is in remote storage (`replication/tier_start.py`), told by `segments_of` and `past`
     for each partition of `__remote_log_metadata` led here
         delete what belongs to topics that are no more
 
@@ -14,7 +18,6 @@ of partitions, handlers of the data plane ask it.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final
 from uuid import UUID
 
@@ -26,11 +29,14 @@ from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.remote_metadata import RemoteMetadata
 from moldau.storage.files import Files
+from moldau.storage.log import Past
 from moldau.storage.manager import LogManager
 from moldau.storage.segment import TimestampOffset
+from moldau.storage.threads import BlockingThreads
 from moldau.storage.tiered.config import RemoteLogConfig, StoreConfig
 from moldau.storage.tiered.copier import Elsewhere, SegmentCopier
-from moldau.storage.tiered.decisions import copied_up_to, expired, segments_to_copy
+from moldau.storage.tiered.decisions import copied_up_to, expired, first_offset, segments_to_copy
+from moldau.storage.tiered.past import read_past
 from moldau.storage.tiered.quota import ByteQuota
 from moldau.storage.tiered.reader import Busy, RemoteData, RemoteReader
 from moldau.storage.tiered.remote_log import RemoteLog
@@ -40,8 +46,12 @@ from moldau.types import REMOTE_LOG_METADATA_TOPIC
 
 LOG: Final = logging.getLogger(__name__)
 
-MOST_THREADS: Final = 128
-"""Threads come when they are needed; how many work at a time the options say."""
+ThreadsOf = Callable[[int, str], Elsewhere]
+"""So many threads, under a name: what is given to them waits in a row."""
+
+
+def blocking_threads(count: int, name: str) -> Elsewhere:
+    return BlockingThreads(count, name).run
 
 
 class RemoteLogManager:
@@ -62,6 +72,7 @@ class RemoteLogManager:
         image: Callable[[], MetadataImage],
         new_id: Callable[[], UUID],
         checkpoint: Callable[[], Awaitable[None]],
+        threads_of: ThreadsOf = blocking_threads,
     ) -> None:
         """`limits` are the broker's options; `checkpoint` notes log starts on the disk."""
         self.metadata: Final = metadata
@@ -72,8 +83,10 @@ class RemoteLogManager:
         self._replicas: Final = replicas
         self._image: Final = image
         self._checkpoint: Final = checkpoint
-        self._copy_threads: Final = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="remote-copy")
-        self._read_threads: Final = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="remote-read")
+        self._store: Final = store
+        self._threads_of: Final = threads_of
+        self._writing = threads_of(limits.copier_threads + limits.expiration_threads, "remote-copy")
+        self._reading = threads_of(limits.reader_threads, "remote-read")
         self._copies = asyncio.Semaphore(limits.copier_threads)
         self._deletions = asyncio.Semaphore(limits.expiration_threads)
         self._quota: Final = ByteQuota()
@@ -84,14 +97,13 @@ class RemoteLogManager:
             clock=clock,
             broker_id=local_id,
             new_id=new_id,
-            elsewhere=_in_threads(self._copy_threads),
+            elsewhere=self._write,
         )
-        self.reader: Final = RemoteReader(
-            store=store, options=options, limits=lambda: self.limits, clock=clock, elsewhere=_in_threads(self._read_threads)
-        )
+        self.reader: Final = RemoteReader(store=store, options=options, limits=lambda: self.limits, clock=clock, elsewhere=self._read)
         self._tasks: Final[dict[TopicIdPartition, asyncio.Task[None]]] = {}
         self._others: Final[set[asyncio.Task[None]]] = set()
         self._orphans: set[TopicIdPartition] = set()
+        self._deleting: Final[set[TopicIdPartition]] = set()
 
     # ---------------------------------------------------------------- what the publisher tells
 
@@ -107,16 +119,22 @@ class RemoteLogManager:
         await asyncio.gather(*tasks, return_exceptions=True)
         self.metadata.close()
         await self.reader.stop()
-        self._copy_threads.shutdown(wait=False, cancel_futures=True)
-        self._read_threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _write(self, *call: Any) -> Any:
+        return await self._writing(*call)
+
+    async def _read(self, *call: Any) -> Any:
+        return await self._reading(*call)
 
     def configure(self, limits: RemoteLogConfig) -> None:
         """The options from now on; what runs already ends under the old ones."""
         before, self.limits = self.limits, limits
-        if limits.copier_threads != before.copier_threads:
+        if (limits.copier_threads, limits.expiration_threads) != (before.copier_threads, before.expiration_threads):
             self._copies = asyncio.Semaphore(limits.copier_threads)
-        if limits.expiration_threads != before.expiration_threads:
             self._deletions = asyncio.Semaphore(limits.expiration_threads)
+            self._writing = self._threads_of(limits.copier_threads + limits.expiration_threads, "remote-copy")
+        if limits.reader_threads != before.reader_threads:
+            self._reading = self._threads_of(limits.reader_threads, "remote-read")
         self.reader.configure()
 
     def leadership_changed(self, partition: Partition) -> None:
@@ -124,6 +142,8 @@ class RemoteLogManager:
         if partition.topic_partition.topic == REMOTE_LOG_METADATA_TOPIC:
             self.metadata.hosted(partition)
         else:
+            if not partition.is_leader:
+                self._break_off(partition)
             self.hosted(partition)
 
     def hosted(self, partition: Partition) -> None:
@@ -137,6 +157,9 @@ class RemoteLogManager:
         """It does not live here any more."""
         if partition.topic_partition.topic == REMOTE_LOG_METADATA_TOPIC:
             self.metadata.gone(partition.topic_partition.partition)
+        self._break_off(partition)
+
+    def _break_off(self, partition: Partition) -> None:
         task = self._tasks.pop(_where(partition), None)
         if task is not None:
             task.cancel()
@@ -178,6 +201,17 @@ class RemoteLogManager:
             return ErrorCode.REQUEST_TIMED_OUT
         except (KafkaError, OSError, CorruptBatch):
             return ErrorCode.KAFKA_STORAGE_ERROR
+
+    # ---------------------------------------------------------------- what a follower asks that begins after remote storage
+
+    async def segments_of(self, partition: Partition) -> RemoteLog:
+        """Errors: KafkaError while the metadata is not here."""
+        return await self.metadata.loaded(_where(partition))
+
+    async def past(self, segment: RemoteSegment) -> Past:
+        """Errors: UnusablePast, OSError of the store."""
+        past: Past = await self._reading(read_past, self._store, segment)
+        return past
 
     @property
     def fetch_max_wait_ms(self) -> int:
@@ -226,11 +260,8 @@ class RemoteLogManager:
         partition.log.copied_offset = copied_up_to(partition.log, remote) if partition.log.is_tiered else 0
 
     def _restore_start(self, partition: Partition, remote: RemoteLog) -> None:
-        """A log whose start was lost with a disk begins where remote storage does; never beyond what is here."""
-        log = partition.log
-        first = remote.first_offset(log.epochs.entries)
-        if first is not None and first <= log.local_log_start_offset:
-            log.raise_log_start_offset(first)
+        """What another leader had let expire is gone: its followers may not have heard of it."""
+        partition.log.raise_log_start_offset(first_offset(partition.log, remote))
 
     async def _copy(self, where: TopicIdPartition, partition: Partition, remote: RemoteLog) -> None:
         """Errors: OSError of the object store or the disk, KafkaError of the metadata."""
@@ -253,6 +284,8 @@ class RemoteLogManager:
     async def _expire(self, partition: Partition, remote: RemoteLog) -> None:
         """Errors: as `_copy`."""
         log = partition.log
+        if not partition.is_leader:
+            return
         now_ms = self._logs.trusted_now_ms(self._clock.now_ms(), self._clock.monotonic_ms())
         start, segments = expired(log, remote, now_ms=now_ms, copying=self.copier.copying)
         if log.raise_log_start_offset(start):
@@ -285,6 +318,9 @@ class RemoteLogManager:
                     await self._delete_partition(remote)
 
     async def _delete_partition(self, remote: RemoteLog) -> None:
+        if remote.where in self._deleting:
+            return
+        self._deleting.add(remote.where)
         try:
             for state in (PartitionDeletion.MARKED, PartitionDeletion.STARTED):
                 await self._tell_deletion(remote, state)
@@ -294,6 +330,8 @@ class RemoteLogManager:
             LOG.info("%s is gone from remote storage", remote.where)
         except (KafkaError, OSError) as error:
             LOG.warning("the deletion of %s from remote storage is tried again: %s", remote.where, error)
+        finally:
+            self._deleting.discard(remote.where)
 
     async def _tell_deletion(self, remote: RemoteLog, state: PartitionDeletion) -> None:
         await self.metadata.append(partition_deletion(remote.where, state, broker_id=self._local_id, now_ms=self._clock.now_ms()))
@@ -311,10 +349,3 @@ def _is_switched_off(partition: Partition) -> bool:
 
 def _where(partition: Partition) -> TopicIdPartition:
     return TopicIdPartition(partition.topic_id, partition.topic_partition.topic, partition.topic_partition.partition)
-
-
-def _in_threads(threads: ThreadPoolExecutor) -> Elsewhere:
-    async def run(fn: Callable[..., Any], *args: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(threads, fn, *args)
-
-    return run

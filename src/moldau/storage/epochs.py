@@ -152,6 +152,10 @@ class LeaderEpochs:
         if self.entries:
             self._install([])
 
+    def replace(self, entries: list[EpochEntry]) -> None:
+        """By those of another replica."""
+        self._install(list(entries))
+
     def moved_to(self, directory: str) -> None:
         with self._writing:
             self._path = f"{directory}/{FILE_NAME}"
@@ -171,11 +175,16 @@ class LeaderEpochs:
         self.latest_epoch = self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
 
     def _read(self) -> list[EpochEntry]:
-        entries = [EpochEntry(int(epoch), int(offset)) for epoch, offset in checkpoint_lines(self._path, self._files.read(self._path), 2)]
-        for before, after in pairwise(entries):
-            if after.epoch <= before.epoch or after.start_offset < before.start_offset:
-                raise CorruptCheckpoint(f"{self._path}: epoch {after.epoch} does not rise after {before.epoch}")
-        return entries
+        return parsed_epochs(self._path, self._files.read(self._path))
+
+
+def parsed_epochs(path: str, raw: bytes) -> list[EpochEntry]:
+    """The content of a `leader-epoch-checkpoint`, wherever it stood.  Errors: CorruptCheckpoint."""
+    entries = [EpochEntry(int(epoch), int(offset)) for epoch, offset in checkpoint_lines(path, raw, 2)]
+    for before, after in pairwise(entries):
+        if after.epoch <= before.epoch or after.start_offset < before.start_offset:
+            raise CorruptCheckpoint(f"{path}: epoch {after.epoch} does not rise after {before.epoch}")
+    return entries
 
 
 def _epoch_of(entry: EpochEntry) -> int:

@@ -39,7 +39,7 @@ from moldau.protocol.records.batch import (
 )
 from moldau.storage.checkpoints import PARTITION_METADATA, write_partition_metadata
 from moldau.storage.config import LogConfig
-from moldau.storage.epochs import EpochEnd, LeaderEpochs
+from moldau.storage.epochs import EpochEnd, EpochEntry, LeaderEpochs
 from moldau.storage.files import File, Files
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY, AbortedTransaction
 from moldau.storage.producer_state import (
@@ -87,6 +87,15 @@ class FetchData(NamedTuple):
     @property
     def size(self) -> int:
         return self.records.size if self.records is not None else 0
+
+
+class Past(NamedTuple):
+    """What a log must know of the records before its first one, when those are in remote storage only.  `end_offset` exclusive."""
+
+    end_offset: int
+    epochs: list[EpochEntry]
+    snapshot: bytes
+    """Of the producers, as in a snapshot file."""
 
 
 class ProducerStatus(NamedTuple):
@@ -898,7 +907,8 @@ class Log:
             self.epochs.truncate_from_end(max(offset, self.log_end_offset))
             return False
         if offset < self.segments[0].base_offset:
-            self.truncate_fully_and_start_at(offset, now_ms)
+            # Of what is in remote storage before it nothing here tells, without the records that follow: it begins as a new one.
+            self.truncate_fully_and_start_at(min(offset, self.log_start_offset) if self.is_tiered else offset, now_ms)
             return True
         self.truncations += 1
         number = bisect_right(self._bases, offset) - 1
@@ -930,10 +940,20 @@ class Log:
         self._delete_snapshots_above(-1)
         self.producers.clear(offset)
 
+    def begin_after(self, past: Past, now_ms: int, *, log_start_offset: int) -> None:
+        """Nothing of it is left; it goes on after what is in remote storage.  `manager` sees to it that a crash leaves no half of it."""
+        assert log_start_offset <= past.end_offset, (log_start_offset, past.end_offset)
+        self.truncate_fully_and_start_at(past.end_offset, now_ms, log_start_offset)
+        self.update_high_watermark(past.end_offset)
+        self.epochs.replace(past.epochs)
+        self.producers.restore(past.snapshot, past.end_offset)
+        self._write_snapshot(past.end_offset)
+
     def _end_at(self, offset: int) -> None:
         self.log_end_offset = offset
         self.log_start_offset = min(self.log_start_offset, offset)
         self.copied_offset = min(self.copied_offset, offset)
+        self._local_start_wanted = min(self._local_start_wanted, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.update_high_watermark(self.high_watermark)
 

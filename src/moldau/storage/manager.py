@@ -38,11 +38,13 @@ from moldau.storage.checkpoints import (
 from moldau.storage.config import LogConfig
 from moldau.storage.directory import Checkpoint, FoundLog, LogDirectory
 from moldau.storage.files import Files, LockHeld
-from moldau.storage.log import Log
+from moldau.storage.log import Log, Past
 from moldau.storage.move import LogMove, TargetFailed
 from moldau.storage.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, partition_of, set_aside_name, set_aside_of
 from moldau.storage.recovery import TEMPORARY_SUFFIX
 from moldau.storage.retention_clock import RetentionClock
+from moldau.storage.unfinished import begin as begin_anew
+from moldau.storage.unfinished import end as end_anew
 from moldau.types import METADATA_TOPIC, RESERVED_UUIDS, TopicPartition
 
 MAX_PREFERRED: Final = 10_000
@@ -311,6 +313,9 @@ class LogManager:
     def truncate_to(self, log: Log, offset: int, now_ms: int) -> bool:
         """As `Log.truncate_to`, with the recovery point on the disk lowered first.  Errors: OSError."""
         with self._failing(log, and_raise=True):
+            if log.is_tiered and offset < log.segments[0].base_offset:
+                with self._making_anew(log, start=offset):
+                    return log.truncate_to(offset, now_ms)
             if offset < log.log_end_offset:
                 self._lower_recovery_point(log, offset, start=offset)
             return log.truncate_to(offset, now_ms)
@@ -318,8 +323,31 @@ class LogManager:
     def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
         """As `Log.truncate_fully_and_start_at`, with the recovery point on the disk lowered first.  Errors: OSError."""
         with self._failing(log, and_raise=True):
-            self._lower_recovery_point(log, 0, start=offset)
-            log.truncate_fully_and_start_at(offset, now_ms, log_start_offset)
+            if log.is_tiered:
+                with self._making_anew(log, start=offset):
+                    log.truncate_fully_and_start_at(offset, now_ms, log_start_offset)
+            else:
+                self._lower_recovery_point(log, 0, start=offset)
+                log.truncate_fully_and_start_at(offset, now_ms, log_start_offset)
+
+    def begin_after(self, log: Log, past: Past, now_ms: int, *, log_start_offset: int) -> None:
+        """As `Log.begin_after`: whole after a crash at any step, or empty, but never in between.  Errors: OSError."""
+        with self._failing(log, and_raise=True), self._making_anew(log, start=log.log_start_offset):
+            log.begin_after(past, now_ms, log_start_offset=log_start_offset)
+
+    @contextmanager
+    def _making_anew(self, log: Log, *, start: int) -> Iterator[None]:
+        """Around what replaces all of a tiered log: half of it would be taken for a log whose past nobody knows.  Errors: OSError."""
+        directory = self._directory_of[log.topic_partition]
+        self._lower_recovery_point(log, 0, start=start)
+        begin_anew(self.files, log.directory)
+        yield
+        flush = log.begin_flush()
+        flush.sync()
+        # Its start first, and the recovery point only when the log is whole: neither must lie beyond the end that a crash finds.
+        self._write_checkpoints_of(directory)
+        end_anew(self.files, log.directory)
+        log.end_flush(flush)
 
     def _lower_recovery_point(self, log: Log, offset: int, *, start: int) -> None:
         """And the start, to `start` at most: one that is noted beyond the end would look like damage.  Errors: OSError."""

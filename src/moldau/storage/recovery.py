@@ -2,6 +2,7 @@
 
 What is found, and what becomes of it:
 
+- Made anew from elsewhere, and not to the end: nothing of it is taken for a log (see `unfinished`).
 - `.deleted`, `.cleaned`: goes; `.swap`: compaction had decided, so the swap is finished (see `cleaner`).
 - Closed cleanly: indexes and the producer snapshot are taken as they are, after the checks Kafka makes.
 - Otherwise every segment from the one that holds the recovery point on is read batch by batch (length, CRC, offsets, leader epoch) and its
@@ -24,6 +25,7 @@ from moldau.storage.index import CorruptIndex
 from moldau.storage.producer_state import SNAPSHOT_SUFFIX, CorruptSnapshot, ProducerStates, load_snapshot
 from moldau.storage.replay import headers_from, replay_producer
 from moldau.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, BadBatch, OtherEpoch, Segment, file_name
+from moldau.storage.unfinished import discard, is_unfinished
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -89,6 +91,9 @@ def load_log(
     """Errors: LogDamaged, CorruptCheckpoint, OSError."""
     if not files.is_dir(directory):
         files.mkdir(directory)
+    if is_unfinished(files, directory):
+        discard(files, directory)
+        recovery_point = 0
     remove_leftovers(files, directory)
     epochs = LeaderEpochs(files, directory)
     producers = ProducerStates(name)

@@ -12,17 +12,21 @@ Source: RemoteLogManager.RLMCopyTask.copyLogSegment, deleteRemoteLogSegment; KIP
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, Protocol
 from uuid import UUID
 
 from moldau.clock import Clock
+from moldau.protocol.records.corrupt import CorruptBatch
 from moldau.protocol.wire import StoredRecord
 from moldau.storage.epochs import checkpoint_text
 from moldau.storage.files import Files
 from moldau.storage.log import Log
-from moldau.storage.producer_state import SNAPSHOT_SUFFIX
-from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, file_name
+from moldau.storage.producer_state import SNAPSHOT_SUFFIX, CorruptSnapshot, ProducerStates
+from moldau.storage.recovery import ProducerReplay
+from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment, file_name
 from moldau.storage.tiered.decisions import Candidate, leader_epochs_in
 from moldau.storage.tiered.objects import LEADER_EPOCHS_SUFFIX, folder_of, names_of, object_name, segment_id_in
 from moldau.storage.tiered.remote_log import RemoteLog
@@ -57,7 +61,9 @@ class _Source:
 
     records: FileSlice
     paths: list[tuple[str, str]]
-    """Suffix and path of the files beside it."""
+    """Suffix and path of the indexes beside it."""
+    snapshot: Callable[[], bytes]
+    """Of the producers at its end.  Errors: OSError, CorruptBatch."""
     epochs: bytes
     is_given_up: bool = False
     """Nobody wants it any more: the upload breaks off."""
@@ -126,7 +132,12 @@ class SegmentCopier:
         await self._append(segment, SegmentState.DELETE_FINISHED)
 
     async def sweep(self, remote: RemoteLog) -> int:
-        """Deletes objects of the partition that its metadata does not speak of, and says how many.  Errors: OSError."""
+        """Deletes objects of the partition that its metadata does not speak of, and says how many.  Errors: OSError.
+
+        Metadata that speaks of no copy at all may have been lost: then nothing is touched.
+        """
+        if not remote.has_copies:
+            return 0
         found = await self._elsewhere(lambda: list(self._store.list(folder_of(remote.where))))
         oldest_ms = self._clock.now_ms() - STRAY_AGE_MS
         strays = [
@@ -168,19 +179,23 @@ class SegmentCopier:
             is_txn_index_empty=not local.txn_index.entries(),
         )
         paths = [(suffix, local.path(suffix)) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)]
-        paths.append((SNAPSHOT_SUFFIX, f"{log.directory}/{file_name(next_offset, SNAPSHOT_SUFFIX)}"))
+        snapshot = partial(
+            _producers_at, self._files, log.directory, log.segments[: log.segments.index(local) + 1], log.log_start_offset, next_offset
+        )
         epochs = checkpoint_text([f"{entry.epoch} {entry.start_offset}" for entry in entries])
-        return segment, _Source(FileSlice(local.file, 0, local.size), paths, epochs)
+        return segment, _Source(FileSlice(local.file, 0, local.size), paths, snapshot, epochs)
 
     def _upload(self, segment: RemoteSegment, source: _Source) -> None:
         """The records last: where they are, the rest is."""
+        self._check(source)
         self._store.put(object_name(segment, LEADER_EPOCHS_SUFFIX), [source.epochs])
+        self._store.put(object_name(segment, SNAPSHOT_SUFFIX), [source.snapshot()])
         for suffix, path in source.paths:
             self._check(source)
             try:
                 content = self._files.read(path)
             except FileNotFoundError:
-                continue  # no transaction was aborted; a log that was recovered has no snapshot at each of its segments
+                continue  # no transaction was aborted in it
             self._store.put(object_name(segment, suffix), [content])
         self._store.put(object_name(segment, LOG_SUFFIX), self._pieces(source))
 
@@ -199,3 +214,20 @@ class SegmentCopier:
                 raise OSError(f"{records!r} ends at byte {position + len(piece)}")
             self._check(source)
             yield piece
+
+
+def _producers_at(files: Files, directory: str, segments: list[Segment], log_start_offset: int, offset: int) -> bytes:
+    """The snapshot at the end of `segments`: a replica begins with it.  A log that was recovered has none at each of its segments.
+
+    Errors: OSError, also where batches cannot be read.
+    """
+    producers = ProducerStates(directory)
+    with suppress(FileNotFoundError, CorruptSnapshot):
+        content = files.read(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+        producers.restore(content, offset)
+        return content
+    try:
+        ProducerReplay(files, directory, producers, log_start_offset).read_on(segments, offset)
+    except CorruptBatch as error:
+        raise OSError(f"the producers of {directory} at offset {offset} are not known: {error}") from None
+    return producers.snapshot()

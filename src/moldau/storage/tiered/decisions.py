@@ -55,14 +55,40 @@ def segments_to_copy(log: Log, copied_offset: int) -> list[Candidate]:
     ]
 
 
+def first_offset(log: Log, remote: RemoteLog) -> int:
+    """Where the log's first record is, in either tier: its start may be older when another leader had let something go.
+
+    Where the log's own epochs do not go back to its start, nobody can say what is in remote storage: then its start stays.
+    """
+    lineage, local = log.epochs.entries, log.local_log_start_offset
+    if not _is_complete(log) or remote.highest_offset(lineage) < 0:
+        return log.log_start_offset
+    first = remote.first_offset(lineage)
+    return max(log.log_start_offset, local if first is None else min(first, local))
+
+
+def _is_complete(log: Log) -> bool:
+    """Whether its epochs tell of all of it."""
+    earliest = log.epochs.earliest
+    return earliest is not None and earliest.start_offset <= log.log_start_offset
+
+
 def expired(log: Log, remote: RemoteLog, *, now_ms: int, copying: Collection[UUID]) -> Expiry:
-    """`copying` are the segments that this broker is copying right now: any other whose copy is not finished broke off."""
+    """`copying` are the segments that this broker is copying right now: any other whose copy is not finished broke off.
+
+    After an unclean election there may be segments of a history that ended before this log's first epoch began: nobody reads them again.
+    """
     start = _start_after_retention(log, remote, now_ms)
+    oldest_epoch = log.epochs.entries[0].epoch if _is_complete(log) else -1
     gone = [
         segment
         for segment in remote.segments.values()
         if segment.id not in copying
-        and (segment.end_offset < start or segment.state in (SegmentState.COPY_STARTED, SegmentState.DELETE_STARTED))
+        and (
+            segment.end_offset < start
+            or segment.leader_epochs[-1].epoch < oldest_epoch
+            or segment.state in (SegmentState.COPY_STARTED, SegmentState.DELETE_STARTED)
+        )
     ]
     return Expiry(start, sorted(gone, key=lambda segment: segment.start_offset))
 

@@ -129,6 +129,11 @@ class RemoteLog:
                 return offset
             offset = min(segment.end_offset_of(epoch), _end_of(lineage, epoch)) + 1
 
+    @property
+    def has_copies(self) -> bool:
+        """Whether anything of it was ever copied, as far as is known."""
+        return bool(self._highest)
+
     def highest_offset(self, lineage: Lineage) -> int:
         """The last offset, of the log that has this lineage, that was ever brought into remote storage; -1 when nothing was."""
         for entry in reversed(lineage):

@@ -1,8 +1,11 @@
 import pytest
 
+from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.storage.epochs import EpochEntry
+from moldau.storage.log import AppendResult
 from moldau.storage.tiered.decisions import expired
-from moldau.storage.tiered.objects import SUFFIXES, segment_id_in
+from moldau.storage.tiered.objects import SUFFIXES, object_name, segment_id_in
+from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import SegmentState
 from moldau.testing.tiering import NOW, WHERE, Tier
 
@@ -152,3 +155,29 @@ async def test_a_sweep_deletes_what_no_metadata_speaks_of_once_it_is_old() -> No
     tier.clock.time_ms += 3_600_001
     assert await tier.copier.sweep(tier.remote) == 1
     assert kept <= set(tier.store.objects) and stray not in tier.store.objects and len(tier.store.objects) == len(kept) + 2
+
+
+async def test_a_segment_without_a_snapshot_gets_one_all_the_same() -> None:
+    """A replica begins with it.  A log that was recovered has none at each of its segments, and the last one written may be torn."""
+    tier, snapshots = Tier(), {}
+    for sequence in range(20):
+        batch = build_batch([NewRecord(NOW, b"k", b"v" * 60)], producer_id=7, producer_epoch=0, base_sequence=sequence)
+        assert isinstance(tier.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW), AppendResult)
+    tier.log.update_high_watermark(20)
+    for name in tier.files.listdir(tier.log.directory):
+        if name.endswith(".snapshot"):
+            path = f"{tier.log.directory}/{name}"
+            snapshots[int(name.partition(".")[0])] = tier.files.read(path)
+            tier.files.unlink(path)
+    tier.files.write_atomically(f"{tier.log.directory}/{min(snapshots):020}.snapshot", b"torn")
+    await tier.copy()
+    made = {each.end_offset + 1: tier.store.objects[object_name(each, ".snapshot")][0] for each in tier.remote.segments.values()}
+    assert len(made) > 1 and made == snapshots
+
+
+async def test_a_sweep_touches_nothing_where_the_metadata_may_be_lost() -> None:
+    tier = Tier()
+    tier.append(20)
+    await tier.copy()
+    tier.clock.time_ms += 3_600_001
+    assert await tier.copier.sweep(RemoteLog(WHERE)) == 0

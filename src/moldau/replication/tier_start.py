@@ -1,0 +1,150 @@
+"""● Where a follower begins whose next record its leader has in remote storage only.
+
+    fetch ─ OFFSET_MOVED_TO_TIERED_STORAGE ─▶ where does the leader's own log begin? ─▶ a remote segment that reaches there, all of it
+    the leader's history ─▶ its epochs and producers, read and checked ─▶ the log is made anew, to go on after that segment ─▶ fetch
+
+The replica then has no record older than that on its disk and knows all the same what a leader has to know: which epoch each of them is of,
+so that they are found in remote storage, and what the producers had written.  Nothing here changes before everything is known; then the log
+is replaced in one go, whole after a crash or empty (`storage/unfinished.py`).
+
+More is checked than Kafka does, each for a history that forked (unclean election): a segment that the last leader copied may go on with
+records that this one never saw, and one may be missing between the log's start and there.
+Source: TierStateMachine, AbstractFetcherThread.handleOffsetsMovedToTieredStorage, fetchEarliestPendingUploadOffset; KIP-405, 1023.
+To be called by the replica fetcher, with the connection to the leader as `Leader`; `moldau.testing.tier_simulation` drives it.
+"""
+
+import logging
+from collections.abc import Iterator
+from typing import Final, NamedTuple, Protocol
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.replication.partition import Partition
+from moldau.storage.epochs import EpochEnd
+from moldau.storage.log import Past
+from moldau.storage.manager import LogManager
+from moldau.storage.tiered.past import UnusablePast
+from moldau.storage.tiered.remote_log import RemoteLog
+from moldau.storage.tiered.segments import RemoteSegment, SegmentState
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class OffsetAndEpoch(NamedTuple):
+    """`epoch` is that of the record at `offset`; both -1 when nothing is known."""
+
+    offset: int
+    epoch: int
+
+
+class Leader(Protocol):
+    """What a follower asks, each under the leader epoch that both know.  Errors of each: KafkaError, OSError."""
+
+    async def earliest_offset(self) -> OffsetAndEpoch:
+        """ListOffsets -2."""
+        ...
+
+    async def earliest_local_offset(self) -> OffsetAndEpoch:
+        """ListOffsets -4."""
+        ...
+
+    async def earliest_pending_upload_offset(self) -> OffsetAndEpoch:
+        """ListOffsets -6."""
+        ...
+
+    async def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """OffsetForLeaderEpoch."""
+        ...
+
+
+class Tier(Protocol):
+    """Remote storage, as far as a follower needs it.  Errors: KafkaError while its metadata is not here, OSError of the store."""
+
+    async def segments_of(self, partition: Partition) -> RemoteLog:
+        """Once everything is known that was written before."""
+        ...
+
+    async def past(self, segment: RemoteSegment) -> Past:
+        """Errors also: UnusablePast."""
+        ...
+
+
+class NotYet(Exception):
+    """Nothing was changed; it may be otherwise when it is tried again."""
+
+
+async def begin_after_tier(
+    partition: Partition, leader: Leader, tier: Tier, logs: LogManager, now_ms: int, *, at_last_tiered: bool = False
+) -> int:
+    """From where on to fetch now.  `at_last_tiered` (KIP-1023): as little as possible of what is in both of the leader's tiers.
+
+    Errors: NotYet; KafkaError, OSError of the leader, the store, or the disk, which is offline then.
+    """
+    log, leader_epoch = partition.log, partition.leader_epoch
+    if not log.is_tiered:
+        raise NotYet(f"{partition.topic_partition} is not tiered here, but its leader says so")
+    start = await leader.earliest_offset()
+    begin = await (_last_tiered(leader, start) if at_last_tiered else leader.earliest_local_offset())
+    if begin.offset <= start.offset:  # nothing is in remote storage only, any more
+        logs.truncate_fully_and_start_at(log, start.offset, now_ms)
+        return log.log_end_offset
+    remote = await tier.segments_of(partition)
+    past = await _past_before(begin, start.offset, leader, tier, remote)
+    if partition.leader_epoch != leader_epoch or partition.is_leader:
+        raise NotYet(f"{partition.topic_partition} has another leader meanwhile")
+    # Never back: what was deleted under a leader that this one knows nothing of stays deleted.
+    log_start_offset = max(start.offset, log.log_start_offset) if log.log_start_offset <= past.end_offset else start.offset
+    logs.begin_after(log, past, now_ms, log_start_offset=log_start_offset)
+    LOG.info("%s begins anew at offset %d: everything from %d on is in remote storage", partition, past.end_offset, log_start_offset)
+    return log.log_end_offset
+
+
+async def _last_tiered(leader: Leader, start: OffsetAndEpoch) -> OffsetAndEpoch:
+    """Errors: KafkaError OFFSET_NOT_AVAILABLE while a leader that is new does not know."""
+    pending = await leader.earliest_pending_upload_offset()
+    if pending.offset >= 0:
+        return pending
+    local = await leader.earliest_local_offset()
+    if local.offset != start.offset:
+        raise KafkaError(ErrorCode.OFFSET_NOT_AVAILABLE, "The leader does not know yet how far its segments are in remote storage")
+    return local
+
+
+async def _past_before(begin: OffsetAndEpoch, log_start_offset: int, leader: Leader, tier: Tier, remote: RemoteLog) -> Past:
+    """What the first usable segment tells that reaches up to `begin` or beyond.  Errors: NotYet."""
+    why = "no segment in remote storage reaches there"
+    for segment in _candidates(remote, await _epoch_before(begin, leader), begin.offset - 1):
+        last = segment.leader_epochs[-1].epoch
+        end = await leader.end_offset_for_epoch(last)
+        if end.epoch != last or end.end_offset <= segment.end_offset:
+            why = f"{segment} goes on with records that the leader never saw"
+            continue
+        try:
+            past = await tier.past(segment)
+        except UnusablePast as reason:
+            why = str(reason)
+            LOG.warning("%s", reason)
+            continue
+        covered = remote.covered_from(past.epochs, log_start_offset)
+        if covered >= past.end_offset:
+            return past
+        why = f"offset {covered} is not in remote storage"
+    raise NotYet(f"{remote.where} cannot begin at offset {begin.offset} as its leader does: {why}")
+
+
+async def _epoch_before(begin: OffsetAndEpoch, leader: Leader) -> int:
+    """Of the last record before `begin`."""
+    if begin.epoch <= 0:
+        return begin.epoch
+    end = await leader.end_offset_for_epoch(begin.epoch - 1)
+    return end.epoch if end.end_offset >= begin.offset else begin.epoch
+
+
+def _candidates(remote: RemoteLog, epoch: int, offset: int) -> Iterator[RemoteSegment]:
+    """The one that is read at `offset`; then any that reaches as far, the shortest way first."""
+    found = remote.find(epoch, offset)
+    if found is not None:
+        yield found
+    others = (each for each in remote.segments.values() if each.state is SegmentState.COPY_FINISHED and each.end_offset >= offset)
+    for segment in sorted(others, key=lambda each: (each.end_offset, each.start_offset)):
+        if segment is not found:
+            yield segment

@@ -16,6 +16,7 @@ import errno
 import logging
 import os
 import socket
+import sys
 from collections import deque
 from collections.abc import Sequence
 from typing import Final
@@ -287,6 +288,7 @@ class SocketListening:
         self._options = options
         self._pause: asyncio.TimerHandle | None = None
         self._is_closed = False
+        self._is_full = False
         self._listen()
 
     def _listen(self) -> None:
@@ -302,6 +304,11 @@ class SocketListening:
             except OSError as error:
                 self._on_error(error)
                 return
+            if accepted.fileno() >= self._options.spared_descriptors:
+                accepted.close()
+                self._on_error(OSError(errno.EMFILE, "too many files are open, and the last descriptors are for logs"))
+                return
+            self._is_full = False
             self._options.set_up(accepted)
             transport = SocketTransport(self._loop, accepted, Address(address[0].removeprefix("::ffff:"), address[1]))
             receiver = self._accept(transport)
@@ -315,9 +322,9 @@ class SocketListening:
         if error.errno not in OUT_OF_RESOURCES:
             log.warning("port %d: a connection could not be accepted: %s", self.port, error)
             return
-        log.error(
-            "port %d: no connections are accepted for %s s: %s (raise the limit of open files: ulimit -n)", self.port, ACCEPT_PAUSE_S, error
-        )
+        if not self._is_full:
+            self._is_full = True
+            log.error("port %d: no more connections are accepted for now: %s (raise the limit: ulimit -n)", self.port, error.strerror)
         self._loop.remove_reader(self._socket)
         self._pause = self._loop.call_later(ACCEPT_PAUSE_S, self._listen)
 
@@ -333,9 +340,19 @@ class SocketListening:
 
 
 class SystemNetwork:
-    """Buffer sizes in bytes; None leaves them to the kernel, which is best for receiving, and for sending over long distances."""
+    """Buffer sizes in bytes; None leaves them to the kernel, which is best for receiving, and for sending over long distances.
 
-    def __init__(self, *, send_buffer_bytes: int | None = SEND_BUFFER_BYTES, receive_buffer_bytes: int | None = None) -> None:
+    Descriptors from `spared_descriptors` on are not for connections.
+    """
+
+    def __init__(
+        self,
+        *,
+        send_buffer_bytes: int | None = SEND_BUFFER_BYTES,
+        receive_buffer_bytes: int | None = None,
+        spared_descriptors: int = sys.maxsize,
+    ) -> None:
+        self.spared_descriptors: Final = spared_descriptors
         self._send_buffer_bytes = send_buffer_bytes
         self._receive_buffer_bytes = receive_buffer_bytes
 

@@ -10,9 +10,11 @@ import asyncio
 import gc
 import logging
 import random
+import resource
 import signal
 from collections.abc import Callable
-from typing import Final
+from contextlib import suppress
+from typing import Final, NamedTuple
 
 from moldau.clock import SystemClock
 from moldau.net.sockets import SystemNetwork
@@ -24,6 +26,8 @@ LOG: Final = logging.getLogger(__name__)
 
 YOUNG_OBJECTS: Final = 20_000
 """So many more objects than before are looked through for cycles: more than the requests of one turn of the loop make and let go."""
+MOST_DESCRIPTORS: Final = 1 << 20
+MOST_SPARED_DESCRIPTORS: Final = 1_024
 
 
 async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: None, on_progress: Callable[[str], None] = LOG.info) -> int:
@@ -36,7 +40,9 @@ async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: N
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    node = Node(config, files=SystemFiles(), network=_network(config), clock=SystemClock(), random=random.SystemRandom())
+    descriptors = _allow_descriptors()
+    files, network = SystemFiles(spared_descriptors=descriptors.for_logs), _network(config, descriptors.for_connections)
+    node = Node(config, files=files, network=network, clock=SystemClock(), random=random.SystemRandom())
     node.tell = on_progress
     starting = asyncio.ensure_future(node.start())
     stopping = asyncio.ensure_future(stop.wait())
@@ -58,7 +64,30 @@ async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: N
     return 1 if failed else 0
 
 
-def _network(config: NodeConfig) -> SystemNetwork:
+class Descriptors(NamedTuple):
+    """The first ones that are not for new logs, or not for connections.
+
+    What is left of the process's limit keeps the logs in use going, which would fail for the lack of one as if the disk had: the next
+    segment, checkpoints, directories.  Connections are left some when logs have taken all of theirs.
+    """
+
+    for_logs: int
+    for_connections: int
+
+
+def _allow_descriptors() -> Descriptors:
+    """As many as this user may have: shells and service managers start programs with 1,024, for the sake of select(2)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (MOST_DESCRIPTORS, 10_240) if hard == resource.RLIM_INFINITY else (hard,):
+        with suppress(ValueError, OSError):  # macOS allows less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+            break
+    spared = min(soft // 8, MOST_SPARED_DESCRIPTORS)
+    return Descriptors(for_logs=soft - 2 * spared, for_connections=soft - spared)
+
+
+def _network(config: NodeConfig, spared_descriptors: int) -> SystemNetwork:
     """With the buffer sizes that the properties name; ours are better than the defaults of those options, which are Kafka's."""
     server = config.server
     given: dict[str, int | None] = {}
@@ -66,4 +95,4 @@ def _network(config: NodeConfig) -> SystemNetwork:
         given["send_buffer_bytes"] = server.socket_send_buffer_bytes if server.socket_send_buffer_bytes > 0 else None
     if "socket.receive.buffer.bytes" in config.properties:
         given["receive_buffer_bytes"] = server.socket_receive_buffer_bytes if server.socket_receive_buffer_bytes > 0 else None
-    return SystemNetwork(**given)
+    return SystemNetwork(**given, spared_descriptors=spared_descriptors)

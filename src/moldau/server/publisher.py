@@ -55,6 +55,8 @@ class Publisher:
         self._coordinators: Final = coordinators
         self._assignments: Final = assignments
         self._has_published = False
+        self._refused: Final[dict[str, list[TopicPartition]]] = {}
+        """Partitions that no disk takes, by the reason."""
         self._remote: Final = remote
 
     def publish(self, delta: Delta, image: MetadataImage) -> None:
@@ -76,6 +78,7 @@ class Publisher:
         if delta.changed_brokers:
             self._take_eligible(image)
         self._has_published = True
+        self._tell_refused()
         if deleted and self._remote is not None:
             self._remote.topics_deleted(image)
 
@@ -155,12 +158,18 @@ class Publisher:
                     is_new=self._has_published,
                 )
             except OSError as error:
-                LOG.error("no log for %s: %s", where, error)
+                self._refused.setdefault(error.strerror or str(error), []).append(where)
                 return None
         log.verifies_transactions = self._coordinators.transaction_config.is_verification_enabled
         partition = self._replicas.host(where, topic_id, log)
         self.tell_directory(partition, said.directory_of(self._local_id))
         return partition
+
+    def _tell_refused(self) -> None:
+        for reason, wheres in self._refused.items():
+            more = f" and {len(wheres) - 1} others" if len(wheres) > 1 else ""
+            LOG.error("no log for %s%s: %s", wheres[0], more, reason)
+        self._refused.clear()
 
     def tell_directory(self, partition: Partition, known: UUID | None) -> None:
         """The controller is to know where the log lies, unless it does."""

@@ -117,6 +117,10 @@ class Files(Protocol):
 
     def total_bytes(self, path: str) -> int: ...
 
+    def has_spare_descriptors(self) -> bool:
+        """Whether one more file may stay open; the last descriptors are for those that a log in use needs to go on."""
+        ...
+
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """For whatever may block: a thread in production, a seeded delay in simulation."""
         ...
@@ -219,10 +223,11 @@ class SystemLock:
 
 
 class SystemFiles:
-    """The operating system's file system."""
+    """The operating system's file system.  Descriptors from `spared_descriptors` on are not for new logs."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, spared_descriptors: int | None = None) -> None:
         self._threads: Final = BlockingThreads(BLOCKING_THREADS, "storage")
+        self._spared_descriptors: Final = spared_descriptors
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         flags = os.O_RDONLY if read_only else os.O_RDWR
@@ -287,6 +292,16 @@ class SystemFiles:
     def total_bytes(self, path: str) -> int:
         stats = os.statvfs(path)
         return stats.f_blocks * stats.f_frsize
+
+    def has_spare_descriptors(self) -> bool:
+        if self._spared_descriptors is None:
+            return True
+        try:
+            lowest_free = os.open("/", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        os.close(lowest_free)
+        return lowest_free < self._spared_descriptors
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return await self._threads.run(fn, *args, **kwargs)

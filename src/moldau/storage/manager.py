@@ -15,7 +15,7 @@ Source: LogManager, LogDirFailureChannel; KIP-112, KIP-858.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from errno import ENODEV
+from errno import EMFILE, ENODEV
 from typing import Final
 from uuid import UUID
 
@@ -217,6 +217,8 @@ class LogManager:
         log = self.logs.get(where)
         if log is not None:
             return log
+        if not self.files.has_spare_descriptors():  # no disk's fault: all logs that there are go on
+            raise OSError(EMFILE, "too many files are open: raise the limit (ulimit -n) and start again")
         preferred = self._preferred.pop(where, None)
         directory = preferred if preferred is not None and preferred.is_online else self._place(directory_id, is_new=is_new)
         path = f"{directory.path}/{where}"

@@ -191,6 +191,7 @@ class MemoryFiles:
         self.hook = hook
         self.slow_ms = slow_ms
         self.held_locks: set[str] = set()
+        self.spare_descriptors = True
         self._random = random.Random(seed)
         self._root = _Directory()
         self._pending: list[_EntryChange] = []
@@ -353,6 +354,9 @@ class MemoryFiles:
 
     def total_bytes(self, path: str) -> int:
         return self.capacity
+
+    def has_spare_descriptors(self) -> bool:
+        return self.spare_descriptors
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """Delayed, run, delayed again: others see the state before and after, as with a thread that they do not wait for."""

@@ -33,8 +33,9 @@ async def listening(
     *,
     limits: ConnectionLimits | None = None,
     quotas: ConnectionQuotas | None = None,
+    network: SystemNetwork | None = None,
 ) -> AsyncIterator[Listener]:
-    listener = Listener(SystemNetwork(), dispatch, limits=limits, quotas=quotas)
+    listener = Listener(network or SystemNetwork(), dispatch, limits=limits, quotas=quotas)
     await listener.start(HOST, 0)
     try:
         yield listener
@@ -205,3 +206,20 @@ async def test_out_of_descriptors_the_others_go_on_and_accepting_resumes(monkeyp
             assert await reader.readexactly(1) == b"b"
             assert await late.readexactly(4) == b"late"
         assert next(failures, None) is None
+
+
+async def test_the_last_descriptors_are_not_for_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moldau.net.sockets.ACCEPT_PAUSE_S", 0.005)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    async with listening(network=SystemNetwork(spared_descriptors=lowest_free + 20)) as listener:
+        clients = [socket.create_connection((HOST, listener.port)) for _ in range(20)]
+        async with asyncio.timeout(5):
+            for client in clients:
+                client.setblocking(False)
+                assert await asyncio.get_running_loop().sock_recv(client, 1) == b""
+        for client in clients:
+            client.close()
+        async with connected(listener) as (reader, writer):
+            writer.write(framed(b"a"))
+            assert await reader.readexactly(1) == b"a"

@@ -92,6 +92,14 @@ def test_space_is_counted(place: tuple[Files, str]) -> None:
     assert 0 < files.free_bytes(directory) <= files.total_bytes(directory)
 
 
+def test_the_last_descriptors_are_spared() -> None:
+    lowest_free = os.open("/", os.O_RDONLY)
+    os.close(lowest_free)
+    assert SystemFiles().has_spare_descriptors()
+    assert SystemFiles(spared_descriptors=lowest_free + 1).has_spare_descriptors()
+    assert not SystemFiles(spared_descriptors=lowest_free).has_spare_descriptors()
+
+
 def test_short_writes_of_the_operating_system_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real: Callable[..., int] = os.pwrite
     monkeypatch.setattr(os, "pwrite", lambda fd, data, position: real(fd, memoryview(data)[:3], position))

@@ -54,6 +54,20 @@ def append(log: Log, count: int = 1) -> None:
         assert isinstance(log.append_as_leader(build_batch([NewRecord(NOW, b"k", b"v")]), leader_epoch=0, now_ms=NOW), AppendResult)
 
 
+def test_without_spare_descriptors_there_is_no_new_log_and_the_others_go_on() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = create(manager, T0)
+    files.spare_descriptors = False
+    with pytest.raises(OSError, match="too many files are open"):
+        create(manager, T1)
+    append(create(manager, T0), 5)
+    assert (log.log_end_offset, log.failure) == (5, None)
+    assert manager.directories[0].is_online
+    files.spare_descriptors = True
+    append(create(manager, T1))
+
+
 def test_a_clean_stop_is_followed_by_a_clean_start() -> None:
     files = MemoryFiles()
     manager = a_started_manager(files)

@@ -7,7 +7,7 @@ Made once from the node's properties and its rooms' option classes.  Source: Kaf
 DynamicBrokerConfig, ControllerConfigurationValidator; KIP-226.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
 from types import MappingProxyType
@@ -69,8 +69,11 @@ class ConfigSchema:
         rooms: Sequence[type[Configs]] = (LogConfig,),
         *,
         node_id: int = -1,
+        is_fixed: Callable[[str], bool] = lambda _: False,
     ) -> None:
+        """`is_fixed` tells of a broker's key that no room declares whether it is one that cannot be set while the broker runs."""
         self.properties: Final = properties
+        self._is_fixed: Final = is_fixed
         self.node_id: Final = node_id
         self.topic_options: Final[Mapping[str, Option]] = LogConfig.by_topic_key()
         declared = [option for room in rooms for option in room.OPTIONS.values()]
@@ -208,7 +211,7 @@ class ConfigSchema:
             behind = option.key or name
             if behind in self.properties:
                 synonyms.append(Synonym(behind, self.properties[behind], Source.STATIC_BROKER))
-            if name not in own or option.key:
+            if option.key or not option.is_ours:
                 synonyms.append(Synonym(behind, option.text(option.default), Source.DEFAULT))
             found.append(Effective(option, name, synonyms[0].value, synonyms[0].source, tuple(synonyms)))
         return found
@@ -224,7 +227,11 @@ class ConfigSchema:
 
     def validate_broker(self, configs: Mapping[str, str], *, is_default: bool) -> Refusal | None:
         """Whether these can be set while the broker runs.  Errors: INVALID_REQUEST."""
-        fixed = [name for name in configs if (option := self.broker_options.get(name)) is not None and option.update == "read-only"]
+        fixed = [
+            name
+            for name in configs
+            if (self._is_fixed(name) if (option := self.broker_options.get(name)) is None else option.update == "read-only")
+        ]
         if fixed:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_listed(fixed)}")
         own = [name for name in configs if (option := self.broker_options.get(name)) is not None and option.update == "per-broker"]

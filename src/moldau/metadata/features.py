@@ -1,7 +1,7 @@
 """◇ Features of a cluster: names, levels, what each release finalizes, what depends on what, and the record versions a level allows.
 
 `metadata.version` says which records may be in the log; the others switch protocols on.  `kraft.version` stands in control records of the
-log and is never finalized as the others are.  `update_features` is the decision.  Source: MetadataVersion.java, Feature.java,
+log, in no image.  `update_features` is the decision.  Source: MetadataVersion.java, Feature.java,
 FeatureControlManager of 4.3.1; KIP-584, 778, 1022.
 """
 
@@ -51,6 +51,9 @@ RELEASES: Final[Mapping[int, str]] = {
 MINIMUM_LEVEL: Final = 7
 LATEST_LEVEL: Final = 30
 """The newest that is stable."""
+
+CHANGED_RECORDS: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
+"""Levels that brought records, or fields of records, which an older level cannot write: nothing goes back below one of them."""
 
 _DIRECTORIES: Final = 17
 _ELR: Final = 23
@@ -174,11 +177,13 @@ def _refusal(image: "MetadataImage", feature: str, level: int, kind: int) -> tup
     if level > current and kind != UPGRADE:
         return invalid, f"Invalid update version {level} for feature {feature}. Can't downgrade to a newer version."
     if feature == METADATA_VERSION:
-        if level < current and kind == SAFE_DOWNGRADE:
-            return invalid, (
-                f"Invalid metadata.version {level}. Refusing to perform the requested downgrade because it might delete metadata "
-                "information."
+        if any(lost in CHANGED_RECORDS for lost in range(level + 1, current + 1)):
+            why = (
+                "Unsafe metadata downgrade is not supported in this version."
+                if kind == UNSAFE_DOWNGRADE
+                else "Refusing to perform the requested downgrade because it might delete metadata information."
             )
+            return invalid, f"Unsupported metadata.version downgrade from {current} to {level}. {why}"
         return ErrorCode.NONE, None
     needed = FEATURES[feature].needs.get(level, 0)
     if image.metadata_version < needed:

@@ -31,6 +31,36 @@ def accepted_options() -> Mapping[str, AcceptedOption]:
     return options
 
 
+def is_fixed(key: str) -> bool:
+    """Whether Kafka refuses to change this option of the table below while the broker runs."""
+    is_dynamic = key in DYNAMIC or (key.startswith(DYNAMIC_PREFIXES) and key not in FIXED)
+    return key in accepted_options() and not is_dynamic
+
+
+DYNAMIC_PREFIXES: Final = ("ssl.", "sasl.kerberos.", "sasl.login.refresh.")
+FIXED: Final = frozenset({"ssl.allow.dn.changes", "ssl.allow.san.changes", "ssl.principal.mapping.rules"})
+DYNAMIC: Final = frozenset(
+    {
+        "background.threads",
+        "config.providers",
+        "cordoned.log.dirs",
+        "follower.fetch.last.tiered.offset.enable",
+        "group.coordinator.cached.buffer.max.bytes",
+        "group.streams.assignment.interval.ms",
+        "log.cleaner.io.buffer.load.factor",
+        "log.cleaner.io.buffer.size",
+        "metric.reporters",
+        "num.io.threads",
+        "num.network.threads",
+        "num.replica.fetchers",
+        "principal.builder.class",
+        "remote.log.manager.follower.thread.pool.size",
+        "sasl.enabled.mechanisms",
+        "sasl.jaas.config",
+        "sasl.mechanism.inter.broker.protocol",
+        "share.coordinator.cached.buffer.max.bytes",
+    }
+)
 REMOVED: Final = frozenset(
     {
         "advertised.host.name",

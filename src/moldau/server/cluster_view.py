@@ -5,6 +5,7 @@ from typing import Final
 from uuid import UUID
 
 from moldau.coordinator.group.assignors.model import TopicView
+from moldau.metadata.features import KRAFT_VERSION
 from moldau.metadata.image import MetadataImage, TopicImage
 from moldau.server.broker import Features, Leader
 from moldau.server.endpoints import PROTOCOLS, Endpoint
@@ -14,10 +15,16 @@ _PROTOCOL_NAMES: Final = {number: name for name, number in PROTOCOLS.items()}
 
 
 class ImageView:
-    """A `ClusterView` over whatever image is the latest."""
+    """A `ClusterView` over whatever image is the latest.
 
-    def __init__(self, image: Callable[[], MetadataImage], supported: Mapping[str, tuple[int, int]]) -> None:
+    `kraft_version` stands in no image: it is a control record of the metadata log.
+    """
+
+    def __init__(
+        self, image: Callable[[], MetadataImage], supported: Mapping[str, tuple[int, int]], kraft_version: Callable[[], int] = lambda: 0
+    ) -> None:
         self._image: Final = image
+        self._kraft_version: Final = kraft_version
         self._supported: Final = {name: range(low, high + 1) for name, (low, high) in supported.items()}
 
     def topic_name(self, topic_id: UUID) -> str | None:
@@ -39,8 +46,9 @@ class ImageView:
         return Leader(partition.leader, partition.leader_epoch, endpoint, broker.rack)
 
     def features(self) -> Features:
-        image = self._image()
-        return Features(self._supported, image.features, image.offset)
+        image, level = self._image(), self._kraft_version()
+        finalized = {**image.features, KRAFT_VERSION: level} if level > 0 else image.features
+        return Features(self._supported, finalized, image.offset)
 
 
 class TopicsView:

@@ -49,6 +49,7 @@ from moldau.raft.snapshots import CorruptSnapshot
 from moldau.raft.voters import VoterSet
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.share.config import SharePartitionConfig
+from moldau.server.accepted import is_fixed
 from moldau.server.broker import Broker
 from moldau.server.cluster_view import ImageView, TopicsView
 from moldau.server.config import ServerConfig
@@ -108,7 +109,7 @@ class Node:
         self.tell: Callable[[str], None] = LOG.info
         """Gets a line now and then while the start takes long."""
         self.logs = LogManager(files, config.log_dirs, config.log, unique=self._new_uuid)
-        self.schema = ConfigSchema(config.properties, ROOMS, node_id=config.node_id)
+        self.schema = ConfigSchema(config.properties, ROOMS, node_id=config.node_id, is_fixed=is_fixed)
         self.flusher = Flusher(files, self._log_flushed)
         self.replicas = ReplicaManager(
             local_id=config.node_id,
@@ -379,7 +380,7 @@ class Node:
             loader=self._loader,
             files=self.files,
             clock=self.clock,
-            cluster=ImageView(lambda: self._loader.image, supported_ranges()),
+            cluster=ImageView(lambda: self._loader.image, supported_ranges(), lambda: self._driver.kraft_version),
             replicas=self.replicas,
             logs=self.logs,
             mover=self._mover,

@@ -12,6 +12,7 @@ from moldau.protocol.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -297,6 +298,11 @@ CASES = {
     "set an unknown type": Case(change(99, "x", ("a", SET, "1")), 1),
     "set a broker": Case(change(BROKER, "1", ("log.retention.ms", SET, "900000")), 1),
     "set a broker, seen": Case(describe(BROKER, "1", "log.retention.ms"), 4),
+    "set what has no effect here": Case(change(BROKER, "1", ("background.threads", SET, "9")), 1),
+    "set what has no effect here, seen": Case(describe(BROKER, "1", "background.threads"), 4),
+    "set what has no effect here, for all": Case(change(BROKER, "", ("num.io.threads", SET, "7")), 1),
+    "set what has no effect here, for all, seen": Case(describe(BROKER, "", "num.io.threads"), 4),
+    "set what cannot change while it runs": Case(change(BROKER, "1", ("queued.max.requests", SET, "9")), 1),
     "set a broker, seen by a topic": Case(describe(TOPIC, "placed", "retention.ms"), 4),
     "set all brokers": Case(change(BROKER, "", ("log.segment.bytes", SET, "2000000")), 1),
     "set all brokers, seen": Case(describe(BROKER, "", "log.segment.bytes"), 4),
@@ -321,6 +327,7 @@ CASES = {
     "set a group with an unknown key": Case(change(GROUP, "g", ("nosuch", SET, "1")), 1),
     "set a group without a name": Case(change(GROUP, "", ("consumer.session.timeout.ms", SET, "50000")), 1),
     "set a group too low": Case(change(GROUP, "g", ("consumer.session.timeout.ms", SET, "10")), 1),
+    "set a group, with no option of a broker behind it": Case(change(GROUP, "g", ("share.auto.offset.reset", SET, "earliest")), 1),
     "describe a group": Case(describe(GROUP, "g"), 4),
     "replace": Case(replace(TOPIC, "configured", ("retention.ms", "7777")), 2),
     "replace, seen": Case(describe(TOPIC, "configured", "retention.ms", "cleanup.policy"), 4),
@@ -367,6 +374,8 @@ CASES = {
     "feature, unknown kind": Case(feature("transaction.version", 1, 9), 1),
     "feature, only validate": Case(feature("group.version", 0, 3, validate_only=True), 1),
     "metadata.version down": Case(feature("metadata.version", 29), 1),
+    "metadata.version down, safely": Case(feature("metadata.version", 25, 2), 1),
+    "metadata.version down, unsafely": Case(feature("metadata.version", 29, 3), 1),
     "metadata.version up": Case(feature("metadata.version", 31), 1),
     "kraft.version": Case(feature("kraft.version", 0, 3), 1),
     # deleting
@@ -389,3 +398,9 @@ def test_the_answers_are_the_same(both: Differential, name: str) -> None:
     versions = type(case.request).VERSIONS if case.version is None else [case.version]
     for version in versions:
         both.ask(case.request, version, ignoring={*ADDRESSES, *TOPIC_IDS, *case.known}, settling=", seen" in name or name.endswith(" seen"))
+
+
+def test_the_features_decided_on_are_the_same(both: Differential) -> None:
+    """kraft.version too, which stands in no metadata record."""
+    epoch = {"finalized_features_epoch", "api_keys"}
+    both.ask(ApiVersionsRequest(client_software_name="moldau", client_software_version="1"), 4, ignoring=epoch)

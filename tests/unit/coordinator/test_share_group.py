@@ -213,6 +213,8 @@ def test_other_protocols_have_no_group_of_that_name() -> None:
     consumer = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="c", member_epoch=0)
     assert queue.ask("consumer_heartbeat", consumer, CLIENT, 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert queue.ask("describe", GROUP, Client("", "", 6)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert queue.ask("describe_consumer_group", GROUP).error_message == f"Group {GROUP} is not a consumer group."
+    assert queue.ask("describe_consumer_group", "nosuch").error_message == "Group nosuch not found."
     (listed,) = queue.ask("list_groups")
     assert (listed.group_type, listed.protocol_type, listed.group_state) == ("share", "share", "Stable")
 

@@ -6,7 +6,7 @@ from moldau.config import MAX_INT
 from moldau.errors import ErrorCode
 from moldau.metadata.config_schema import ConfigSchema, Source, validate_client_metrics
 from moldau.metadata.configs import alter_configs, elr_safety_records, incremental_alter_configs, list_config_resources
-from moldau.metadata.features import UNSAFE_DOWNGRADE, UPGRADE, level_of_release, record_version, update_features
+from moldau.metadata.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, level_of_release, record_version, update_features
 from moldau.metadata.image import MetadataImage, ResourceType
 from moldau.metadata.records import ClearElrRecord, ConfigRecord, TopicRecord
 from moldau.protocol.messages import alter_configs as legacy
@@ -178,9 +178,9 @@ def test_listing() -> None:
     assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
-def update(feature: str, level: int, kind: int = UPGRADE) -> tuple[int, int]:
+def update(feature: str, level: int, kind: int = UPGRADE, *, now: int = 30) -> tuple[int, int]:
     key = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
-    outcome = update_features(an_image(1), UpdateFeaturesRequest(feature_updates=[key]), version=2)
+    outcome = update_features(an_image(1, level=now), UpdateFeaturesRequest(feature_updates=[key]), version=2)
     return outcome.response.error_code, len(outcome.records)
 
 
@@ -191,6 +191,16 @@ def test_features_go_up_and_down_by_the_rules() -> None:
     assert update("transaction.version", 3) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
     assert update("nosuch", 1) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
     assert update("metadata.version", 31) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
+
+
+def test_metadata_never_goes_below_records_that_may_be_in_the_log() -> None:
+    """Whatever kind of downgrade is asked for: an older level could not read them."""
+    refused = (ErrorCode.INVALID_UPDATE_VERSION, 0)
+    for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        assert update("metadata.version", 29, kind) == refused
+        assert update("metadata.version", 22, kind, now=29) == refused
+        assert update("metadata.version", 23, kind, now=29) == (0, 1)
+    assert update("metadata.version", 23, UPGRADE, now=29) == refused
 
 
 def test_releases_and_record_versions() -> None:

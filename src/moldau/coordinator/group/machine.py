@@ -567,11 +567,12 @@ class GroupMachine:
         group = self.groups.get(group_id)
         if isinstance(group, ConsumerGroup):
             return answer(token, group.describe())
+        what = "is not a consumer group" if group is not None or self._is_known(group_id) else "not found"
         return answer(
             token,
             DescribedConsumerGroup(
                 error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {group_id} not found.",
+                error_message=f"Group {group_id} {what}.",
                 group_id=group_id,
                 group_state="",
                 group_epoch=0,

@@ -24,7 +24,7 @@ from moldau.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from moldau.server.accepted import accepted_options
+from moldau.server.accepted import accepted_options, is_fixed
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
@@ -134,29 +134,34 @@ def _broker_id(name: str) -> int:
 def _broker(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[Effective]:
     if not name:
         return [
-            schema.broker_config(image, key)._replace(synonyms=(Synonym(key, value, Source.DYNAMIC_DEFAULT_BROKER),))
+            (schema.broker_config(image, key) if key in schema.broker_options else _accepted(image, schema, key))._replace(
+                synonyms=(Synonym(key, value, Source.DYNAMIC_DEFAULT_BROKER),)
+            )
             for key, value in image.config_of(ResourceType.BROKER, "").items()
-            if key in schema.broker_options
+            if key in schema.broker_options or key in accepted_options()
         ]
     if _broker_id(name) != schema.node_id:
         text = f"Unexpected broker id, expected {schema.node_id} or empty string, but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
     declared = [schema.broker_config(image, key) for key in schema.broker_options if key not in INTERNAL]
     others = accepted_options().keys() - schema.broker_options.keys() - INTERNAL
-    return declared + [_accepted(schema, key) for key in sorted(others)]
+    return declared + [_accepted(image, schema, key) for key in sorted(others)]
 
 
-def _accepted(schema: ConfigSchema, key: str) -> Effective:
+def _accepted(image: MetadataImage, schema: ConfigSchema, key: str) -> Effective:
     """An option of Kafka's that has no effect here."""
     known = accepted_options()[key]
     option = Option(key, known.kind, known.default, "Accepted, without effect.", importance="low", nullable=True)
-    synonyms = []
-    if key in schema.properties:
-        synonyms.append(Synonym(key, None if option.is_sensitive else schema.properties[key], Source.STATIC_BROKER))
+    places = (
+        (image.config_of(ResourceType.BROKER, str(schema.node_id)), Source.DYNAMIC_BROKER),
+        (image.config_of(ResourceType.BROKER, ""), Source.DYNAMIC_DEFAULT_BROKER),
+        (schema.properties, Source.STATIC_BROKER),
+    )
+    synonyms = [Synonym(key, None if option.is_sensitive else configs[key], source) for configs, source in places if key in configs]
     if known.default is not None:
         synonyms.append(Synonym(key, None if option.is_sensitive else known.default, Source.DEFAULT))
     value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, Source.DEFAULT)
-    return Effective(option, key, value, source, tuple(synonyms), is_read_only=True)
+    return Effective(option, key, value, source, tuple(synonyms), is_read_only=is_fixed(key))
 
 
 def _metrics(image: MetadataImage, name: str) -> Sequence[Effective]:

@@ -153,8 +153,9 @@ def test_an_active_task_is_given_away_only_once_it_was_given_up() -> None:
     program.join("a")
     joined = program.join("b")
     assert (joined.member_epoch, spelled(joined.active_tasks)) == (3, {}), "everything is in other hands yet"
-    told = program.beat("a", 2, EVERYTHING)
+    told = program.beat("a", 2)
     assert told.member_epoch == 2, "its epoch stays until it has given up what it should"
+    assert spelled(program.beat("b", 3).active_tasks) is None, "who says nothing of its tasks has them"
     kept = spelled(told.active_tasks)
     assert kept is not None
     assert sum(map(len, kept.values())) == 4
@@ -262,9 +263,13 @@ def test_a_lost_answer_costs_nothing() -> None:
     assert program.group.members["a"].epoch == 4
     again = program.beat("a", 2, EVERYTHING)
     assert (again.error_code, again.member_epoch) == (ErrorCode.NONE, 4)
+    program.join("b")
+    told_nothing = program.beat("a", 2, {})
+    assert told_nothing.member_epoch == 4
+    assert len(program.group.members["a"].pending_revocation.active) == 4, "under an older epoch it cannot know what it was given since"
     assert program.beat("a", 2).error_code == ErrorCode.FENCED_MEMBER_EPOCH, "without saying what it has it could be anybody"
     told = program.beat("a", 4, {"0": [0]})
-    assert spelled(told.active_tasks) == EVERYTHING, "who tells all it has may have missed what it was given"
+    assert spelled(told.active_tasks) == {"0": [0, 1], "1": [0, 1]}, "who tells all it has may have missed what it was given"
 
 
 @pytest.mark.parametrize(

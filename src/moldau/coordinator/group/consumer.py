@@ -31,12 +31,14 @@ from moldau.coordinator.group.membership import (
     Refused,
     by_topic,
     hash_of,
+    names_no_member,
 )
 from moldau.coordinator.group.regex import RegexError, compile_regex
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import consumer_group_describe as described
 from moldau.protocol.messages import consumer_group_heartbeat as messages
+from moldau.types import TopicPartition
 
 CLASSIC_MEMBER: Final = 0
 CONSUMER_MEMBER: Final = 1
@@ -473,20 +475,32 @@ class ConsumerGroup:
     # -- offsets --------------------------------------------------------------------------------------------------------------
 
     def validate_commit(self, commit: Commit) -> ErrorCode:
-        """Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION; ILLEGAL_GENERATION within a transaction."""
-        if commit.generation_id_or_member_epoch < 0 and not self.members:
+        """A member may be behind the epoch it has been given by now, with partitions that it had then already (KIP-1251).
+
+        Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION; ILLEGAL_GENERATION within a transaction.
+        """
+        epoch = commit.generation_id_or_member_epoch
+        if (epoch < 0 and not self.members) or names_no_member(commit):
             return ErrorCode.NONE
         member = self.members.get(commit.member_id)
         if member is None:
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not commit.is_transactional and member.classic is None and commit.api_version < FENCING_VERSION:
             return ErrorCode.UNSUPPORTED_VERSION
-        if member.classic is not None and commit.generation_id_or_member_epoch != member.epoch:
-            return ErrorCode.ILLEGAL_GENERATION
-        if commit.generation_id_or_member_epoch == member.epoch:
+        if epoch == member.epoch or (epoch < member.epoch and all(self._had(member, each, epoch) for each in commit.partitions)):
             return ErrorCode.NONE
-        # Clients that commit within a transaction have no word for member epochs.
-        return ErrorCode.ILLEGAL_GENERATION if commit.is_transactional else ErrorCode.STALE_MEMBER_EPOCH
+        # Neither classic clients nor those that commit within a transaction have a word for member epochs.
+        has_no_epochs = commit.is_transactional or member.classic is not None
+        return ErrorCode.ILLEGAL_GENERATION if has_no_epochs else ErrorCode.STALE_MEMBER_EPOCH
+
+    def _had(self, member: Member, partition: TopicPartition, epoch: int) -> bool:
+        """Whether the member was given the partition by `epoch`, and has it still or is just giving it up."""
+        topic = self.environment.topics.by_name(partition.topic)
+        if topic is None:
+            return False
+        found = TopicIdPartition(topic.topic_id, partition.partition)
+        given = member.owned.get(found, member.pending_revocation.get(found))
+        return given is not None and epoch >= given
 
     def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
         """From when on an offset's retention counts: a topic that members read is not asked about."""

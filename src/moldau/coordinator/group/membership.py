@@ -9,12 +9,14 @@ from typing import Final
 from uuid import UUID
 
 from moldau.coordinator.group.assignors.model import TopicIdPartition, TopicView
+from moldau.coordinator.group.environment import Commit
 from moldau.errors import ErrorCode
 
 LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2
 """Epoch of a static member that is away and keeps its partitions for its successor."""
 JOIN_EPOCH: Final = 0
+NO_EPOCH: Final = -1
 FIRST_GROUP_EPOCH: Final = 1
 FENCING_VERSION: Final = 9
 """First OffsetCommit version whose clients know member epochs."""
@@ -27,6 +29,12 @@ class Refused(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+def names_no_member(commit: Commit) -> bool:
+    """Within a transaction, with the group's name alone: the transaction itself fences."""
+    names_nobody = not commit.member_id and commit.group_instance_id is None and commit.generation_id_or_member_epoch == NO_EPOCH
+    return commit.is_transactional and names_nobody
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:

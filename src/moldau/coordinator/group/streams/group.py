@@ -27,6 +27,7 @@ from moldau.coordinator.group.membership import (
     LEAVE_STATIC_EPOCH,
     Refused,
     hash_of,
+    names_no_member,
 )
 from moldau.coordinator.group.streams import answers
 from moldau.coordinator.group.streams import member as members_of
@@ -40,6 +41,7 @@ from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer,
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import streams_group_describe as described
 from moldau.protocol.messages import streams_group_heartbeat as messages
+from moldau.types import TopicPartition
 
 NOT_VALIDATED: Final = -1
 STANDBY_CONFIG: Final = "num.standby.replicas"
@@ -331,9 +333,7 @@ class StreamsGroup:
         Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION; ILLEGAL_GENERATION within a transaction.
         """
         epoch = commit.generation_id_or_member_epoch
-        if epoch < 0 and not self.members:
-            return ErrorCode.NONE
-        if commit.is_transactional and epoch == -1 and not commit.member_id and commit.group_instance_id is None:
+        if (epoch < 0 and not self.members) or names_no_member(commit):
             return ErrorCode.NONE
         member = self.members.get(commit.member_id)
         if member is None:
@@ -345,7 +345,7 @@ class StreamsGroup:
         # Clients that commit within a transaction have no word for member epochs.
         return ErrorCode.ILLEGAL_GENERATION if commit.is_transactional else ErrorCode.STALE_MEMBER_EPOCH
 
-    def _had(self, member: Member, partition: tuple[str, int], epoch: int) -> bool:
+    def _had(self, member: Member, partition: TopicPartition, epoch: int) -> bool:
         """Whether the member was given the partition's task by `epoch`, and has it still or is just giving it up."""
         topic, index = partition
         subtopology_id = self.topology.readers.get(topic) if self.topology is not None else None

@@ -16,6 +16,9 @@ PROPERTIES = {
     "group.max.size": "3",
     "group.consumer.max.size": "3",
     "group.consumer.assignment.interval.ms": "0",
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.streams.max.size": "3",
     "share.coordinator.state.topic.replication.factor": "1",
     "share.coordinator.state.topic.min.isr": "1",
 }

@@ -204,7 +204,7 @@ class GroupMachine:
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return migration.join(group, token, request, client, now_ms)
         if isinstance(group, ShareGroup) or (isinstance(group, StreamsGroup) and not group.is_empty):
-            return answer(token, request.refused(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
+            return migration.refuse_join(token, "", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if isinstance(group, ConsumerGroup | StreamsGroup):
             outcome.records += group.tombstones()
             group = None

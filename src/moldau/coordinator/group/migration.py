@@ -112,7 +112,7 @@ def leave_classic_behind(group: ClassicGroup, prepared: consumer.ConsumerGroup, 
         join_token, member.join_token = member.join_token, None
         sync_token, member.sync_token = member.sync_token, None
         if join_token is not None:
-            outcome += _refuse_join(join_token, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+            outcome += refuse_join(join_token, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
         if sync_token is not None:
             outcome += _refuse_sync(sync_token, ErrorCode.REBALANCE_IN_PROGRESS)
     for each in prepared.members.values():
@@ -130,23 +130,23 @@ def join(group: consumer.ConsumerGroup, token: Token, request: JoinGroupRequest,
     """
     config = group.environment.config
     if request.member_id not in group.members and len(group.members) >= config.consumer_max_size:
-        return _refuse_join(token, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+        return refuse_join(token, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
     protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
     if not _supports(group, request.member_id, request.protocol_type, protocols):
-        return _refuse_join(token, request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return refuse_join(token, request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     try:
         subscription = _subscription_of(protocols[0][1])
     except DecodeError:
-        return _refuse_join(token, request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        return refuse_join(token, request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     member_id = request.member_id or str(group.environment.new_uuid())
     if not request.member_id and request.group_instance_id is None and client.api_version >= KNOWN_MEMBER_ID_SINCE:
-        return _refuse_join(token, member_id, ErrorCode.MEMBER_ID_REQUIRED)
+        return refuse_join(token, member_id, ErrorCode.MEMBER_ID_REQUIRED)
     outcome, members, target = Outcome(), dict(group.members), dict(group.target)
     before = group.members.get(member_id) or consumer.Member(member_id)
     static = group.static_member(request.group_instance_id) if request.group_instance_id is not None else None
     if static is not None and static.member_id != member_id:
         if request.member_id:
-            return _refuse_join(token, member_id, ErrorCode.FENCED_INSTANCE_ID)
+            return refuse_join(token, member_id, ErrorCode.FENCED_INSTANCE_ID)
         before = group.succeed(replace(static, epoch=LEAVE_STATIC_EPOCH), member_id, members, target, outcome)
     rebalance_timeout_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms != -1 else request.session_timeout_ms
     member = replace(
@@ -373,7 +373,7 @@ def _encoded(partitions: Mapping[TopicIdPartition, int] | frozenset[TopicIdParti
     return encode_versioned(ConsumerProtocolAssignment(assigned_partitions=assigned), version)
 
 
-def _refuse_join(token: Token, member_id: str, error: ErrorCode) -> Outcome:
+def refuse_join(token: Token, member_id: str, error: ErrorCode) -> Outcome:
     response = JoinGroupResponse(
         error_code=error, generation_id=-1, protocol_type=None, protocol_name=None, leader="", member_id=member_id, members=[]
     )

@@ -97,7 +97,7 @@ def _topics_read_by(subtopology: ConfiguredSubtopology) -> Iterable[str]:
 
 def described_topology(topology: Topology | None, configured: ConfiguredTopology | None) -> described.Topology | None:
     """With the numbers of partitions, once they are known; before that as it was brought."""
-    if configured is not None:
+    if configured is not None and configured.is_ready:
         subtopologies = [_configured(subtopology_id, each) for subtopology_id, each in configured.subtopologies.items()]
         return described.Topology(epoch=configured.epoch, subtopologies=subtopologies)
     if topology is None:

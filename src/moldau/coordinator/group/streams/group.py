@@ -12,6 +12,7 @@ Source: StreamsGroup, GroupMetadataManager.streamsGroupHeartbeat.  Called by `ma
 """
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar, Final, NamedTuple
@@ -423,7 +424,11 @@ class StreamsGroup:
         return CoordinatorRecord(stored.StreamsGroupMetadataKey(group_id=self.group_id), value)
 
     def describe(self) -> described.DescribedGroup:
-        configured = self.configured if self.configured is not None and self.configured.is_ready else None
+        configured = None
+        if self.topology is not None:
+            # No member may have reported yet since this node coordinates the group.
+            with suppress(InvalidTopology):
+                configured, _ = self._configured_for(self.topology)
         return described.DescribedGroup(
             group_id=self.group_id,
             group_state=self.state.value,

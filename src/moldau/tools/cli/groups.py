@@ -1,12 +1,13 @@
-"""● `moldau groups`: consumer groups, who reads what in them and how far they are; put them back, delete them."""
+"""● `moldau groups`: groups, who reads what in them and how far they are; put them back, delete them."""
 
 import argparse
 from collections.abc import Sequence
 from typing import Final
 
 from moldau.clients.admin import LATEST, Admin
-from moldau.clients.group_admin import GroupAdmin
+from moldau.clients.group_admin import GroupAdmin, GroupDescription
 from moldau.clients.lag import count_lag
+from moldau.clients.streams_group_admin import StreamsGroupAdmin
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.group_command import MISSING, add_reset, apply_reset, described, refused, run_action
@@ -28,7 +29,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         "moldau groups",
-        "Consumer groups: who is in them, how far they are, and how much they have still to read.",
+        "Consumer and streams groups: who is in them, how far they are, and how much they have still to read.",
         examples=[
             "moldau groups list",
             "moldau groups members billing",
@@ -56,6 +57,27 @@ def _parser() -> Parser:
     return parser
 
 
+class Readers:
+    """Groups that read topics and commit offsets: consumer groups of both protocols, and streams groups by their active tasks."""
+
+    def __init__(self, groups: GroupAdmin) -> None:
+        self._groups = groups
+        self.list_groups = groups.list_groups
+        self.alter_offsets = groups.alter_offsets
+
+    async def describe(self, group_id: str) -> GroupDescription:
+        """Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
+        try:
+            return await self._groups.describe(group_id)
+        except KafkaError as error:
+            if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
+                raise
+            try:
+                return await StreamsGroupAdmin(self._groups.cluster).describe_as_readers(group_id)
+            except KafkaError:
+                raise error from None
+
+
 async def _list(groups: GroupAdmin, options: argparse.Namespace) -> None:
     listed = sorted(await groups.list_groups(), key=lambda group: group.group_id)
     if not listed:
@@ -68,7 +90,7 @@ async def _list(groups: GroupAdmin, options: argparse.Namespace) -> None:
 async def _members(groups: GroupAdmin, options: argparse.Namespace) -> None:
     rows = []
     for group_id in options.groups:
-        group = await described(groups, group_id, command=COMMAND)
+        group = await described(Readers(groups), group_id, command=COMMAND)
         for member in group.members:
             rows.append(
                 (
@@ -91,7 +113,7 @@ async def _lag(groups: GroupAdmin, options: argparse.Namespace) -> None:
     """LAG counts records; KAFKA LAG is the difference of the offsets, which counts markers and gaps too."""
     rows: list[Sequence[object]] = []
     for group_id in options.groups:
-        group = await described(groups, group_id, command=COMMAND)
+        group = await described(Readers(groups), group_id, command=COMMAND)
         owners = {partition: member.client_id for member in group.members for partition in member.assignment}
         committed = await groups.offsets(group_id)
         partitions = sorted({*owners, *committed})
@@ -116,7 +138,7 @@ async def _reset(groups: GroupAdmin, options: argparse.Namespace) -> None:
     group_id = options.group
     options.group, options.all_topics = [group_id], not options.topic
     try:
-        state = (await groups.describe(group_id)).state
+        state = (await Readers(groups).describe(group_id)).state
     except KafkaError as error:
         if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
             raise

@@ -310,7 +310,7 @@ WHOLE_ERRORS: Final = {
 
 async def _delete_offsets(groups: GroupAdmin, options: argparse.Namespace) -> int:
     group_id = options.group[0]
-    partitions, unknown = await _named_partitions(groups, options.topic)
+    partitions, unknown = await named_partitions(groups, options.topic)
     answers: dict[TopicPartition, KafkaError | None] = {}
     whole: ErrorCode = ErrorCode.NONE
     try:
@@ -335,7 +335,7 @@ def _status(error: KafkaError | None) -> str:
     return "Successful" if error is None else f"Error: {java_error(error)}"
 
 
-async def _named_partitions(groups: GroupAdmin, topics: Sequence[str]) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
+async def named_partitions(groups: GroupAdmin, topics: Sequence[str]) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
     """`topic` or `topic:0,1` → partitions, and the topics that are not there."""
     partitions: list[TopicPartition] = []
     unknown = {}

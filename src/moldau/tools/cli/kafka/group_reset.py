@@ -6,7 +6,7 @@ import io
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -61,14 +61,16 @@ def parse_duration(text: str) -> int:
 
 async def reset_partitions(groups: GroupAdmin, known: Iterable[TopicPartition], options: argparse.Namespace) -> Offsets:
     """Where a share group would go on: in the topics named, or in those that are `known`.  Errors: ResetRefused, KafkaError."""
-    partitions = await _partitions(groups, options.topic) if options.topic else list(known)
+    partitions = await existing_partitions(groups, options.topic) if options.topic else list(known)
     if options.to_datetime is not None:
         return await _at(groups, partitions, parse_datetime(options.to_datetime))
     return await _log_offsets(groups, partitions, EARLIEST if options.to_earliest else LATEST)
 
 
-async def reset_offsets(groups: GroupAdmin, group_id: str, options: argparse.Namespace) -> Offsets:
-    """Errors: ResetRefused, KafkaError."""
+async def reset_offsets(
+    groups: GroupAdmin, group_id: str, options: argparse.Namespace, partitions: Sequence[TopicPartition] | None = None
+) -> Offsets:
+    """`partitions`: what is reset, where the caller and not `options` knows it.  Errors: ResetRefused, KafkaError."""
     if options.from_file is not None:
         plan = read_plan(options.from_file, group_id, is_single=len(options.group) == 1)
         if plan is None:
@@ -76,7 +78,8 @@ async def reset_offsets(groups: GroupAdmin, group_id: str, options: argparse.Nam
             return {}
         return await _within_log(groups, plan)
     committed = {one: offset.offset for one, offset in (await groups.offsets(group_id)).items()}
-    partitions = sorted(committed) if options.all_topics else await _partitions(groups, options.topic)
+    if partitions is None:
+        partitions = sorted(committed) if options.all_topics else await existing_partitions(groups, options.topic)
     if options.to_offset is not None:
         return await _within_log(groups, dict.fromkeys(partitions, options.to_offset))
     if options.shift_by is not None:
@@ -113,7 +116,8 @@ def read_plan(path: str, group_id: str, *, is_single: bool) -> Offsets | None:
     return plan or None
 
 
-async def _partitions(groups: GroupAdmin, topics: Iterable[str]) -> list[TopicPartition]:
+async def existing_partitions(groups: GroupAdmin, topics: Iterable[str]) -> list[TopicPartition]:
+    """`topic` or `topic:0,1`.  Errors: ResetRefused, KafkaError."""
     found: list[TopicPartition] = []
     missing: list[TopicPartition] = []
     for text in topics:

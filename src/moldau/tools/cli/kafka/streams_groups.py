@@ -1,0 +1,417 @@
+"""● `moldau kafka-streams-groups`: list, describe, delete and reset streams groups, as kafka-streams-groups.sh does.
+
+Differs from Kafka: rows come sorted where Kafka's come as its hash maps yield them, and no stack trace follows an error.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from moldau.clients.admin import EARLIEST, LATEST, Admin
+from moldau.clients.cluster import Cluster
+from moldau.clients.streams_group_admin import StreamsGroupAdmin, StreamsGroupDescription
+from moldau.errors import ErrorCode, KafkaError
+from moldau.tools.cli.connecting import on_cluster
+from moldau.tools.cli.kafka import streams_tables as tables
+from moldau.tools.cli.kafka.consumer_groups import csv_text, named_partitions, print_error
+from moldau.tools.cli.kafka.group_reset import SCENARIOS, Offsets, ResetRefused, existing_partitions, reset_offsets
+from moldau.tools.cli.kafka.group_tables import MISSING, deleted_lines
+from moldau.tools.cli.kafka.java_errors import java_error, message
+from moldau.tools.cli.kafka.options import KafkaParser
+from moldau.types import TopicPartition
+
+ACTIONS: Final = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
+STATES: Final = ("Empty", "NotReady", "Stable", "Assigning", "Reconciling", "Dead")
+WHOLE_ERRORS: Final = frozenset(
+    {ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.NON_EMPTY_GROUP}
+)
+PARTITION_ERRORS: Final = frozenset(
+    {ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+)
+INTERNAL_NAME: Final = re.compile(
+    r".*(-changelog|-repartition|-subscription-registration-topic|-subscription-response-topic"
+    r"|.-KTABLE-FK-JOIN-SUBSCRIPTION-(REGISTRATION|RESPONSE)-\d+-topic)"
+)
+
+
+def main(arguments: list[str]) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.bootstrap_server is None:
+        raise parser.missing("bootstrap-server")
+    wrong = _wrong(options)
+    if wrong is not None:
+        raise parser.usage_error(wrong)
+
+    async def work(cluster: Cluster) -> int:
+        groups = StreamsGroupAdmin(cluster, within_s=options.timeout / 1000)
+        actions = {"list": _list, "describe": _describe, "delete": _delete, "reset_offsets": _reset, "delete_offsets": _delete_offsets}
+        action = next(name for name in ACTIONS if getattr(options, name))
+        try:
+            await actions[action](groups, options)
+        except ResetRefused as refused:
+            raise parser.usage_error(str(refused)) from refused
+        except KafkaError as error:
+            # The tool wraps what comes while it works out a reset once more.
+            wrapping = "java.util.concurrent.ExecutionException: " if action == "reset_offsets" else ""
+            print_error(f"Executing streams group command failed due to {wrapping}{java_error(error)}")
+            return 1
+        return 0
+
+    return on_cluster(options, work)
+
+
+def _parser() -> KafkaParser:
+    parser = KafkaParser(
+        "kafka-streams-groups",
+        "List, describe and delete streams groups, delete and reset their offsets, as kafka-streams-groups.sh does.",
+        examples=[
+            "--bootstrap-server localhost:9092 --list --state",
+            "--bootstrap-server localhost:9092 --describe --group word-count --members --verbose",
+            "--bootstrap-server localhost:9092 --reset-offsets --group word-count --all-input-topics --to-earliest --dry-run",
+        ],
+    )
+    parser.add_common()
+    add = parser.add_argument
+    for action in ACTIONS:
+        what = f"{action.replace('_', ' ')} groups".replace("offsets groups", "offsets of a group")
+        add(f"--{action.replace('_', '-')}", action="store_true", help=what)
+    add("--group", action="append", default=[], help="a streams group; repeatable")
+    add("--all-groups", action="store_true", help="all streams groups")
+    add("--input-topic", action="append", default=[], metavar="TOPIC[:0,1]", help="a topic, or some of its partitions; repeatable")
+    add("--all-input-topics", action="store_true", help="all topics that the program reads of others")
+    add("--members", action="store_true", help="describe: members with their tasks")
+    add("--offsets", action="store_true", help="describe: partitions with lag (the default)")
+    add("--state", nargs="?", const="", metavar="STATES", help="describe: state; list: with states, or only groups in these")
+    add("--verbose", action="store_true", help="describe: more columns")
+    add("--timeout", type=int, default=30_000, metavar="MS", help="how long to wait for a coordinator (%(default)s)")
+    add("--delete-internal-topic", action="append", default=[], metavar="TOPIC", help="reset with --execute: delete this topic too")
+    add("--delete-all-internal-topics", action="store_true", help="reset with --execute, delete: the internal topics too")
+    add("--dry-run", action="store_true", help="reset: only show what would be")
+    add("--execute", action="store_true", help="reset: do it")
+    add("--export", action="store_true", help="reset: print as CSV, for --from-file")
+    add("--to-earliest", action="store_true", help="reset to the first offset")
+    add("--to-latest", action="store_true", help="reset to the end")
+    add("--to-current", action="store_true", help="reset to where it stands")
+    add("--to-offset", type=int, metavar="OFFSET", help="reset to this offset")
+    add("--shift-by", type=int, metavar="N", help="reset by so many forth, or back when negative")
+    add("--to-datetime", metavar="TIME", help="reset to the first offset at or after YYYY-MM-DDThh:mm:ss.sss")
+    add("--by-duration", metavar="PnDTnHnMnS", help="reset to the first offset that is so old")
+    add("--from-file", metavar="FILE", help="reset to what a CSV file says")
+    return parser
+
+
+# ------------------------------------------------------------ Kafka's rules, in its words
+
+
+def _wrong(options: argparse.Namespace) -> str | None:
+    for check in (_wrong_place, _wrong_describe, _wrong_delete, _wrong_reset, _wrong_internal_topics, _wrong_together):
+        wrong = check(options)
+        if wrong is not None:
+            return wrong
+    if sum(bool(getattr(options, action)) for action in ACTIONS) != 1:
+        return "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, or --delete-offsets."
+    unknown = {word.strip().lower() for word in (options.state or "").split(",") if word.strip()} - {name.lower() for name in STATES}
+    return f"Invalid state list '{options.state}'. Valid states are: {', '.join(STATES)}" if unknown else None
+
+
+def _wrong_place(options: argparse.Namespace) -> str | None:
+    given = [name for name in ("members", "offsets", "verbose") if getattr(options, name) and not options.describe]
+    if options.state is not None and not (options.list or options.describe):
+        given.append("state")
+    return f"Option(s) [{', '.join(given)}] are unavailable given other options on the command line" if given else None
+
+
+def _wrong_describe(options: argparse.Namespace) -> str | None:
+    if not options.describe:
+        return None
+    if not options.group and not options.all_groups:
+        return "Option [describe] takes one of these options: [all-groups], [group]"
+    if sum((options.members, options.offsets, options.state is not None)) > 1:
+        return "Option [describe] takes at most one of these options: [members], [offsets], [state]"
+    return "Option [describe] does not take a value for [state]" if options.state else None
+
+
+def _wrong_delete(options: argparse.Namespace) -> str | None:
+    has_topics = bool(options.input_topic or options.all_input_topics)
+    if options.delete and not options.group and not options.all_groups:
+        return "Option [delete] takes one of these options: [all-groups], [group]"
+    if options.delete and has_topics:
+        return "Kafka Streams does not support topic-specific offset deletion from a streams group."
+    if options.delete_offsets and not (has_topics and options.group):
+        return "Option [delete-offsets] takes the [group] and one of these options: [all-input-topics], [input-topic]"
+    if options.delete_offsets and len(options.group) > 1:
+        return f"Option [delete-offsets] supports only one [group] at a time, but found: [{', '.join(options.group)}]"
+    return None
+
+
+def _wrong_reset(options: argparse.Namespace) -> str | None:
+    if not options.reset_offsets:
+        return None
+    if options.dry_run and options.execute:
+        return "Option [reset-offsets] only accepts one of [execute] and [dry-run]"
+    if not options.dry_run and not options.execute:
+        return "Option [reset-offsets] takes the option: [execute] or [dry-run]"
+    if not options.group and not options.all_groups:
+        return "Option [reset-offsets] takes one of these options: [all-groups], [group]"
+    scenarios = [name for name in SCENARIOS if getattr(options, name.replace("-", "_")) not in (None, False)]
+    if len(scenarios) > 1:
+        return f'Option "[{scenarios[0]}]" can\'t be used with option "[{scenarios[1]}]"'
+    if not (options.all_input_topics or options.input_topic or options.from_file):
+        return "One of the reset scopes should be defined: --all-topics, --topic."
+    if not scenarios:
+        return f"Option '[reset-offsets]' requires one of the following scenarios: {', '.join(f'[{name}]' for name in SCENARIOS)}"
+    return None
+
+
+def _wrong_internal_topics(options: argparse.Namespace) -> str | None:
+    if options.delete_all_internal_topics:
+        if not options.reset_offsets and not options.delete:
+            return "Option [delete-all-internal-topics] takes one of these options: [delete], [reset-offsets]"
+        if options.reset_offsets and not options.execute:
+            return "Option [delete-all-internal-topics] takes [execute] when [reset-offsets] is used."
+    elif options.delete_internal_topic and not (options.reset_offsets and options.execute):
+        return "Option [delete-internal-topic] takes [reset-offsets] when [execute] is used."
+    return None
+
+
+def _wrong_together(options: argparse.Namespace) -> str | None:
+    if (options.dry_run or options.execute) and not options.reset_offsets:
+        return "Only Option [reset-offsets] accepts [execute] or [dry-run]"
+    if options.group and options.all_groups:
+        return 'Option "[group]" can\'t be used with option "[all-groups]"'
+    if options.group and options.list:
+        return 'Option "[group]" can\'t be used with option "[list]"'
+    for action in ("list", "describe", "delete"):
+        if options.input_topic and getattr(options, action):
+            return f'Option "[input-topic]" can\'t be used with option "[{action}]"'
+    return None
+
+
+# ------------------------------------------------------------ list and describe
+
+
+async def _list(groups: StreamsGroupAdmin, options: argparse.Namespace) -> None:
+    states = [word.strip() for word in (options.state or "").split(",") if word.strip()]
+    found = sorted(await groups.list_groups(states=states), key=lambda group: group.group_id)
+    if options.state is None:
+        for group in found:
+            print(group.group_id)
+        return
+    print("\n".join(tables.listing_lines(found)))
+
+
+async def _group_ids(groups: StreamsGroupAdmin, options: argparse.Namespace) -> list[str]:
+    found = [group.group_id for group in await groups.list_groups()] if options.all_groups else options.group
+    return sorted(dict.fromkeys(found))
+
+
+async def _describe(groups: StreamsGroupAdmin, options: argparse.Namespace) -> None:
+    for group_id in await _group_ids(groups, options):
+        group = await groups.describe(group_id)
+        if options.state is not None:
+            _note_empty(group)
+            lines = tables.state_lines(group, verbose=options.verbose)
+        elif not group.members:
+            continue
+        elif options.members:
+            lines = tables.member_lines(group, verbose=options.verbose)
+        else:
+            lines = tables.offset_lines(group_id, await _partition_rows(groups, group), verbose=options.verbose)
+        print("\n".join(lines))
+
+
+def _note_empty(group: StreamsGroupDescription) -> None:
+    if group.state == "Empty":
+        print_error(f"Streams group '{group.group_id}' has no active members.")
+
+
+async def _partition_rows(groups: StreamsGroupAdmin, group: StreamsGroupDescription) -> list[tables.PartitionRow]:
+    partitions = sorted({partition for member in group.members for partition in group.read_by(member)})
+    committed = await groups.groups.offsets(group.group_id)
+    first, end = await _bounds(groups, partitions)
+    rows = []
+    for one in partitions:
+        known = committed.get(one)
+        lag = end[one] - (known.offset if known is not None else first[one])
+        leader_epoch = known.leader_epoch if known is not None and known.leader_epoch >= 0 else None
+        rows.append(tables.PartitionRow(one, known.offset if known is not None else None, leader_epoch, end[one], lag))
+    return rows
+
+
+async def _bounds(groups: StreamsGroupAdmin, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
+    """First offsets and ends.  Errors: KafkaError."""
+    found: list[Offsets] = []
+    for target in (EARLIEST, LATEST):
+        offsets: Offsets = {}
+        for one, answer in (await Admin(groups.cluster).list_offsets(dict.fromkeys(partitions, target))).items():
+            if isinstance(answer, KafkaError):
+                raise answer
+            offsets[one] = answer.offset
+        found.append(offsets)
+    return found[0], found[1]
+
+
+# ------------------------------------------------------------ delete
+
+
+async def _delete(groups: StreamsGroupAdmin, options: argparse.Namespace) -> None:
+    listed = {group.group_id: group.group_state for group in await groups.list_groups()}
+    deleted: list[str] = []
+    failed: list[tuple[str, str]] = []
+    internal: dict[str, list[str]] = {}
+    for group_id in sorted(listed) if options.all_groups else dict.fromkeys(options.group):
+        refusal = _undeletable(group_id, listed)
+        if refusal is None:
+            try:
+                topics = await _internal_topics(groups, group_id) if options.delete_all_internal_topics else []
+                await groups.groups.delete(group_id)
+                deleted.append(group_id)
+                if topics:
+                    internal[group_id] = topics
+            except KafkaError as error:
+                refusal = java_error(error)
+        if refusal is not None:
+            failed.append((group_id, refusal))
+    answers = {group_id: await _delete_topics(groups, topics) for group_id, topics in internal.items()}
+    left = {group_id: answer for group_id, answer in answers.items() if answer is not None}
+    _tell_deleted(deleted, failed)
+    _tell_internal(internal, left)
+
+
+def _undeletable(group_id: str, listed: dict[str, str]) -> str | None:
+    if group_id not in listed:
+        return f"java.lang.IllegalArgumentException: Group '{group_id}' does not exist or is not a streams group."
+    if listed[group_id] != "Empty":
+        return java_error(KafkaError(ErrorCode.NON_EMPTY_GROUP, f"Streams group '{group_id}' is not EMPTY."))
+    return None
+
+
+def _tell_deleted(deleted: list[str], failed: list[tuple[str, str]]) -> None:
+    named = ", ".join(f"'{group_id}'" for group_id in deleted)
+    if not failed:
+        print(f"Deletion of requested streams groups ({named}) was successful.")
+        return
+    print_error("Deletion of some streams groups failed:")
+    for group_id, why in failed:
+        print(f"* Group '{group_id}' could not be deleted due to: {why}")
+    if deleted:
+        print(f"\nThese streams groups were deleted successfully: {named}.")
+
+
+def _tell_internal(internal: dict[str, list[str]], left: dict[str, KafkaError]) -> None:
+    if internal and not left:
+        named = ", ".join(f"'{group_id}'" for group_id in internal)
+        print(f"Deletion of associated internal topics of the streams groups ({named}) was successful.")
+    elif internal:
+        print("Deletion of some associated internal topics failed:")
+        for group_id, error in left.items():
+            print(f"* Internal topics of the streams group '{group_id}' could not be deleted due to: {java_error(error)}")
+
+
+async def _internal_topics(groups: StreamsGroupAdmin, group_id: str) -> list[str]:
+    """Those that carry the group's name: others may be somebody else's."""
+    found = []
+    for topic in sorted((await groups.describe(group_id)).internal_topics()):
+        if topic.startswith(f"{group_id}-") and INTERNAL_NAME.fullmatch(topic):
+            found.append(topic)
+        else:
+            print_error(
+                f"The internal topic '{topic}' is not inferred as internal and thus will not be deleted with the group '{group_id}'."
+            )
+    return found
+
+
+async def _delete_topics(groups: StreamsGroupAdmin, topics: Sequence[str]) -> KafkaError | None:
+    """The first error, if there is one."""
+    answers = await Admin(groups.cluster).delete_topics(topics)
+    for topic, error in answers.items():
+        if error is not None:
+            print(f"Failed to delete internal topic: {topic}")
+    return next((error for error in answers.values() if error is not None), None)
+
+
+# ------------------------------------------------------------ offsets
+
+
+async def _delete_offsets(groups: StreamsGroupAdmin, options: argparse.Namespace) -> None:
+    group_id = options.group[0]
+    unknown: dict[str, KafkaError] = {}
+    if options.all_input_topics:
+        partitions = await _committed_inputs(groups, group_id)
+    else:
+        partitions, unknown = await named_partitions(groups.groups, options.input_topic)
+    answers: dict[TopicPartition, KafkaError | None] = {}
+    whole = ErrorCode.NONE
+    try:
+        answers = await groups.groups.delete_offsets(group_id, partitions) if partitions else {}
+        whole = next((error.code for error in answers.values() if error is not None), ErrorCode.NONE)
+    except KafkaError as error:
+        whole = error.code
+        answers = dict.fromkeys(partitions, error)
+    if whole is ErrorCode.NONE:
+        print(f"Request succeeded for deleting offsets from group {group_id}.")
+    elif whole in WHOLE_ERRORS:
+        print_error(message(KafkaError(whole)))
+    elif whole in PARTITION_ERRORS:
+        print_error("Encountered some partition-level error, see the follow-up details.")
+    else:
+        print_error(f"Encountered some unknown error: {whole.name}")
+    rows = [(one.topic, str(one.partition), _status(answers[one])) for one in sorted(answers)]
+    rows += [(topic, MISSING, _status(error)) for topic, error in unknown.items()]
+    print("\n" + "\n".join(deleted_lines(rows)))
+
+
+def _status(error: KafkaError | None) -> str:
+    return "Successful" if error is None else f"Error: {java_error(error)}"
+
+
+async def _committed_inputs(groups: StreamsGroupAdmin, group_id: str) -> list[TopicPartition]:
+    """What the group has offsets of, among the topics that it reads of others."""
+    inputs = (await groups.describe(group_id)).input_topics()
+    return sorted(one for one in await groups.groups.offsets(group_id) if one.topic in inputs)
+
+
+async def _reset(groups: StreamsGroupAdmin, options: argparse.Namespace) -> None:
+    plan: list[tuple[str, TopicPartition, int]] = []
+    for group_id in await _group_ids(groups, options):
+        state = (await groups.describe(group_id)).state
+        if state not in ("Empty", "Dead"):
+            print_error(f"Assignments can only be reset if the group '{group_id}' is inactive, but the current state is {state}.")
+            continue
+        offsets = await reset_offsets(groups.groups, group_id, options, await _to_reset(groups, group_id, options))
+        plan += [(group_id, one, offsets[one]) for one in sorted(offsets)]
+        if options.execute:
+            for error in (await groups.groups.alter_offsets(group_id, offsets)).values():
+                if error is not None:
+                    raise error
+            await _delete_internal(groups, group_id, options)
+    if options.export:
+        named = len(options.group) != 1
+        rows = [[*([csv_text(name)] if named else []), csv_text(one.topic), str(one.partition), str(offset)] for name, one, offset in plan]
+        print("".join(",".join(row) + "\n" for row in rows))
+        return
+    print("\n" + "\n".join(tables.reset_lines(plan)))
+
+
+async def _to_reset(groups: StreamsGroupAdmin, group_id: str, options: argparse.Namespace) -> list[TopicPartition]:
+    if options.all_input_topics:
+        return await _committed_inputs(groups, group_id)
+    partitions = await existing_partitions(groups.groups, options.input_topic)
+    committed = await groups.groups.offsets(group_id)
+    if any(one not in committed for one in partitions):
+        print_error(f"One or more topics are not part of the group '{group_id}'.")
+        return []
+    return partitions
+
+
+async def _delete_internal(groups: StreamsGroupAdmin, group_id: str, options: argparse.Namespace) -> None:
+    is_all = options.delete_all_internal_topics
+    topics = await _internal_topics(groups, group_id) if is_all else list(dict.fromkeys(options.delete_internal_topic))
+    refusals = [error for error in (await Admin(groups.cluster).delete_topics(topics)).values() if error is not None] if topics else []
+    if not refusals:
+        return
+    what = f"Deleting internal topics for group '{group_id}' failed"
+    is_unknown = refusals[0].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    print_error(f"{what} because the topics do not exist." if is_unknown else f"{what} due to {java_error(refusals[0])}")

@@ -24,7 +24,7 @@ class Refused(ValueError):
     """Raised by generated code and what it calls; `explain` adds the path."""
 
 
-FAILURES: Final = (Refused, struct.error, IndexError, UnicodeError)
+FAILURES: Final = (Refused, struct.error, IndexError)
 UNWRITABLE: Final = (Refused, struct.error, AttributeError, TypeError, UnicodeError, OverflowError)
 
 
@@ -111,8 +111,6 @@ def explain(error: BaseException, source: Source) -> tuple[str, str]:
     reason = str(error) or type(error).__name__
     if isinstance(error, IndexError) or (isinstance(error, struct.error) and "unpack" in reason):
         reason = "the bytes end inside it"
-    elif isinstance(error, UnicodeDecodeError):
-        reason = f"not UTF-8: {error.reason}"
     return path, reason
 
 

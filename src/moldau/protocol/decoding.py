@@ -12,7 +12,7 @@ from uuid import UUID, SafeUUID
 from moldau.protocol.codegen import MAX_STRING, SCALARS, SIZES, Refused, Source, default_of, explain, length_code
 from moldau.protocol.declared import DecodeError, Field, Struct
 
-FAILURES: Final = (Refused, struct.error, IndexError, UnicodeError)
+FAILURES: Final = (Refused, struct.error, IndexError)
 
 
 def read_varint(data: memoryview, position: int) -> tuple[int, int]:  # hot: 0.2 µs
@@ -203,7 +203,7 @@ class Decoding:
                 source.line(f"if n > {MAX_STRING + 1}: refuse_string(n - 1)")
             ends, length = ("p + n - 1", "n - 1") if self.flexible else ("p + n", "n")
             source.line(f"if n < {null + 1} or (e := {ends}) > end: refuse_length({length}, end - p)")
-            taken = {"string": "str(data[p:e], 'utf-8')", "bytes": "bytes(data[p:e])", "records": "data[p:e]"}[kind]
+            taken = {"string": "str(data[p:e], 'utf-8', 'replace')", "bytes": "bytes(data[p:e])", "records": "data[p:e]"}[kind]
             source.line(f"{target} = {taken}; p = e")
 
     def array(self, field: Field, target: str) -> None:

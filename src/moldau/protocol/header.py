@@ -53,15 +53,13 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview]
             position += length
             if position > len(frame):
                 raise DecodeError("RequestHeader.client_id", f"{length} bytes are named and {len(frame) - 10} are left")
-            client_id = str(frame[10:position], "utf-8")
+            client_id = str(frame[10:position], "utf-8", "replace")
         elif length != -1:
             raise DecodeError("RequestHeader.client_id", f"a length of {length} is negative")
         if api_version >= FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE):
             position = position + 1 if frame[position] == 0 else _skip_tags(frame, position, "RequestHeader")
     except (struct.error, IndexError) as error:
         raise DecodeError("RequestHeader", "the frame ends inside it") from error
-    except UnicodeDecodeError as error:
-        raise DecodeError("RequestHeader.client_id", f"not UTF-8: {error.reason}") from error
     return RequestHeader(api_key, api_version, correlation_id, client_id), frame[position:]
 
 

@@ -1,7 +1,8 @@
 """◇ What a leader checks of a client's batch before it becomes part of the log, and the one road on which a batch is rebuilt.
 
 The header and the CRC are checked on the view that came from the network, at a cost that does not depend on the number of records.  Records
-are looked into only where an option asks for it: keys of compacted topics, timestamps that may be out of bounds, another codec (`rewrite`).
+are looked into only where an option asks for it: keys of compacted topics, timestamps that may be out of bounds, another codec (`rewrite`);
+and where more are declared than the bytes can hold, so that nobody moves a log on by offsets that have no records.
 A failure is a value: an error code, a text, and which records it is about.
 Source: LogValidator, UnifiedLog.analyzeAndValidateRecords, ProduceRequest.validateRecords.
 """
@@ -30,6 +31,10 @@ from moldau.protocol.records.compression import Codec
 from moldau.storage.config import LogConfig
 
 RECORD_ERRORS_NAMED: Final = 3
+SMALLEST_RECORD: Final = 7
+"""Bytes: its length, attributes, two deltas, two lengths that say null, and no headers."""
+DENSEST: Final = 128
+"""Records are taken to be compressed to no less than a part in so many: each has an offset of its own, which leaves something."""
 
 
 class AppendFailure(NamedTuple):
@@ -114,6 +119,9 @@ def check_client_batch(records: memoryview | bytearray, rules: Rules, now_ms: in
 
 def _must_look_inside(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
     if rules.is_compacted or header.attributes & LOG_APPEND_TIME:
+        return True
+    payload = header.batch_length + 12 - HEADER_SIZE
+    if header.records_count * SMALLEST_RECORD > (payload * DENSEST if header.attributes & CODEC_MASK else payload):
         return True
     if rules.log_append_time:
         return False

@@ -175,6 +175,9 @@ CASES: dict[str, Case] = {
     "a batch length of 0": Case(produce(broken(at(8, b"\0\0\0\0"))), 9, [*SAID]),
     "a negative batch length": Case(produce(broken(at(8, b"\xff\xff\xff\xff"))), 9, [*SAID]),
     "a record count that is too high": Case(produce(resealed(at(57, b"\0\0\0\2"))), PRODUCE, [*SAID]),
+    "two thousand million records, declared twice": Case(
+        produce(resealed(lambda data: (at(57, b"\x7f\xff\xff\xff")(data), at(23, b"\x7f\xff\xff\xfe")(data)))), 9, [*SAID]
+    ),
     "a record count of 0": Case(produce(resealed(at(57, b"\0\0\0\0"))), 9, [*SAID]),
     "a negative record count": Case(produce(resealed(at(57, b"\xff\xff\xff\xff"))), 9, [*SAID]),
     "a last offset delta that is too high": Case(produce(resealed(at(23, b"\0\0\0\4"))), 9, [*SAID]),

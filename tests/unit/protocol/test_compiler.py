@@ -9,6 +9,7 @@ import pytest
 from moldau.protocol.compiler import decode, decoder, encode, encode_bytes, request_decoder, source_of
 from moldau.protocol.decoding import read_varint
 from moldau.protocol.encoding import write_varint
+from moldau.protocol.header import decode_request_header
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -176,10 +177,15 @@ def test_a_count_is_held_against_the_bytes_left(count: int, reason: str) -> None
     assert reason in refusal.value.reason
 
 
-def test_bad_text_is_refused() -> None:
-    frame = encode_bytes(a_produce(), 9).replace(b"\x02t", b"\x02\xff")
-    with pytest.raises(DecodeError, match=r"topic_data\[0\]\.name: not UTF-8"):
-        decode(ProduceRequest, 9, frame)
+def test_bytes_that_are_no_utf8_are_read_with_marks_in_their_place() -> None:
+    """As Java does it: clients with names or offset metadata in other encodings work with Kafka."""
+    frame = encode_bytes(a_produce(), 9).replace(b"\x02t", b"\x04a\xffb")
+    assert decode(ProduceRequest, 9, frame).topic_data[0].name == "a\ufffdb"
+    request = packing.pack(">hhih", 18, 1, 5, 3) + b"af\xe9"
+    assert decode_request_header(memoryview(request))[0].client_id == "af\ufffd"
+
+
+def test_text_that_is_no_utf8_cannot_be_written() -> None:
     message = a_produce()
     message.topic_data[0].name = "\ud800"
     with pytest.raises(EncodeError, match=r"topic_data\[0\]\.name"):

@@ -58,7 +58,6 @@ def test_a_version_that_nobody_knows_still_has_a_header() -> None:
         b"\0\x12\0\x03\0\0\0\x01\0",
         b"\0\x12\0\x03\0\0\0\x01\0\x05c",
         b"\0\x12\0\x03\0\0\0\x01\xff\xfec",
-        b"\0\x12\0\x03\0\0\0\x01\0\x01\xff\0",
         b"\0\x12\0\x03\0\0\0\x01\0\x01c",
         b"\0\x12\0\x03\0\0\0\x01\0\x01c\x01\x01\x05x",
         b"\0\x12\0\x03\0\0\0\x01\0\x01c\xff\xff\xff\xff\x7f",

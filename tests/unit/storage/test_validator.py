@@ -1,6 +1,8 @@
 import dataclasses
+import struct
 
 import pytest
+from crc32c import crc32c
 
 from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import HEADER_SIZE, BatchHeader, read_header, records_of
@@ -30,8 +32,6 @@ def refusal(records: bytearray, given: Rules | None = None) -> AppendFailure:
 
 
 def with_field(position: int, value: bytes, *, valid_crc: bool = True) -> bytearray:
-    from crc32c import crc32c
-
     batch = a_batch(NOW, NOW)
     batch[position : position + len(value)] = value
     if valid_crc:
@@ -121,6 +121,17 @@ def test_compacted_topics_want_keys(codec: Codec) -> None:
     assert failure.error is ErrorCode.INVALID_RECORD
     assert failure.record_errors == tuple((index, "Compacted topic cannot accept message without key") for index in (1, 2))
     assert isinstance(check_client_batch(a_batch(codec=codec), compacted, NOW), BatchHeader)
+
+
+@pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
+def test_more_records_than_the_bytes_can_hold_are_refused(codec: Codec) -> None:
+    """They would move the log on by as many offsets."""
+    records = a_batch(NOW, codec=codec)
+    for count in (2**31 - 1, 10_000):
+        struct.pack_into(">i", records, 23, count - 1)
+        struct.pack_into(">i", records, 57, count)
+        struct.pack_into(">I", records, 17, crc32c(bytes(records[21:])))
+        assert refusal(records).error == ErrorCode.INVALID_RECORD
 
 
 def test_records_that_cannot_be_read_are_refused_where_they_are_looked_at() -> None:

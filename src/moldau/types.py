@@ -38,7 +38,7 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndEpoch(NamedTuple):
-    """`offset` exclusive, as in a snapshot's name: everything below it belongs to `epoch` or an older one."""
+    """An offset and its leader epoch.  In a snapshot's name exclusive: everything below `offset` belongs to `epoch` or an older one."""
 
     offset: int
     epoch: int

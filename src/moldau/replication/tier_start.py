@@ -15,7 +15,7 @@ To be called by the replica fetcher, with the connection to the leader as `Leade
 
 import logging
 from collections.abc import Iterator
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.replication.partition import Partition
@@ -25,19 +25,16 @@ from moldau.storage.manager import LogManager
 from moldau.storage.tiered.past import UnusablePast
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import RemoteSegment, SegmentState
+from moldau.types import OffsetAndEpoch
 
 LOG: Final = logging.getLogger(__name__)
 
 
-class OffsetAndEpoch(NamedTuple):
-    """`epoch` is that of the record at `offset`; both -1 when nothing is known."""
-
-    offset: int
-    epoch: int
-
-
 class Leader(Protocol):
-    """What a follower asks, each under the leader epoch that both know.  Errors of each: KafkaError, OSError."""
+    """What a follower asks, each under the leader epoch that both know; offset and epoch -1 where nothing is known.
+
+    Errors of each: KafkaError, OSError.
+    """
 
     async def earliest_offset(self) -> OffsetAndEpoch:
         """ListOffsets -2."""

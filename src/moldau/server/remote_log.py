@@ -17,17 +17,17 @@ of partitions, handlers of the data plane ask it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from typing import Any, Final, Protocol
 from uuid import UUID
 
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.image import MetadataImage
 from moldau.protocol.records.corrupt import CorruptBatch
+from moldau.protocol.wire import StoredRecord
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
-from moldau.server.remote_metadata import RemoteMetadata
 from moldau.storage.files import Files
 from moldau.storage.log import Past
 from moldau.storage.manager import LogManager
@@ -54,6 +54,19 @@ def blocking_threads(count: int, name: str) -> Elsewhere:
     return BlockingThreads(count, name).run
 
 
+class SegmentMetadata(Protocol):
+    """`__remote_log_metadata`: see `remote_metadata.py`."""
+
+    def start(self, *, is_known: Callable[[], bool]) -> None: ...
+    def close(self) -> None: ...
+    def hosted(self, partition: Partition) -> None: ...
+    def gone(self, number: int) -> None: ...
+    async def loaded(self, where: TopicIdPartition) -> RemoteLog: ...
+    def of(self, where: TopicIdPartition) -> RemoteLog: ...
+    def led(self) -> Iterator[RemoteLog]: ...
+    async def append(self, record: StoredRecord) -> bool: ...
+
+
 class RemoteLogManager:
     """See the module.  `start` once, `stop` once."""
 
@@ -64,7 +77,7 @@ class RemoteLogManager:
         limits: RemoteLogConfig,
         options: StoreConfig,
         store: ObjectStore,
-        metadata: RemoteMetadata,
+        metadata: SegmentMetadata,
         files: Files,
         clock: Clock,
         logs: LogManager,
@@ -275,6 +288,8 @@ class RemoteLogManager:
                     await asyncio.sleep(wait_ms / 1000)
                 if not partition.is_leader or log.failure is not None or candidate.segment not in log.segments:
                     return
+                if candidate.next_offset <= log.copied_offset:
+                    continue  # the leader before this one has finished it meanwhile
                 is_copied = await self.copier.copy(log, where, candidate)
             self._note_copied(partition, remote)
             if not is_copied:

@@ -8,7 +8,7 @@ import pytest
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.replication.partition import Partition
-from moldau.replication.tier_start import NotYet, OffsetAndEpoch, begin_after_tier
+from moldau.replication.tier_start import NotYet, begin_after_tier
 from moldau.storage.epochs import EpochEnd
 from moldau.storage.log import AppendResult, Past
 from moldau.storage.manager import LogManager
@@ -17,6 +17,7 @@ from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import RemoteSegment, SegmentState
 from moldau.testing.files import MemoryFiles
 from moldau.testing.tiering import NOW, WHERE, Tier
+from moldau.types import OffsetAndEpoch
 
 
 class Pair:

@@ -3,7 +3,8 @@
     copy      COPY_STARTED is committed ─▶ objects are stored ─▶ COPY_FINISHED is committed          (only then may the local segment go)
     delete    DELETE_STARTED is committed ─▶ objects are gone ─▶ DELETE_FINISHED is committed
 
-What broke off is found in the metadata by whoever leads next, in COPY_STARTED or DELETE_STARTED, and deleted (`decisions.expired`).
+What broke off is found in the metadata by whoever leads next, and deleted: in DELETE_STARTED at once, in COPY_STARTED as soon as its
+records are in another segment (`decisions.expired`).
 A leader that lost its place while it copied learns at COPY_FINISHED that its segment was given up, and takes its objects away itself; if it
 died before it could, `sweep` finds objects that no metadata speaks of.
 Source: RemoteLogManager.RLMCopyTask.copyLogSegment, deleteRemoteLogSegment; KIP-405.
@@ -122,7 +123,7 @@ class SegmentCopier:
                 self.copying.discard(segment.id)
             else:  # cancelled: its thread breaks off at the next piece, and until then nobody deletes what it stores
                 source.is_given_up = True
-                upload.add_done_callback(lambda _: self.copying.discard(segment.id))
+                upload.add_done_callback(lambda done: self._broken_off(segment, done))
 
     async def delete(self, segment: RemoteSegment) -> None:
         """Errors: OSError of the store, KafkaError of the metadata; then it is tried again later."""
@@ -153,6 +154,11 @@ class SegmentCopier:
             await self._elsewhere(self._store.delete, strays)
         return len(strays)
 
+    def _broken_off(self, segment: RemoteSegment, upload: "asyncio.Future[None]") -> None:
+        self.copying.discard(segment.id)
+        if not upload.cancelled() and upload.exception() is not None:
+            TOLD.debug("%s: %s", segment, upload.exception())
+
     async def _append(self, segment: RemoteSegment, state: SegmentState) -> bool:
         return await self._metadata.append(segment.update(state, broker_id=self._broker_id, now_ms=self._clock.now_ms()))
 
@@ -178,7 +184,8 @@ class SegmentCopier:
             event_timestamp_ms=self._clock.now_ms(),
             is_txn_index_empty=not local.txn_index.entries(),
         )
-        paths = [(suffix, local.path(suffix)) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)]
+        indexes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, *(() if segment.is_txn_index_empty else (TXN_INDEX_SUFFIX,)))
+        paths = [(suffix, local.path(suffix)) for suffix in indexes]
         snapshot = partial(
             _producers_at, self._files, log.directory, log.segments[: log.segments.index(local) + 1], log.log_start_offset, next_offset
         )
@@ -192,11 +199,9 @@ class SegmentCopier:
         self._store.put(object_name(segment, SNAPSHOT_SUFFIX), [source.snapshot()])
         for suffix, path in source.paths:
             self._check(source)
-            try:
-                content = self._files.read(path)
-            except FileNotFoundError:
-                continue  # no transaction was aborted in it
-            self._store.put(object_name(segment, suffix), [content])
+            # One that is not there is an error: its segment has left meanwhile, or stands on another disk now.
+            self._store.put(object_name(segment, suffix), [self._files.read(path)])
+        self._check(source)
         self._store.put(object_name(segment, LOG_SUFFIX), self._pieces(source))
 
     def _check(self, source: _Source) -> None:

@@ -74,12 +74,20 @@ def _is_complete(log: Log) -> bool:
 
 
 def expired(log: Log, remote: RemoteLog, *, now_ms: int, copying: Collection[UUID]) -> Expiry:
-    """`copying` are the segments that this broker is copying right now: any other whose copy is not finished broke off.
+    """`copying` are the segments that this broker is copying right now; another whose copy is not finished broke off, as far as is known.
 
+    That it is finished may be on its way all the same, and others let their local segments go when they hear of it: so it is taken away
+    only when what it holds of this log is in other segments, and never by a leader that is older than the one who copied it.
     After an unclean election there may be segments of a history that ended before this log's first epoch began: nobody reads them again.
     """
     start = _start_after_retention(log, remote, now_ms)
-    oldest_epoch = log.epochs.entries[0].epoch if _is_complete(log) else -1
+    lineage = log.epochs.entries
+    oldest_epoch = lineage[0].epoch if _is_complete(log) else -1
+
+    def is_broken_off(segment: RemoteSegment) -> bool:
+        is_old = segment.state is SegmentState.COPY_STARTED and segment.leader_epochs[-1].epoch <= log.epochs.latest_epoch
+        return is_old and remote.is_covered(lineage, segment, start)
+
     gone = [
         segment
         for segment in remote.segments.values()
@@ -87,7 +95,8 @@ def expired(log: Log, remote: RemoteLog, *, now_ms: int, copying: Collection[UUI
         and (
             segment.end_offset < start
             or segment.leader_epochs[-1].epoch < oldest_epoch
-            or segment.state in (SegmentState.COPY_STARTED, SegmentState.DELETE_STARTED)
+            or segment.state is SegmentState.DELETE_STARTED
+            or is_broken_off(segment)
         )
     ]
     return Expiry(start, sorted(gone, key=lambda segment: segment.start_offset))

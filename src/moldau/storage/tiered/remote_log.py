@@ -2,7 +2,7 @@
 
 A log's history may have forked: a leader that lost its place had copied what the next one never saw.  So a segment is found by offset *and*
 leader epoch, and the epochs of the log at hand (its lineage) say which epoch an offset belongs to: the records of one epoch are the same
-wherever they lie.  Segments that a later copy covers are kept, unread, until retention takes them.
+wherever they lie.  Segments that a later copy covers are kept, unread, until retention takes them or the other is gone.
 
 Only `replay` changes it, and everyone who replays the same records knows the same.
 Source: RemoteLogMetadataCache, RemoteLogLeaderEpochState, RemoteLogManager.isRemoteSegmentWithinLeaderEpochs; KIP-405.
@@ -30,7 +30,7 @@ Lineage = Sequence[EpochEntry]
 class RemoteLog:
     """See the module."""
 
-    __slots__ = ("_by_epoch", "_highest", "deletion", "segments", "where")
+    __slots__ = ("_by_epoch", "_covered", "_highest", "deletion", "segments", "where")
 
     def __init__(self, where: TopicIdPartition) -> None:
         self.where: Final = where
@@ -39,6 +39,8 @@ class RemoteLog:
         self.deletion: PartitionDeletion | None = None
         self._by_epoch: Final[dict[int, list[tuple[int, UUID]]]] = {}
         """Readable ones: for each epoch, where it begins in each segment, rising."""
+        self._covered: Final[dict[int, dict[UUID, int]]] = {}
+        """For each epoch, where it begins in those that would be readable if others did not cover them."""
         self._highest: Final[dict[int, int]] = {}
         """For each epoch, the last of its offsets that ever was readable."""
 
@@ -83,22 +85,31 @@ class RemoteLog:
         end_offset = segment.end_offset_of(epoch)
         after = bisect_right(listed, start_offset, key=_start_of)
         if after and self._end_in(listed[after - 1], epoch) > end_offset:
+            self._cover(epoch, [(start_offset, segment.id)])
             return
         first = bisect_left(listed, start_offset, key=_start_of)
         last = first
         while last < len(listed) and self._end_in(listed[last], epoch) <= end_offset:
             last += 1
+        self._cover(epoch, listed[first:last])
         listed[first:last] = [(start_offset, segment.id)]
+
+    def _cover(self, epoch: int, segments: list[tuple[int, UUID]]) -> None:
+        if segments:
+            self._covered.setdefault(epoch, {}).update((segment_id, start_offset) for start_offset, segment_id in segments)
 
     def _end_in(self, listed: tuple[int, UUID], epoch: int) -> int:
         return self.segments[listed[1]].end_offset_of(epoch)
 
     def _unlist(self, segment: RemoteSegment) -> None:
         for epoch, start_offset in segment.leader_epochs:
-            listed = self._by_epoch[epoch]
+            listed, covered = self._by_epoch[epoch], self._covered.pop(epoch, {})
+            covered.pop(segment.id, None)
             number = bisect_left(listed, start_offset, key=_start_of)
             if number < len(listed) and listed[number][1] == segment.id:
                 del listed[number]
+            for segment_id, start in covered.items():  # what it had covered is read again
+                self._list(epoch, start, self.segments[segment_id])
             if not listed:
                 del self._by_epoch[epoch]
 
@@ -140,6 +151,17 @@ class RemoteLog:
             if entry.epoch in self._highest:
                 return min(self._highest[entry.epoch], _end_of(lineage, entry.epoch))
         return -1
+
+    def is_covered(self, lineage: Lineage, segment: RemoteSegment, from_offset: int) -> bool:
+        """Whether all that the log with this lineage has of `segment`, from `from_offset` on, can be read, be it in others."""
+        for epoch, start_offset in segment.leader_epochs:
+            own = next((entry for entry in lineage if entry.epoch == epoch), None)
+            if own is not None:
+                start = max(start_offset, own.start_offset, from_offset)
+                end = min(segment.end_offset_of(epoch), _end_of(lineage, epoch))
+                if start <= end and self.covered_from(lineage, start) <= end:
+                    return False
+        return True
 
     def first_offset(self, lineage: Lineage) -> int | None:
         """The first that can be read in the log that has this lineage."""

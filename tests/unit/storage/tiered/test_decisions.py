@@ -1,6 +1,7 @@
 import random
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from errno import ENOSPC
 from itertools import pairwise
 from uuid import UUID
@@ -10,7 +11,7 @@ from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.storage.config import LogConfig
 from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import AppendResult, FetchData, Log
-from moldau.storage.tiered.decisions import copied_up_to, expired, leader_epochs_in, segments_to_copy
+from moldau.storage.tiered.decisions import copied_up_to, expired, first_offset, leader_epochs_in, segments_to_copy
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import RemoteSegment, SegmentState, TopicIdPartition
 from moldau.testing.files import Fault, MemoryFiles
@@ -201,6 +202,8 @@ def test_copies_that_broke_off_are_deleted_unless_they_are_being_made() -> None:
     )
     remote.replay(broken.record())
     assert copied_up_to(log, remote) == 0
+    assert not expired(log, remote, now_ms=NOW, copying=()).segments, "its end may be on its way"
+    copy_all(log, remote)
     assert expired(log, remote, now_ms=NOW, copying=()).segments == [broken]
     assert expired(log, remote, now_ms=NOW, copying=(broken.id,)).segments == []
     remote.replay(broken.update(SegmentState.DELETE_STARTED, broker_id=1, now_ms=0))
@@ -217,3 +220,91 @@ def test_without_copying_retention_moves_the_start_as_ever() -> None:
     log.configure(LogConfig(remote_storage_enable=True, remote_log_copy_disable=True, retention_ms=1000, segment_bytes=5 * ENTRY))
     log.delete_old_segments(NOW + 27_500)
     assert log.log_start_offset == 27
+
+
+def a_segment(start: int, end: int, *epochs: EpochEntry, state: SegmentState = SegmentState.COPY_FINISHED) -> RemoteSegment:
+    return RemoteSegment(
+        where=WHERE,
+        id=next(IDS),
+        start_offset=start,
+        end_offset=end,
+        leader_epochs=epochs,
+        max_timestamp_ms=NOW,
+        size=1,
+        broker_id=2,
+        event_timestamp_ms=0,
+        state=state,
+    )
+
+
+def put(remote: RemoteLog, segment: RemoteSegment) -> RemoteSegment:
+    assert remote.replay(
+        segment.record() if segment.state is SegmentState.COPY_STARTED else replace(segment, state=SegmentState.COPY_STARTED).record()
+    )
+    if segment.state is SegmentState.COPY_FINISHED:
+        assert remote.replay(segment.update(SegmentState.COPY_FINISHED, broker_id=2, now_ms=0))
+    return segment
+
+
+def test_an_older_leader_does_not_judge_what_a_newer_one_copies() -> None:
+    log, remote = a_log(count=12), RemoteLog(WHERE)
+    copy_all(log, remote)
+    put(remote, a_segment(3, 7, EpochEntry(0, 3), EpochEntry(5, 6), state=SegmentState.COPY_STARTED))
+    assert not expired(log, remote, now_ms=NOW, copying=()).segments
+    append(log, 1, epoch=6)
+    assert len(expired(log, remote, now_ms=NOW, copying=()).segments) == 1
+
+
+def test_of_a_copy_that_broke_off_only_what_the_log_has_must_be_elsewhere() -> None:
+    log, remote = a_log(count=12), RemoteLog(WHERE)
+    append(log, 6, epoch=3)
+    lost = put(remote, a_segment(10, 25, EpochEntry(0, 10), state=SegmentState.COPY_STARTED))
+    assert not remote.is_covered(log.epochs.entries, lost, 0) and remote.is_covered(log.epochs.entries, lost, 12)
+    put(remote, a_segment(9, 11, EpochEntry(0, 9)))
+    assert expired(log, remote, now_ms=NOW, copying=()).segments == [lost]
+
+
+def test_what_was_covered_is_read_again_when_its_cover_is_gone() -> None:
+    remote, lineage = RemoteLog(WHERE), [EpochEntry(0, 0)]
+    small = [put(remote, a_segment(start, start + 4, EpochEntry(0, start))) for start in (0, 5, 10)]
+    cover = put(remote, a_segment(3, 12, EpochEntry(0, 3)))
+    inside = put(remote, a_segment(6, 8, EpochEntry(0, 6)))
+    assert [remote.find_in(lineage, offset) and remote.find_in(lineage, offset).id for offset in (4, 5, 7, 13)] == [  # type: ignore[union-attr]
+        cover.id,
+        cover.id,
+        cover.id,
+        small[2].id,
+    ]
+    assert remote.replay(cover.update(SegmentState.DELETE_STARTED, broker_id=1, now_ms=0))
+    assert remote.covered_from(lineage, 0) == 15
+    assert remote.find_in(lineage, 7).id == small[1].id  # type: ignore[union-attr]
+    for gone in (*small, inside):
+        assert remote.replay(gone.update(SegmentState.DELETE_STARTED, broker_id=1, now_ms=0))
+    assert remote.covered_from(lineage, 0) == 0 and not remote._by_epoch
+
+
+def test_where_the_log_really_begins() -> None:
+    log, remote = a_log(count=22, local_retention_bytes=0, retention_ms=-1), RemoteLog(WHERE)
+    assert first_offset(log, remote) == 0
+    copied = copy_all(log, remote)
+    log.delete_old_segments(NOW)
+    assert first_offset(log, remote) == 0
+    for segment in copied[:2]:
+        remote.replay(segment.update(SegmentState.DELETE_STARTED, broker_id=2, now_ms=0))
+    assert first_offset(log, remote) == 10, "another leader let the rest expire"
+    for segment in copied[2:]:
+        remote.replay(segment.update(SegmentState.DELETE_STARTED, broker_id=2, now_ms=0))
+    assert first_offset(log, remote) == log.local_log_start_offset
+    assert first_offset(log, RemoteLog(WHERE)) == 0, "metadata that says nothing at all may be lost"
+    log.epochs.replace([EpochEntry(0, 20)])
+    assert first_offset(log, remote) == 0, "whose epochs do not go back to its start knows too little"
+
+
+def test_segments_of_a_history_that_ended_before_this_one_go() -> None:
+    log, remote = a_log(count=0), RemoteLog(WHERE)
+    append(log, 3, epoch=4)
+    old = put(remote, a_segment(0, 900, EpochEntry(1, 0), EpochEntry(3, 50)))
+    put(remote, a_segment(0, 900, EpochEntry(1, 0), EpochEntry(4, 50)))
+    assert [each.id for each in expired(log, remote, now_ms=NOW, copying=()).segments] == [old.id]
+    log.epochs.replace([EpochEntry(4, 2)])
+    assert not expired(log, remote, now_ms=NOW, copying=()).segments

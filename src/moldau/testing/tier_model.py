@@ -1,0 +1,140 @@
+"""◇ What the records of a replicated, tiered log may be, whoever leads: the reference that every replica is held against.
+
+A record that was acknowledged, or that a leader showed to a reader, is fixed: at that offset nobody ever shows another.  What was
+acknowledged stays, unless an unclean election gives it up; what was only shown may go with a power failure.  The log starts nowhere before
+the last deletion that was acknowledged; and nowhere beyond the furthest that was asked for, when nothing else lets records go.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from moldau.protocol.records.batch import batches, records_of
+from moldau.storage.replay import read_marker
+
+
+class Seen(NamedTuple):
+    """One record."""
+
+    offset: int
+    leader_epoch: int
+    value: bytes
+    producer_id: int
+    is_transactional: bool
+    is_marker: bool
+    is_abort: bool
+
+
+class TierModel:
+    """See the module."""
+
+    def __init__(self, *, has_retention: bool) -> None:
+        self.records: Final[dict[int, Seen]] = {}
+        self.acknowledged: Final[set[int]] = set()
+        self.lowest_start = 0
+        self.highest_start = 1 << 62 if has_retention else 0
+        self._unclean_epoch = -1
+        """What was acknowledged before it is no promise any more."""
+        self.violations: Final[list[str]] = []
+
+    def violated(self, what: str) -> None:
+        self.violations.append(what)
+
+    # What happens
+
+    def was_acknowledged(self, records: Iterable[Seen]) -> None:
+        for record in records:
+            self._fix(record, "acknowledged")
+            self.acknowledged.add(record.offset)
+
+    def deletion_asked(self, offset: int) -> None:
+        """Of what lies below."""
+        self.highest_start = max(self.highest_start, offset)
+
+    def deletion_acknowledged(self, offset: int) -> None:
+        self.lowest_start = max(self.lowest_start, offset)
+
+    def elected(self, leader_epoch: int, epochs: Iterable[tuple[int, int]], end_offset: int, *, is_clean: bool) -> None:
+        """A log with these leader epochs, and where each began, is the one that counts from now on."""
+        if not is_clean:
+            self._unclean_epoch = leader_epoch
+        starts = sorted(epochs, key=lambda entry: entry[1])
+        for offset in sorted(self.records):
+            epoch = max((each for each, start in starts if start <= offset), default=None)
+            if offset < end_offset and (epoch is None or epoch == self.records[offset].leader_epoch):
+                continue
+            is_promised = offset in self.acknowledged and self.records[offset].leader_epoch >= self._unclean_epoch
+            if is_promised and offset >= self.lowest_start:
+                self.violated(f"offset {offset} was acknowledged, and the new leader has it not: epochs {starts}, end {end_offset}")
+            del self.records[offset]
+            self.acknowledged.discard(offset)
+        if not is_clean:
+            self.lowest_start = min(self.lowest_start, end_offset)
+
+    # What must hold
+
+    def knows_producer(self, producer_id: int, start: int) -> bool:
+        """Whether a log that starts there has records of it: one that has none may have forgotten it, as Kafka does."""
+        return any(each.producer_id == producer_id and not each.is_marker for offset, each in self.records.items() if offset >= start)
+
+    def served(self, who: str, start: int, end: int, records: list[Seen]) -> None:
+        """All that a leader shows from its start to `end` (exclusive)."""
+        self._check_start(who, start)
+        offsets = [record.offset for record in records]
+        if offsets != list(range(start, end)):
+            missing = sorted(set(range(start, end)) - set(offsets))
+            self.violated(f"{who} shows offsets {start} to {end} but for {missing[:5]}, or some twice or in another order")
+        for record in records:
+            self._fix(record, f"shown by {who}")
+
+    def served_committed(self, who: str, start: int, end: int, values: list[tuple[int, bytes]]) -> None:
+        """What a read_committed reader is left with, of the records from `start` to the last stable offset, `end`.
+
+        After a restart that offset may lie beyond a transaction whose end is above the high watermark still; that is not judged.
+        """
+        expected, decided_end = self._committed(start, end)
+        shown = [each for each in values if each[0] < decided_end]
+        if shown != expected:
+            wrong = sorted(set(shown) ^ set(expected))
+            self.violated(f"{who} shows other committed records between {start} and {end} than are: {wrong[:5]}")
+
+    def _committed(self, start: int, end: int) -> tuple[list[tuple[int, bytes]], int]:
+        """And up to where everything is decided, by the markers that are known."""
+        aborted: set[int] = set()
+        since: dict[int, list[int]] = {}
+        for offset in sorted(self.records):
+            record = self.records[offset]
+            if record.is_marker:
+                written = since.pop(record.producer_id, [])
+                aborted.update(written if record.is_abort else ())
+            elif record.is_transactional:
+                since.setdefault(record.producer_id, []).append(offset)
+        decided_end = min([end, *(offset for offsets in since.values() for offset in offsets if offset >= start)])
+        known = (self.records.get(offset) for offset in range(start, decided_end))
+        counts = [(each.offset, each.value) for each in known if each is not None and not each.is_marker and each.offset not in aborted]
+        return counts, decided_end
+
+    def _check_start(self, who: str, start: int) -> None:
+        if not self.lowest_start <= start <= self.highest_start:
+            self.violated(f"{who} starts at {start}, which must lie between {self.lowest_start} and {self.highest_start}")
+
+    def _fix(self, record: Seen, how: str) -> None:
+        known = self.records.setdefault(record.offset, record)
+        if known != record:
+            self.violated(f"offset {record.offset} is {record} as {how}, it was {known}")
+
+
+def seen_in(content: memoryview | bytes | bytearray) -> Iterator[Seen]:
+    """Of whole batches, as they are stored."""
+    view = memoryview(content)
+    for position, header in batches(view):
+        marker = read_marker(view[position : position + header.size]) if header.is_control else None
+        for record in records_of(view[position : position + header.size]):
+            yield Seen(
+                record.offset,
+                header.partition_leader_epoch,
+                bytes(record.value or b"") if marker is None else b"",
+                header.producer_id,
+                header.is_transactional,
+                marker is not None,
+                marker is not None and marker.is_abort,
+            )

@@ -196,6 +196,11 @@ class Member:
             epoch += self.choice.choice((0, 0, 1, 2))  # a good guess makes it no member
         elif epoch >= self.epoch:
             return None  # that is what it is
+        else:
+            # Of what it has kept since, an older epoch of its own may commit (KIP-1251): that is no zombie.
+            offsets = {key: offset for key, offset in offsets.items() if key not in self.held}
+        if not offsets:
+            return None
         key = self.choice.choice(sorted(offsets))
         return self._commit_of(member_id, epoch, key, offsets[key]) if key.rpartition("-")[0] in self.topics() else None
 
@@ -406,7 +411,8 @@ class Member:
         elif code is ErrorCode.UNRELEASED_INSTANCE_ID:
             self._due_ms = now_ms + RETRY_MS
         elif code is not ErrorCode.NONE:
-            if code in OUT:
+            # Fenced, it is in the group still, under a later epoch: what it has kept since it may commit (KIP-1251).
+            if code in OUT and code is not ErrorCode.FENCED_MEMBER_EPOCH:
                 self.history.gone.append(Gone(self.group, ask.member_id, ask.epoch, now_ms))
             self._abandon(now_ms)
         else:

@@ -19,15 +19,22 @@ from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.group.streams.group import HeartbeatResult
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
+from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from moldau.testing.coordination import Asked, Desk, MemoryLog
 from moldau.testing.group_history import GroupHistory, check_groups, holders
 from moldau.testing.group_member import EXPECTED, SESSION_MS, Ask, Member, Protocol
 
 PARTITIONS: Final = 3
 TOPICS: Final = (TopicView(UUID(int=101), "orders", PARTITIONS), TopicView(UUID(int=102), "payments", PARTITIONS))
-GROUPS: Final = {"classic": (Protocol.CLASSIC,), "consumer": (Protocol.CONSUMER,), "mixed": (Protocol.CLASSIC, Protocol.CONSUMER)}
+GROUPS: Final = {
+    "classic": (Protocol.CLASSIC,),
+    "consumer": (Protocol.CONSUMER,),
+    "mixed": (Protocol.CLASSIC, Protocol.CONSUMER),
+    "streams": (Protocol.STREAMS,),
+}
 MEMBERS: Final = 3
 WILD_MS: Final = 60_000
 CALM_MS: Final = 40_000
@@ -90,6 +97,9 @@ class GroupSimulation:
                 "group.initial.rebalance.delay.ms": self.choice.choice(("0", "500")),
                 "group.consumer.assignment.interval.ms": self.choice.choice(("0", "1000")),
                 "group.consumer.session.timeout.ms": str(SESSION_MS),
+                "group.streams.initial.rebalance.delay.ms": self.choice.choice(("0", "500")),
+                "group.streams.assignment.interval.ms": self.choice.choice(("0", "1000")),
+                "group.streams.session.timeout.ms": str(SESSION_MS),
             }
         )
         environment = Environment(config, TheTopics(), lambda: UUID(int=next(numbers)))
@@ -188,6 +198,8 @@ class GroupSimulation:
         client = Client("simulated", "/10.0.0.1", type(request).VERSIONS[-1])
         if ask.kind == "fetch offsets":
             return machine.fetch_offsets(token, request.groups[0], is_stable_required=False)
+        if isinstance(request, StreamsGroupHeartbeatRequest):
+            return machine.streams_heartbeat(token, request, client, now_ms)
         if ask.kind == "leave":
             is_classic = ask.member_id != getattr(request, "member_id", None) or not hasattr(request, "member_epoch")
             return machine.leave(token, request, now_ms) if is_classic else machine.consumer_heartbeat(token, request, client, now_ms)
@@ -250,7 +262,7 @@ def _in_its_own_form(ask: Ask, code: ErrorCode) -> Any:
 
 
 def _whole(ask: Ask, answer: Any) -> Any:
-    """The machine answers an OffsetFetch group by group."""
+    """The machine answers an OffsetFetch group by group, and a streams group's heartbeat for the shell."""
     if ask.kind == "fetch offsets":
         return type(ask.request.refused(ErrorCode.NONE))(groups=[answer])
-    return answer
+    return answer.response if isinstance(answer, HeartbeatResult) else answer

@@ -3,9 +3,9 @@
     ask = member.next(now_ms)                     None: nothing to say yet
     member.answered(ask, response, sent_ms, now_ms)    response None: nobody knows what became of it
 
-It joins with the classic or the consumer protocol (KIP-848), reads nothing but commits as if it did, dies without a word, leaves, comes
-back, and commits now and then with what it was in a life that is over.  Its driver carries the requests: `group_clients` over a simulated
-network, `group_desk` to a coordinator alone.
+It joins with the classic, the consumer (KIP-848) or the streams protocol (KIP-1071), reads nothing but commits as if it did, dies without
+a word, leaves, comes back, and commits now and then with what it was in a life that is over.  Its driver carries the requests:
+`group_clients` over a simulated network, `group_desk` to a coordinator alone.
 """
 
 import random
@@ -38,8 +38,10 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
+from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
 from moldau.protocol.stored import decode_newer_too, encode_versioned
+from moldau.testing import group_streams as streams
 from moldau.testing.checker import Outcome
 from moldau.testing.group_history import Commit, Fetched, Gone, GroupHistory, Hold
 
@@ -73,9 +75,18 @@ EXPECTED: Final = (
 )
 
 
+Report = ConsumerGroupHeartbeatResponse | StreamsGroupHeartbeatResponse
+
+
 class Protocol(Enum):
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    STREAMS = "streams"
+
+    @property
+    def has_epochs(self) -> bool:
+        """Members report by heartbeats and move each at its own pace."""
+        return self is not Protocol.CLASSIC
 
 
 class Stage(Enum):
@@ -208,6 +219,8 @@ class Member:
         self.lives += 1
         self.protocol = self.choice.choice(self.protocols)
         self.instance_id = f"{self.name}-instance" if self.choice.random() < 0.3 else None
+        if self.protocol is Protocol.STREAMS:
+            self.instance_id = None  # Kafka's streams groups have no static members yet
         self.member_id = "" if self.protocol is Protocol.CLASSIC else f"{self.name}-{self.lives}"
         self.epoch, self._must_report = (-1 if self.protocol is Protocol.CLASSIC else 0), True
         self.subscribed = tuple(self.topics())[:2]
@@ -221,7 +234,7 @@ class Member:
         if self.may_die and dice < self.death_chance:
             self._end_life(now_ms, by_leaving=self.choice.random() < 0.5)
             return self._leave() if self.stage is Stage.LEAVE else None
-        if self._must_report and self.protocol is Protocol.CONSUMER:
+        if self._must_report and self.protocol.has_epochs:
             return self._report()
         zombie = self._as_former() if self.may_die and dice > 0.95 else None
         if zombie is not None:
@@ -239,7 +252,7 @@ class Member:
             self._abandon(now_ms, wait_ms=self.choice.choice((0, 3_000, 9_000)))
 
     def _beat(self) -> Ask:
-        if self.protocol is Protocol.CONSUMER:
+        if self.protocol.has_epochs:
             return self._report()
         request = HeartbeatRequest(
             group_id=self.group, generation_id=self.epoch, member_id=self.member_id, group_instance_id=self.instance_id
@@ -297,6 +310,9 @@ class Member:
 
     def _report(self) -> Ask:
         is_whole = self.epoch == 0 or self._must_report or self.choice.random() < 0.2
+        if self.protocol is Protocol.STREAMS:
+            held = self.held if is_whole else None
+            return self._ask(streams.report(self.group, self.member_id, self.epoch, self.subscribed, held, self.rebalance_ms), "report")
         request = ConsumerGroupHeartbeatRequest(
             group_id=self.group,
             member_id=self.member_id,
@@ -334,6 +350,8 @@ class Member:
         return Ask(request, "commit" if member_id else "reset", epoch, {key: offset}, member_id)
 
     def _leave(self) -> Ask:
+        if self.protocol is Protocol.STREAMS:
+            return self._ask(streams.leave(self.group, self.member_id), "leave")
         if self.protocol is Protocol.CONSUMER:
             is_for_good = self.instance_id is None or self.choice.random() < 0.5
             request = ConsumerGroupHeartbeatRequest(
@@ -375,7 +393,7 @@ class Member:
                 self._hear_synced(response, code, sent_ms, now_ms)
             case HeartbeatResponse():
                 self._hear_beat(code, sent_ms, now_ms)
-            case ConsumerGroupHeartbeatResponse():
+            case ConsumerGroupHeartbeatResponse() | StreamsGroupHeartbeatResponse():
                 self._hear_report(ask, response, code, sent_ms, now_ms)
             case OffsetFetchResponse():
                 self._hear_fetched(response, sent_ms, now_ms)
@@ -405,7 +423,7 @@ class Member:
         else:
             self._rejoin(code, now_ms)
 
-    def _hear_report(self, ask: Ask, response: ConsumerGroupHeartbeatResponse, code: ErrorCode, sent_ms: float, now_ms: float) -> None:
+    def _hear_report(self, ask: Ask, response: Report, code: ErrorCode, sent_ms: float, now_ms: float) -> None:
         if ask.kind == "leave":
             self._hear_left(ask, now_ms)
         elif code is ErrorCode.UNRELEASED_INSTANCE_ID:
@@ -423,15 +441,22 @@ class Member:
             self._heard_good(sent_ms)
             if self.stage is Stage.JOIN:
                 self.stage = Stage.MEMBER
-            if response.assignment is not None:
-                names = {topic_id: name for name, topic_id in self.topics().items()}
-                given = [
-                    f"{names[each.topic_id]}-{index}"
-                    for each in response.assignment.topic_partitions
-                    for index in each.partitions
-                    if each.topic_id in names
-                ]
+            given = self._given(response)
+            if given is not None:
                 self._hold(given, sent_ms, now_ms)
+
+    def _given(self, response: Report) -> list[str] | None:
+        if isinstance(response, StreamsGroupHeartbeatResponse):
+            return streams.given(response, self.subscribed)
+        if response.assignment is None:
+            return None
+        names = {topic_id: name for name, topic_id in self.topics().items()}
+        return [
+            f"{names[each.topic_id]}-{index}"
+            for each in response.assignment.topic_partitions
+            for index in each.partitions
+            if each.topic_id in names
+        ]
 
     def _hear_fetched(self, response: OffsetFetchResponse, sent_ms: float, now_ms: float) -> None:
         names = {topic_id: name for name, topic_id in self.topics().items()}
@@ -447,7 +472,7 @@ class Member:
         self.stage = Stage.MEMBER
 
     def _hear_left(self, ask: Ask, now_ms: float) -> None:
-        if self.protocol is Protocol.CONSUMER:
+        if self.protocol.has_epochs:
             # That a classic member left is remembered with the next generation only.
             self.history.gone.append(Gone(self.group, ask.member_id, ask.epoch, now_ms))
         self._abandon(now_ms)
@@ -468,7 +493,7 @@ class Member:
             self.former = None
         elif outcome is Outcome.OK:
             self.positions.update({key: offset for key, offset in ask.offsets.items() if key in self.held})
-        elif code in OUT or (code is ErrorCode.ILLEGAL_GENERATION and self.protocol is Protocol.CONSUMER):
+        elif code in OUT or (code is ErrorCode.ILLEGAL_GENERATION and self.protocol.has_epochs):
             self._abandon(now_ms)
         elif code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS) and self.protocol is Protocol.CLASSIC:
             self._rejoin(code, now_ms)
@@ -478,7 +503,7 @@ class Member:
     def _hold(self, given: Iterable[str], sent_ms: float, now_ms: float) -> None:
         wanted = set(given)
         lost = {key: self.positions[key] + 2 for key in self.held if key not in wanted and key in self.positions}
-        if lost and self.protocol is Protocol.CONSUMER:
+        if lost and self.protocol.has_epochs:
             # Its next epoch has begun or is about to, and with it this one is over for what it gives up.
             self.former = (self.member_id, self.epoch, lost)
         for key in [key for key in self.held if key not in wanted]:

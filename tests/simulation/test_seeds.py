@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("seeds")]
 
 SEEDS_FILE = Path(__file__).parent / "seeds.txt"
 FRESH_SEEDS = range(1000, 1008)
-PLANTED_WITHIN = range(1, 4)
+PLANTED_WITHIN = range(1, 13)
 RARE = {"aborted-lost-at-restart"}
 """Takes more seeds than a test has time for."""
 

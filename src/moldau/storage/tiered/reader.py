@@ -33,7 +33,7 @@ from moldau.storage.tiered.objects import (
     timestamp_and_offset,
 )
 from moldau.storage.tiered.quota import ByteQuota
-from moldau.storage.tiered.remote_log import RemoteLog, filtered, is_within
+from moldau.storage.tiered.remote_log import RemoteLog, filtered, is_within, shared_end
 from moldau.storage.tiered.segments import RemoteSegment
 from moldau.storage.tiered.store import ObjectStore
 
@@ -132,18 +132,25 @@ class RemoteReader:
     async def _aborted(
         self, log: Log, remote: RemoteLog, segment: RemoteSegment, offset: int, end_position: int
     ) -> tuple[AbortedTransaction, ...]:
-        """Aborted transactions with records between `offset` and the batch at `end_position`; the marker may be in a much later segment."""
+        """Aborted transactions with records between `offset` and the batch at `end_position`; the marker may be in a much later segment.
+
+        Where a segment goes on with what a lost leader wrote, its index tells of markers that are not in this history.
+        """
+        lineage = log.epochs.entries
         indexed = offset_at_or_after(await self._index(segment, INDEX_SUFFIX), segment.start_offset, end_position)
         end_offset = segment.end_offset + 1 if indexed is None else indexed + 1
         found: list[AbortedTransaction] = []
         current: RemoteSegment | None = segment
         while current is not None and (current is segment or current.start_offset < log.local_log_start_offset):
+            own_end = shared_end(current, lineage)
             if not current.is_txn_index_empty:
-                more, is_complete = aborted_between(aborted_in(await self._index(current, TXN_INDEX_SUFFIX)), offset, end_offset)
-                found += more
+                entries = aborted_in(await self._index(current, TXN_INDEX_SUFFIX))
+                own = (each for each in entries if each.last_offset < own_end)
+                more, is_complete = aborted_between(own, offset, end_offset)
+                found += (each for each in more if each not in found)
                 if is_complete:
                     return tuple(found)
-            current = remote.find_in(log.epochs.entries, current.end_offset + 1)
+            current = remote.find_in(lineage, own_end)
         return (*found, *(each for each in log.aborted_transactions(offset, end_offset) if each not in found))
 
     # Time

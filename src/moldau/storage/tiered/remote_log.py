@@ -210,6 +210,20 @@ def is_within(segment: RemoteSegment, lineage: Lineage, log_end_offset: int) -> 
     return segment.end_offset <= _end_of(lineage, own[-1].epoch)
 
 
+def shared_end(segment: RemoteSegment, lineage: Lineage) -> int:
+    """Exclusive: up to where the segment belongs to the history of the log with this lineage.  After that come records of a lost leader."""
+    end = segment.start_offset
+    for epoch, _ in segment.leader_epochs:
+        own = next((entry for entry in lineage if entry.epoch == epoch), None)
+        if own is None and lineage and epoch > lineage[0].epoch:
+            return end
+        last = segment.end_offset_of(epoch)
+        end = min(last, _end_of(lineage, epoch)) + 1
+        if end <= last:
+            return end
+    return end
+
+
 def _epoch_at(lineage: Lineage, offset: int) -> int | None:
     number = bisect_right(lineage, offset, key=_entry_start)
     return lineage[number - 1].epoch if number else None

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -8,14 +9,17 @@ from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.control import build_end_txn_marker
-from moldau.storage.log import FetchData
+from moldau.storage.epochs import EpochEntry
+from moldau.storage.log import AppendResult, FetchData
 from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.segment import TimestampOffset
 from moldau.storage.tiered.cache import ByteCache
 from moldau.storage.tiered.decisions import copied_up_to
 from moldau.storage.tiered.quota import ByteQuota
 from moldau.storage.tiered.reader import Busy, RemoteReader
-from moldau.testing.tiering import NOW, Tier
+from moldau.storage.tiered.remote_log import shared_end
+from moldau.storage.tiered.segments import RemoteSegment
+from moldau.testing.tiering import NOW, WHERE, Tier
 
 
 async def read(reader: RemoteReader, tier: Tier, offset: int, max_bytes: int = 1 << 20, **options: Any) -> Any:
@@ -252,3 +256,68 @@ def test_a_quota_holds_on_average() -> None:
     waits = [quota.take(500, 1000, now) for _ in range(5)]
     assert waits == [0, 0, 0, 500, 1000], "a second's worth at once, then half a second for each 500 bytes"
     assert quota.take(500, 1000, now + 60_000) == 0
+
+
+async def test_transactions_that_a_lost_leader_had_decided_otherwise() -> None:
+    """An unclean election: its segment begins with our records, and goes on with its own; its index tells of its own markers."""
+    tier = Tier(segment_bytes=100_000)
+    log = tier.log
+    log.verifies_transactions = False
+
+    def append(producer_id: int, *, epoch: int, sequence: int = 0) -> None:
+        batch = build_batch(
+            [NewRecord(NOW, b"k", b"v")], producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True
+        )
+        assert isinstance(log.append_as_leader(batch, leader_epoch=epoch, now_ms=NOW), AppendResult)
+
+    def decide(producer_id: int, *, is_commit: bool, epoch: int) -> None:
+        marker = build_end_txn_marker(is_commit=is_commit, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW)
+        log.append_as_leader(marker, leader_epoch=epoch, now_ms=NOW, origin=AppendOrigin.COORDINATOR)
+
+    for producer_id in (7, 8, 9):
+        append(producer_id, epoch=0)
+    decide(7, is_commit=False, epoch=0)
+    fork = log.log_end_offset
+    decide(8, is_commit=False, epoch=0)
+    decide(9, is_commit=True, epoch=0)
+    log.update_high_watermark(log.log_end_offset)
+    await tier.move()
+    log.truncate_fully_and_start_at(0, NOW)
+    for producer_id in (7, 8, 9):
+        append(producer_id, epoch=0)
+    decide(7, is_commit=False, epoch=0)
+    decide(8, is_commit=True, epoch=3)
+    decide(9, is_commit=False, epoch=3)
+    log.update_high_watermark(log.log_end_offset)
+    astray = tier.remote.find(0, 0)
+    assert astray is not None and astray.end_offset > fork and shared_end(astray, log.epochs.entries) == fork
+    log.segments[0].base_offset, log._bases = fork, [fork]  # as if what is before the fork were in remote storage only
+    found = await read(tier.new_reader(chunk_size=100_000), tier, 0, 100_000, with_aborted=True)
+    assert [header.base_offset for _, header in batches(found.records)] == [0, 1, 2, 3]
+    assert sorted((each.producer_id, each.first_offset) for each in found.aborted) == [(7, 0), (9, 2)]
+
+
+@pytest.mark.parametrize(
+    ("lineage", "expected"),
+    [
+        ([(0, 0), (2, 15)], 25),
+        ([(0, 0), (2, 15), (5, 22)], 22),
+        ([(0, 0), (1, 12)], 12),
+        ([(0, 0), (3, 15)], 15),
+        ([(2, 18)], 25),
+        ([(2, 18), (4, 20)], 20),
+    ],
+)
+def test_up_to_where_a_segment_is_of_this_history(lineage: list[tuple[int, int]], expected: int) -> None:
+    segment = RemoteSegment(
+        where=WHERE,
+        id=UUID(int=1),
+        start_offset=10,
+        end_offset=24,
+        leader_epochs=(EpochEntry(0, 10), EpochEntry(2, 15)),
+        max_timestamp_ms=NOW,
+        size=1,
+        broker_id=1,
+        event_timestamp_ms=NOW,
+    )
+    assert shared_end(segment, [EpochEntry(*entry) for entry in lineage]) == expected

@@ -53,6 +53,7 @@ class Partition:
         "before_append",
         "eligible",
         "followers",
+        "has_caught_up",
         "is_internal",
         "isr",
         "lag_time_max_ms",
@@ -92,6 +93,8 @@ class Partition:
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
         self.leader_epoch_start_offset = NO_OFFSET
+        self.has_caught_up = False
+        """As follower: whether it has had, once, all that was committed where this leader leads."""
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.maximal_isr: tuple[int, ...] = ()
@@ -140,6 +143,8 @@ class Partition:
     def follow(self, *, leader_id: int, leader_epoch: int, partition_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
         """Another replica leads, or nobody does."""
         assert leader_id != self._local_id, self
+        if leader_epoch != self.leader_epoch:
+            self.has_caught_up = False
         self.leader_id = leader_id
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
@@ -147,6 +152,13 @@ class Partition:
         self.isr = self.maximal_isr = isr
         self.followers = {}
         self._release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def caught_up(self) -> None:
+        """As follower: it has all that its leader said is committed.  The replica fetcher tells."""
+        if not self.has_caught_up:
+            self.has_caught_up = True
+            for fetcher in list(self._fetchers):
+                fetcher.finish()
 
     def retire(self) -> None:
         """The partition is deleted, or moved away from this broker."""

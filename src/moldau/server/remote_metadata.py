@@ -81,7 +81,8 @@ class _Reader:
                 while self.next_offset < end:
                     self._read(end)
                     await asyncio.sleep(0)
-                if self.next_offset >= self._load_until:
+                # A follower that has not heard of its leader yet knows too little: what looks gone may have been copied since.
+                if self.next_offset >= self._load_until and (self.partition.is_leader or self.partition.has_caught_up):
                     self.loaded.set()
                 await self._growth()
         except CorruptBatch as reason:

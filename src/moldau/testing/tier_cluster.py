@@ -395,6 +395,8 @@ async def _take(broker: TierBroker, line: LeaderLine, found: PartitionData, cont
                 if isinstance(result, AppendFailure):
                     cluster.model.violated(f"{broker!r} cannot append what its leader sent: {result}")
             log.update_high_watermark(max(log.high_watermark, found.high_watermark))
+            if log.log_end_offset >= found.high_watermark:
+                broker.partition.caught_up()
             if log.log_start_offset < found.log_start_offset <= log.log_end_offset:
                 log.raise_log_start_offset(found.log_start_offset)
         case ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE:

@@ -304,3 +304,46 @@ async def test_a_topic_that_is_deleted_while_it_is_copied_leaves_nothing(tiered:
             await asyncio.sleep(0.005)
     assert not tiered.store.objects
     assert stored[-1].endswith(".timeindex"), "an upload that nobody wants any more breaks off"
+
+
+async def test_a_follower_of_the_metadata_knows_nothing_before_it_has_caught_up(tiered: Tiered) -> None:
+    tiered.start()
+    tiered.append(30)
+    await tiered.moved()
+    tiered.topic.follow(leader_id=2, leader_epoch=3, partition_epoch=2, replicas=(1, 2), isr=(1, 2))
+    tiered.manager.leadership_changed(tiered.topic)
+    tiered.be_impatient()
+    found = await tiered.fetch(0)
+    assert (found.error_code, len(found.records or b"")) == (0, 0)
+    tiered.topic.caught_up()
+    tiered.manager.configure(replace(tiered.manager.limits, fetch_max_wait_ms=20_000))
+    assert len((await tiered.fetch(0)).records or b"") > 0
+
+
+async def test_a_leader_that_follows_breaks_off_what_it_was_at(tiered: Tiered) -> None:
+    begun, gate, stored = threading.Event(), threading.Event(), []
+
+    def slow(call: str, name: str) -> None:
+        if call == "put":
+            stored.append(name)
+            begun.set()
+            gate.wait(WITHIN_S)
+
+    tiered.store.hook = slow
+    tiered.start()
+    tiered.append(30)
+    await asyncio.to_thread(begun.wait, WITHIN_S)
+    tiered.partition.follow(leader_id=2, leader_epoch=2, partition_epoch=2, replicas=(1, 2), isr=(1, 2))
+    tiered.manager.leadership_changed(tiered.partition)
+    await asyncio.sleep(0.02)
+    gate.set()
+    await asyncio.sleep(0.1)
+    assert len(stored) == 1
+    (remote,) = [each for each in tiered.metadata.remote_logs.values() if each.segments]
+    assert [segment.state.name for segment in remote.segments.values()] == ["COPY_STARTED"], "whoever leads now sees to it"
+    tiered.store.hook = lambda call, name: None
+    tiered.partition.lead(leader_epoch=3, partition_epoch=3, replicas=(1,), isr=(1,), eligible=(1,), now_ms=NOW_MS)
+    tiered.manager.leadership_changed(tiered.partition)
+    await tiered.moved()
+    while any(segment.state.name != "COPY_FINISHED" for segment in remote.segments.values()):  # noqa: ASYNC110  # nobody tells
+        await asyncio.sleep(0.005)

@@ -193,14 +193,15 @@ class SegmentCopier:
         return segment, _Source(FileSlice(local.file, 0, local.size), paths, snapshot, epochs)
 
     def _upload(self, segment: RemoteSegment, source: _Source) -> None:
-        """The records last: where they are, the rest is."""
-        self._check(source)
-        self._store.put(object_name(segment, LEADER_EPOCHS_SUFFIX), [source.epochs])
-        self._store.put(object_name(segment, SNAPSHOT_SUFFIX), [source.snapshot()])
-        for suffix, path in source.paths:
+        """The records last: where they are, the rest is.
+
+        An index that is not there is an error: its segment has left meanwhile, or stands on another disk now.
+        """
+        parts: list[tuple[str, Callable[[], bytes]]] = [(LEADER_EPOCHS_SUFFIX, lambda: source.epochs), (SNAPSHOT_SUFFIX, source.snapshot)]
+        parts += [(suffix, partial(self._files.read, path)) for suffix, path in source.paths]
+        for suffix, read in parts:
             self._check(source)
-            # One that is not there is an error: its segment has left meanwhile, or stands on another disk now.
-            self._store.put(object_name(segment, suffix), [self._files.read(path)])
+            self._store.put(object_name(segment, suffix), [read()])
         self._check(source)
         self._store.put(object_name(segment, LOG_SUFFIX), self._pieces(source))
 

@@ -125,7 +125,7 @@ class Partition:
         """This replica leads, or goes on leading with other replicas or another in-sync set."""
         if leader_epoch != self.leader_epoch or not self.is_leader:
             self.leader_epoch_start_offset = self.log.log_end_offset
-            self.log.epochs.assign(leader_epoch, self.log.log_end_offset)
+            self.log.epochs.begin(leader_epoch, self.log.log_end_offset)
             self.followers = {}
         self.leader_id = self._local_id
         self.leader_epoch = leader_epoch

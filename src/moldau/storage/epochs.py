@@ -6,8 +6,8 @@
     3 117
 
 An epoch is on the disk before its first batch is: recovery holds every batch against them, and a follower that asks where one ended must
-not get a wrong answer after a crash.  Only a log's very first epoch waits for the first flush, so that making a thousand logs waits for no
-disk: before that flush the batches themselves tell it.
+not get a wrong answer after a crash.  An epoch without a batch need not be there, and who leads ten thousand idle logs waits for no disk.
+Nor need a log's very first epoch before the first flush: until then the batches themselves tell it.
 Source: KIP-101, KIP-279; LeaderEpochFileCache, LeaderEpochCheckpointFile.
 """
 
@@ -80,6 +80,8 @@ class LeaderEpochs:
     def __init__(self, files: Files, directory: str) -> None:
         """Errors: CorruptCheckpoint."""
         self.latest_epoch = UNDEFINED_EPOCH
+        self.appendable_epoch = UNDEFINED_EPOCH
+        """Batches of this one can be appended with nothing written here before."""
         self.entries: list[EpochEntry] = []
         self._files = files
         self._path = f"{directory}/{FILE_NAME}"
@@ -88,20 +90,40 @@ class LeaderEpochs:
         if files.exists(self._path):
             self.entries = self._read()
             self._note_latest()
+            self.appendable_epoch = self.latest_epoch
             self._saved = self.entries
 
+    def begin(self, epoch: int, start_offset: int) -> None:
+        """Whatever is appended next belongs to `epoch`."""
+        self.appendable_epoch = UNDEFINED_EPOCH
+        self.entries = self._with(epoch, start_offset)
+        self._note_latest()
+
     def assign(self, epoch: int, start_offset: int) -> None:
-        """The batch at `start_offset` belongs to `epoch`.  What contradicts it was never committed and goes."""
-        if self.entries and (epoch == self.latest_epoch and start_offset >= self.entries[-1].start_offset):
-            return
-        assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
-        kept = [entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset]
-        entries = [*kept, EpochEntry(epoch, start_offset)]
-        if kept or self._saved is not None:
-            self._install(entries)
-        else:
+        """The batch at `start_offset`, which is about to be written, belongs to `epoch`.  What contradicts it was never committed and goes.
+
+        Errors: OSError, and nothing has changed.
+        """
+        entries = self._with(epoch, start_offset)
+        is_first = len(entries) == 1 and self._saved is None
+        if is_first or entries is self._saved:
             self.entries = entries
             self._note_latest()
+        else:
+            self._install(entries)
+        self.appendable_epoch = epoch
+
+    def _with(self, epoch: int, start_offset: int) -> list[EpochEntry]:
+        if self.entries and (epoch == self.latest_epoch and start_offset >= self.entries[-1].start_offset):
+            return self.entries
+        assert epoch >= 0 and start_offset >= 0, (epoch, start_offset)
+        kept = [entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset]
+        return [*kept, EpochEntry(epoch, start_offset)]
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the file tells less than is known here, and the next append would wait for it."""
+        return self._saved is not None and self.entries is not self._saved
 
     def save(self) -> None:
         """On the disk, unless it is.  May run in another thread.  Errors: OSError."""
@@ -136,6 +158,14 @@ class LeaderEpochs:
     def earliest(self) -> EpochEntry | None:
         return self.entries[0] if self.entries else None
 
+    def loaded(self, end_offset: int) -> None:
+        """The log was found to end at `end_offset`: epochs from there on have no batch left.  Their lines go with the next append."""
+        kept = [entry for entry in self.entries if entry.start_offset < end_offset]
+        if len(kept) < len(self.entries):
+            self.appendable_epoch = UNDEFINED_EPOCH
+            self.entries = kept
+            self._note_latest()
+
     def truncate_from_end(self, end_offset: int) -> None:
         """The log ends at `end_offset` now."""
         kept = [entry for entry in self.entries if entry.start_offset < end_offset]
@@ -166,6 +196,7 @@ class LeaderEpochs:
             self._write(entries)
             self.entries = entries
         self._note_latest()
+        self.appendable_epoch = self.latest_epoch
 
     def _write(self, entries: list[EpochEntry]) -> None:
         self._files.write_atomically(self._path, checkpoint_text([f"{epoch} {offset}" for epoch, offset in entries]))

@@ -190,9 +190,11 @@ class Log:
         self._bases = [segment.base_offset for segment in state.segments]
         self._unsynced = state.unsynced
         # A log is made without waiting for the disk; its first flush covers what the one who made it, or this process before, left undone.
-        self._unsynced_paths: list[str] = [f"{directory}/{PARTITION_METADATA}"]
-        self._names_changed = True
-        self._is_named = False
+        self._unsynced_paths: list[str] = [] if state.is_as_closed else [f"{directory}/{PARTITION_METADATA}"]
+        self._names_changed = not state.is_as_closed
+        self._is_named = state.is_as_closed
+        self._closed_at = state.log_end_offset if state.is_as_closed else None
+        """Where it ended when all of it was saved and synced last; None while that cannot be said."""
         self.truncations = 0
         """How often its past was changed: whoever works beside the loop compares before and after."""
         self.moves = 0
@@ -349,7 +351,7 @@ class Log:
             _INT64.pack_into(records, 0, offset)
         _INT32.pack_into(records, 12, leader_epoch)
         try:
-            if leader_epoch != self.epochs.latest_epoch:
+            if leader_epoch != self.epochs.appendable_epoch:
                 self.epochs.assign(leader_epoch, offset)
             if self._must_roll(size, last_offset, header.max_timestamp, now_ms):
                 self.roll(now_ms)
@@ -452,7 +454,7 @@ class Log:
         max_timestamp = max(header.max_timestamp for _, header in headers)
         try:
             for _, header in headers:
-                if header.partition_leader_epoch != self.epochs.latest_epoch and header.partition_leader_epoch >= 0:
+                if header.partition_leader_epoch != self.epochs.appendable_epoch and header.partition_leader_epoch >= 0:
                     self.epochs.assign(header.partition_leader_epoch, header.base_offset)
             if self._must_roll(size, last.last_offset, max_timestamp, now_ms):
                 self.roll(now_ms, first.base_offset)
@@ -974,13 +976,18 @@ class Log:
 
     def close(self) -> None:
         """Everything saved and synced: a clean start finds nothing to do.  Errors: KafkaError KAFKA_STORAGE_ERROR."""
-        if self.failure is None:
+        if self.failure is None and not self._is_as_closed:
             self._active.save_indexes()
             self._write_snapshot(self.log_end_offset)
             self._unsynced_paths += [self._active.offset_index.path, self._active.time_index.path]
             self.flush()
         for segment in self.segments:
             segment.close()
+
+    @property
+    def _is_as_closed(self) -> bool:
+        is_changed = self._names_changed or self._unsynced_paths or self._unsynced or self.truncations
+        return self._closed_at == self.log_end_offset == self.recovery_point and not is_changed
 
     def belongs_to(self, topic_id: UUID) -> None:
         """Notes whose log it is, durably with the next flush.  Errors: OSError."""

@@ -52,6 +52,8 @@ class LogState(NamedTuple):
     recovery_point: int
     unsynced: list[Segment]
     """Older segments that the next flush must cover."""
+    is_as_closed: bool = False
+    """Everything on the disk is as a clean stop left it."""
 
 
 class RecoveryProgress:
@@ -132,15 +134,17 @@ def load_log(
         raise LogDamaged(START_BEYOND_END.format(name=name, start=log_start_offset, end=log_end_offset, directory=directory))
     for segment in dropped:
         segment.delete_files()
-    epochs.truncate_from_end(log_end_offset)
+    epochs.loaded(log_end_offset)
     for segment in segments:
         segment.txn_index.release()
     replay.finish()
     _remove_stray_snapshots(files, directory, segments, log_end_offset)
     for segment in segments[:-1]:
         segment.seal()
-    unsynced = _settle_rebuilt(files, directory, recovery, min(recovery_point, log_end_offset))
-    return LogState(segments, producers, epochs, log_start_offset, log_end_offset, min(recovery_point, log_end_offset), unsynced)
+    recovery_point = min(recovery_point, log_end_offset)
+    unsynced = _settle_rebuilt(files, directory, recovery, recovery_point)
+    is_as_closed = clean and recovery_point == log_end_offset and not recovery.rebuilt and not dropped
+    return LogState(segments, producers, epochs, log_start_offset, log_end_offset, recovery_point, unsynced, is_as_closed)
 
 
 def _settle_rebuilt(files: Files, directory: str, recovery: "_Recovery", recovery_point: int) -> list[Segment]:

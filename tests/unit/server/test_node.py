@@ -193,6 +193,22 @@ def test_comes_back_with_everything_after_a_clean_stop() -> None:
     assert world.talk(lambda channel: produce(channel, "orders", b"two")) == 1
 
 
+def test_a_new_leader_epoch_waits_for_no_disk_and_is_noted_meanwhile() -> None:
+    world = World()
+    node = world.up()
+    world.talk(lambda channel: create(channel, "orders"))
+    world.talk(lambda channel: produce(channel, "orders", b"one"))
+    world.run(world.server, node.stop())
+    world.network.crash(world.server, silently=False)
+    world.server = world.machine("server")
+    path = "/data/orders-0/leader-epoch-checkpoint"
+    before = world.files.read(path)
+    epochs = world.up().logs.logs[TopicPartition("orders", 0)].epochs
+    assert world.files.read(path) == before and epochs.is_behind
+    world.run(world.server, asyncio.sleep(3))
+    assert world.files.read(path) == before.replace(b"\n1\n", b"\n2\n") + b"%d 1\n" % epochs.latest_epoch and not epochs.is_behind
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_what_was_acknowledged_survives_a_power_cut(seed: int) -> None:
     world = World()

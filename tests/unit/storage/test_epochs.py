@@ -77,6 +77,46 @@ def test_a_later_epoch_that_does_not_reach_the_disk_is_not_known() -> None:
     assert epochs.latest_epoch == 5 and LeaderEpochs(files, "/d").latest_epoch == 5
 
 
+def test_an_epoch_that_begins_reaches_the_disk_with_its_first_batch() -> None:
+    files = MemoryFiles()
+    epochs = some_epochs(files)
+    files.hook = lambda call, path: Fault() if call == "sync" else None
+    epochs.begin(6, 30)
+    assert epochs.end_offset_for(6, 30) == EpochEnd(6, 30) and epochs.end_offset_for(5, 30) == EpochEnd(5, 30)
+    assert LeaderEpochs(files, "/d").latest_epoch == 5
+    assert epochs.appendable_epoch != 6 and epochs.is_behind
+    with pytest.raises(OSError, match="Input/output"):
+        epochs.assign(6, 30)
+    assert epochs.appendable_epoch != 6
+    files.hook = None
+    epochs.assign(6, 30)
+    assert epochs.appendable_epoch == 6
+    assert LeaderEpochs(files, "/d").entries == [*some_epochs().entries, EpochEntry(6, 30)]
+    assert not epochs.is_behind
+
+
+def test_an_epoch_that_was_saved_before_its_first_batch_needs_no_disk_then() -> None:
+    files = MemoryFiles()
+    epochs = some_epochs(files)
+    epochs.begin(6, 30)
+    epochs.save()
+    files.hook = lambda call, path: Fault()
+    epochs.assign(6, 30)
+    assert epochs.appendable_epoch == 6 and not epochs.is_behind
+
+
+def test_epochs_beyond_the_end_of_the_log_found_are_gone_before_an_older_one_grows_over_them() -> None:
+    files = MemoryFiles()
+    some_epochs(files)
+    again = LeaderEpochs(files, "/d")
+    again.loaded(20)
+    assert again.latest_epoch == 2 and LeaderEpochs(files, "/d").latest_epoch == 5
+    assert again.appendable_epoch != 2
+    again.assign(2, 20)
+    assert again.appendable_epoch == 2
+    assert LeaderEpochs(files, "/d").entries == [EpochEntry(0, 0), EpochEntry(2, 10)]
+
+
 def test_a_truncation_that_does_not_reach_the_disk_has_not_happened() -> None:
     files = MemoryFiles()
     epochs = some_epochs(files)

@@ -1,5 +1,6 @@
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from uuid import UUID
 
 import pytest
 
@@ -122,6 +123,33 @@ def test_a_full_index_rolls() -> None:
         append(log, a_batch())
     assert len(log.segments) > 2
     assert [fetch(log, offset, max_bytes=1) for offset in range(9)] == [[offset] for offset in range(9)]
+
+
+@pytest.mark.parametrize(
+    ("change", "without_the_disk"),
+    [
+        (lambda log: log.configure(log.config), True),
+        (lambda log: append(log, a_batch()), False),
+        (lambda log: log.truncate_to(2), False),
+        (lambda log: log.belongs_to(UUID(int=7)), False),
+        (lambda log: log.roll(NOW), False),
+    ],
+)
+def test_a_log_that_nothing_happened_to_is_closed_without_the_disk(change: Callable[[Log], object], without_the_disk: bool) -> None:
+    files = a_disk()
+    log = a_log(files)
+    append(log, a_batch(3))
+    log.close()
+    again = a_log(files, clean=True, recovery_point=3)
+    change(again)
+    calls: set[str] = set()
+
+    def note(call: str, path: str) -> None:
+        calls.add(call)
+
+    files.hook = note
+    again.close()
+    assert ("sync" not in calls and "sync_dir" not in calls) is without_the_disk, calls
 
 
 def test_a_clean_close_is_reopened_as_it_was() -> None:

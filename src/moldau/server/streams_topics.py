@@ -71,7 +71,7 @@ class StreamsTopics:
         try:
             response = await self._create(CreateTopicsRequest(topics=[_creatable(each) for each in topics], timeout_ms=CREATION_TIMEOUT_MS))
         except KafkaError as error:
-            failed = dict.fromkeys([topic.name for topic in topics], str(error))
+            failed = dict.fromkeys([topic.name for topic in topics], error.detail)
         else:
             failed = {
                 topic.name: topic.error_message or ErrorCode.of(topic.error_code).text

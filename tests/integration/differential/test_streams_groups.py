@@ -32,6 +32,7 @@ from moldau.protocol.messages.streams_group_heartbeat import (
     TaskOffset,
     Topology,
 )
+from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.protocol.wire import Request, Struct
 from moldau.testing.differential import Differential, Differs, differences
 from moldau.testing.streams import Tasks, internal, spelled, subtopology, tasks, topology
@@ -386,3 +387,30 @@ def test_other_protocols(brokers: Both) -> None:
         brokers.beats(group, name, -1)
     brokers.same(DeleteGroupsRequest(groups_names=[group]), 2)
     brokers.same(ListGroupsRequest(types_filter=["streams"], states_filter=["Stable"]), 5)
+
+
+def test_without_the_feature(brokers: Both) -> None:
+    """streams.version 0: nobody is served; what the log has of groups stays."""
+    group = "streams-feature"
+    brokers.joins(group, "m1", PROGRAM)
+
+    def finalize(level: int, kind: int) -> None:
+        update = FeatureUpdateKey(feature="streams.version", max_version_level=level, upgrade_type=kind)
+        brokers.same(UpdateFeaturesRequest(feature_updates=[update], timeout_ms=10_000), 2)
+
+    def codes() -> set[int]:
+        return {answer.error_code for answer in brokers.both.both(request(group, "m1", 2), 0)}
+
+    finalize(2, 1)
+    finalize(0, 1)
+    finalize(0, 2)
+    try:
+        brokers.wait_for(lambda: codes() == {ErrorCode.UNSUPPORTED_VERSION}, "downgrade")
+        brokers.joins(group, "m2", PROGRAM)
+        brokers.same(StreamsGroupDescribeRequest(group_ids=[group, "nosuch"], include_authorized_operations=False), 0)
+        brokers.same(ListGroupsRequest(types_filter=["streams"], states_filter=["Stable"]), 5)
+    finally:
+        finalize(1, 1)
+    brokers.wait_for(lambda: codes() == {ErrorCode.NONE}, "upgrade")
+    brokers.beats(group, "m1", -1)
+    brokers.same(DeleteGroupsRequest(groups_names=[group]), 2)

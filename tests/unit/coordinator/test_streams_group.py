@@ -324,6 +324,8 @@ def test_members_learn_where_others_answer_queries() -> None:
     program.join("b", user_endpoint=Endpoint(host="there", port=81))
     told_later = program.beat("a", 2, endpoint_information_epoch=known)
     assert [each.user_endpoint.port for each in told_later.partitions_by_user_endpoint or ()] == [80, 81]
+    joined = program.join("c", process_id="process-of-a", user_endpoint=Endpoint(host="here", port=80))
+    assert [each.user_endpoint.port for each in joined.partitions_by_user_endpoint or ()] == [80, 81], "threads of one process are one"
 
 
 def test_a_commit_needs_the_epoch_at_which_the_task_was_given() -> None:

@@ -9,6 +9,7 @@ Errors         UNSUPPORTED_VERSION (the protocol is switched off, or streams.ver
                STREAMS_INVALID_TOPOLOGY_EPOCH, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND (of another protocol
                too), and those of `StreamsGroup.heartbeat`.
 Differs from Kafka: a member that reports other tasks than it was given is told again what it was given: it may have missed the answer.
+               Threads behind one endpoint are one entry of the endpoints: of several, Kafka's client forgets all but the last.
                Repartition topics that are joined take their number from a fixed one of the same join only.  What is wrong with a topology
                is told as such where Kafka says UNKNOWN_SERVER_ERROR.
 """

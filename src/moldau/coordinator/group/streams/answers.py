@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.environment import Topics
 from moldau.coordinator.group.streams.internal_topics import ConfiguredSubtopology, ConfiguredTopology, InternalTopic, Problem
-from moldau.coordinator.group.streams.member import Member
+from moldau.coordinator.group.streams.member import Endpoint, Member
 from moldau.coordinator.group.streams.tasks import HeldTasks, TaskId, Tasks, by_subtopology
 from moldau.coordinator.group.streams.topology import Topology
 from moldau.errors import ErrorCode
@@ -62,14 +62,20 @@ def _task_ids(tasks: Iterable[TaskId]) -> list[messages.TaskIds]:
 
 
 def endpoints(members: Iterable[Member], configured: ConfiguredTopology, topics: Topics) -> list[messages.EndpointToPartitions]:
+    """One entry an endpoint, with what all threads behind it have: Kafka's client keeps only the last entry that it reads of one."""
+    active: dict[Endpoint, set[TaskId]] = {}
+    standby: dict[Endpoint, set[TaskId]] = {}
+    for member in members:
+        if member.endpoint is not None:
+            active.setdefault(member.endpoint, set()).update(member.held.active)
+            standby.setdefault(member.endpoint, set()).update(member.held.standby)
     return [
         messages.EndpointToPartitions(
-            user_endpoint=messages.Endpoint(host=member.endpoint.host, port=member.endpoint.port),
-            active_partitions=_partitions(member.held.active, configured, topics),
-            standby_partitions=_partitions(member.held.standby, configured, topics),
+            user_endpoint=messages.Endpoint(host=endpoint.host, port=endpoint.port),
+            active_partitions=_partitions(tasks, configured, topics),
+            standby_partitions=_partitions(standby[endpoint], configured, topics),
         )
-        for member in members
-        if member.endpoint is not None
+        for endpoint, tasks in active.items()
     ]
 
 

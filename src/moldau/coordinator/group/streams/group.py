@@ -162,8 +162,11 @@ class StreamsGroup:
         has_news = settled.held.ids() != before.held.ids()
         if (has_news or request.member_epoch == JOIN_EPOCH) and settled.endpoint is not None:
             self.endpoint_epoch += 1
-        # Who tells all it has may have missed the answer that said otherwise.
-        shows_tasks = request.member_epoch == JOIN_EPOCH or has_news or (reported is not None and reported != settled.held.ids())
+        # Who has to give something up is told until it has, and who tells all it has is told what it should have: the answer that said so
+        # may never have come.
+        has_to_give_up = settled.state is MemberState.UNREVOKED_TASKS
+        tells_otherwise = reported is not None and reported != settled.held.ids()
+        shows_tasks = request.member_epoch == JOIN_EPOCH or has_news or has_to_give_up or tells_otherwise
         response = answers.heartbeat(settled, problems, self._heartbeat_interval_ms(), shows_tasks=shows_tasks)
         response.endpoint_information_epoch = self.endpoint_epoch
         if request.endpoint_information_epoch != self.endpoint_epoch:

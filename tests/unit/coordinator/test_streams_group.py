@@ -300,6 +300,26 @@ def test_members_may_run_an_older_topology_but_not_a_newer_one() -> None:
     assert program.group.topology.epoch == 3
 
 
+def test_a_join_that_comes_late_gives_nothing_up() -> None:
+    program = Program()
+    program.join("a")
+    program.join("b")
+    program.beat("a", 2)
+    again = program.join("a")
+    assert spelled(again.active_tasks) == {"0": [0, 1], "1": [0, 1]}
+    assert len(program.group.members["a"].pending_revocation.active) == 4, "sent before it heard what it was given, it says nothing of that"
+    assert spelled(program.beat("b", 3, {}).active_tasks) is None
+    assert program.beat("a", 2, {"0": [0, 1], "1": [0, 1]}).member_epoch == 3
+
+
+def test_what_has_to_be_given_up_is_told_again() -> None:
+    program = Program()
+    program.join("a")
+    program.join("b")
+    for _ in range(2):
+        assert spelled(program.beat("a", 2).active_tasks) == {"0": [0, 1], "1": [0, 1]}, "the answer before may never have come"
+
+
 def test_one_member_can_have_all_shut_down() -> None:
     program = Program()
     program.join("a")

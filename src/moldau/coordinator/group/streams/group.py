@@ -137,7 +137,7 @@ class StreamsGroup:
         outcome = Outcome()
         reported = _reported(request)
         before = self._find_member(request, reported)
-        is_late = request.member_epoch not in (before.epoch, JOIN_EPOCH)
+        is_late = request.member_epoch != before.epoch
         member = _updated(before, request, client)
         members = {**self.members, member.member_id: member}
         is_changed = before.member_id not in self.members or member.metadata() != before.metadata()

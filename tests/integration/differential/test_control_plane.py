@@ -13,9 +13,12 @@ from moldau.protocol.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from moldau.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from moldau.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.protocol.messages.describe_acls import DescribeAclsRequest
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.protocol.messages.describe_quorum import (
@@ -378,6 +381,49 @@ CASES = {
     "metadata.version down, unsafely": Case(feature("metadata.version", 29, 3), 1),
     "metadata.version up": Case(feature("metadata.version", 31), 1),
     "kraft.version": Case(feature("kraft.version", 0, 3), 1),
+    # entries of access control, on a broker without an authorizer
+    "list entries": Case(
+        DescribeAclsRequest(
+            resource_type_filter=1,
+            resource_name_filter=None,
+            pattern_type_filter=1,
+            principal_filter=None,
+            host_filter=None,
+            operation=1,
+            permission_type=1,
+        )
+    ),
+    "create entries": Case(
+        CreateAclsRequest(
+            creations=[
+                AclCreation(
+                    resource_type=2,
+                    resource_name=name,
+                    resource_pattern_type=3,
+                    principal="User:a",
+                    host="*",
+                    operation=3,
+                    permission_type=3,
+                )
+                for name in ("orders", "placed")
+            ]
+        )
+    ),
+    "delete entries": Case(
+        DeleteAclsRequest(
+            filters=[
+                DeleteAclsFilter(
+                    resource_type_filter=2,
+                    resource_name_filter="orders",
+                    pattern_type_filter=3,
+                    principal_filter=None,
+                    host_filter=None,
+                    operation=1,
+                    permission_type=1,
+                )
+            ]
+        )
+    ),
     # deleting
     "delete what is not": Case(delete_by_name("nosuch"), 6),
     "delete the same twice": Case(delete_by_name("defaults", "defaults"), 6),

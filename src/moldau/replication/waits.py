@@ -20,10 +20,10 @@ TICK_MS: Final = 8
 class Parked:
     """Something that waits."""
 
-    __slots__ = ("bucket", "is_done", "on_done")
+    __slots__ = ("_on_done", "bucket", "is_done")
 
     def __init__(self, on_done: Callable[[], None]) -> None:
-        self.on_done: Final = on_done
+        self._on_done: Callable[[], None] | None = on_done
         self.is_done = False
         self.bucket = -1
 
@@ -31,7 +31,11 @@ class Parked:
         """Ends it, unless it has ended."""
         if not self.is_done:
             self.is_done = True
-            self.on_done()
+            on_done = self._on_done
+            # Who waits knows this object: together they would keep a request's records until the garbage collector comes by.
+            self._on_done = None
+            assert on_done is not None
+            on_done()
 
 
 class Timeouts:

@@ -159,7 +159,7 @@ class Dispatcher:
 
         def abandoned(done: asyncio.Future[Reply]) -> None:
             if done.cancelled():
-                answer.on_abandoned()
+                answer.abandon()
 
         answer.then(take)
         reply.add_done_callback(abandoned)

@@ -1,30 +1,42 @@
 """◇ An answer that comes later, without a task or a future of its own."""
 
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 
 class Later(Generic[T]):
-    """Completed once by whoever owes the answer, taken once by whoever passes it on; either may come first."""
+    """Completed once by whoever owes the answer, taken once by whoever passes it on; either may come first.
 
-    __slots__ = ("_take", "_value", "on_abandoned")
+    Settled, it lets go of both: they know it, and together they would keep a request's records until the garbage collector comes by.
+    """
+
+    __slots__ = ("_on_abandoned", "_take", "_value")
 
     def __init__(self, on_abandoned: Callable[[], None]) -> None:
         """`on_abandoned` is called when nobody wants the answer any more: the client is gone."""
-        self.on_abandoned: Final = on_abandoned
+        self._on_abandoned: Callable[[], None] | None = on_abandoned
         self._take: Callable[[T], None] | None = None
         self._value: T | None = None
 
     def complete(self, value: T) -> None:
         assert self._value is None, "an answer comes once"
         self._value = value
-        if self._take is not None:
-            self._take(value)
+        self._on_abandoned = None
+        take, self._take = self._take, None
+        if take is not None:
+            take(value)
+
+    def abandon(self) -> None:
+        """Nobody wants it any more."""
+        on_abandoned, self._on_abandoned = self._on_abandoned, None
+        if on_abandoned is not None:
+            on_abandoned()
 
     def then(self, take: Callable[[T], None]) -> None:
         assert self._take is None, "an answer is taken once"
-        self._take = take
-        if self._value is not None:
+        if self._value is None:
+            self._take = take
+        else:
             take(self._value)

@@ -36,7 +36,7 @@ class RemoteReads:
 
     def __init__(self, manager: RemoteLogManager, on_read: Callable[[], None]) -> None:
         self._manager: Final = manager
-        self._on_read: Final = on_read
+        self._on_read: Callable[[], None] | None = on_read
         self._tasks: dict[tuple[Partition, int], asyncio.Task[RemoteData | ErrorCode]] = {}
 
     @property
@@ -53,7 +53,7 @@ class RemoteReads:
         if task is None:
             reading = self._manager.read(partition, offset, max_bytes, min_one_batch=True, with_aborted=with_aborted)
             task = self._tasks[partition, offset] = asyncio.get_running_loop().create_task(reading)
-            task.add_done_callback(lambda _: self._on_read())
+            task.add_done_callback(self._read)
             return None
         if not task.done() or task.cancelled():
             return None
@@ -64,7 +64,12 @@ class RemoteReads:
         records = FileSlice(RemoteBytes(data.records), 0, size) if size else None
         return FetchData(records, offset, offset, 0, data.aborted)
 
+    def _read(self, _: object) -> None:
+        if self._on_read is not None:
+            self._on_read()
+
     def cancel(self) -> None:
         """Nobody waits for it any more; what was asked of the object store comes all the same, into the cache."""
+        self._on_read = None
         for task in self._tasks.values():
             task.cancel()

@@ -109,7 +109,7 @@ class Desk:
         """A future of the answer, whatever form it has."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if isinstance(said, Later):
-            future.abandon = said.on_abandoned  # type: ignore[attr-defined]
+            future.abandon = said.abandon  # type: ignore[attr-defined]
             said.then(future.set_result)
         else:
             future.set_result(said)

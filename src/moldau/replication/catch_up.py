@@ -11,6 +11,7 @@
 
 A log may end elsewhere than it was told to: a tiered one that is cut below the first record on its disk begins anew.  Its end is what
 counts from then on.
+A fetch tells the leader where this log starts, and DeleteRecords is answered by that: a new start is to be noted on the disk first.
 Source: AbstractFetcherThread, Partition.appendRecordsToFollowerOrFutureReplica.  To be called by the replica fetcher.
 """
 

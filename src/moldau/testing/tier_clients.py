@@ -136,6 +136,7 @@ class LeaderChanged(Exception):
 async def read_all(cluster: TierCluster, broker: TierBroker) -> bool:
     """Everything that `broker`, which leads, shows to both kinds of reader, held against the model.  False when it stopped leading."""
     try:
+        cluster.model.starts(repr(broker), broker.log.log_start_offset)
         stable_end = broker.log.last_stable_offset  # whose markers are all below the high watermark of this moment
         start, end, chunks = await _read(cluster, broker, Isolation.HIGH_WATERMARK, broker.log.high_watermark)
         cluster.model.served(repr(broker), start, end, [record for _, found, _ in chunks for record in found])

@@ -4,7 +4,8 @@
     TierBroker      files in memory, logs, the partition, its flusher, the remote log manager; one life after another
     follow          carries batches from the leader: the leader's fetch, the follower's append, truncation, beginning after the tier
 
-A follower's fetch says that everything before it is on stable storage (flush policy `ack`), so it flushes first.
+A follower's fetch says that everything before it is on stable storage (flush policy `ack`), so it flushes first.  It also tells where its
+log starts, and DeleteRecords is answered by that: so a new start is noted on the disk first, too.
 """
 
 import asyncio
@@ -60,6 +61,7 @@ class TierBroker:
         """It cannot reach its leader."""
         self.is_ready = False
         """It has loaded its log."""
+        self.noted_start = -1
         self.lives = 0
         self.partition: Partition
         self.logs: LogManager
@@ -80,6 +82,7 @@ class TierBroker:
     def start(self) -> None:
         """On what it finds on its disk."""
         self.lives += 1
+        self.noted_start = -1
         self.is_ready = False
         self.machine = Machine(f"broker-{self.id}")
         self.is_up = True
@@ -366,6 +369,9 @@ async def _fetch(broker: TierBroker, leader: TierBroker, choice: random.Random) 
         await asyncio.sleep(0.001)
         if log.truncations != truncations or log.log_end_offset != offset:
             return
+    if log.log_start_offset != broker.noted_start:
+        broker.logs.write_checkpoints()
+        broker.noted_start = log.log_start_offset
     line = LeaderLine(leader, epoch, choice)
     last_epoch = log.epochs.latest_epoch
     led = await line.asked()

@@ -76,15 +76,23 @@ class TierModel:
         """Whether a log that starts there has records of it: one that has none may have forgotten it, as Kafka does."""
         return any(each.producer_id == producer_id and not each.is_marker for offset, each in self.records.items() if offset >= start)
 
+    def starts(self, who: str, start: int) -> None:
+        """A leader's log, at this moment."""
+        if not self.lowest_start <= start <= self.highest_start:
+            self.violated(f"{who} starts at {start}, which must lie between {self.lowest_start} and {self.highest_start}")
+
     def served(self, who: str, start: int, end: int, records: list[Seen]) -> None:
         """All that a leader shows from its start to `end` (exclusive)."""
-        self._check_start(who, start)
         offsets = [record.offset for record in records]
         if offsets != list(range(start, end)):
             missing = sorted(set(range(start, end)) - set(offsets))
             self.violated(f"{who} shows offsets {start} to {end} but for {missing[:5]}, or some twice or in another order")
         for record in records:
             self._fix(record, f"shown by {who}")
+        written = [record.value for record in records if not record.is_marker]
+        if len(set(written)) < len(written) and self._unclean_epoch < 0:
+            twice = sorted({value for value in written if written.count(value) > 1})
+            self.violated(f"{who} has stored twice what was sent again: {twice[:3]}")
 
     def served_committed(self, who: str, start: int, end: int, values: list[tuple[int, bytes]]) -> None:
         """What a read_committed reader is left with, of the records from `start` to the last stable offset, `end`.
@@ -112,10 +120,6 @@ class TierModel:
         known = (self.records.get(offset) for offset in range(start, decided_end))
         counts = [(each.offset, each.value) for each in known if each is not None and not each.is_marker and each.offset not in aborted]
         return counts, decided_end
-
-    def _check_start(self, who: str, start: int) -> None:
-        if not self.lowest_start <= start <= self.highest_start:
-            self.violated(f"{who} starts at {start}, which must lie between {self.lowest_start} and {self.highest_start}")
 
     def _fix(self, record: Seen, how: str) -> None:
         known = self.records.setdefault(record.offset, record)

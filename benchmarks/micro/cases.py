@@ -252,7 +252,7 @@ CASES: dict[str, Callable[[Bench], Call]] = {
     "server.handlers.fetch.fetch": case_fetch,
     "server.handlers.produce.produce": case_produce,
     "storage.log.Log.append_as_leader": case_log_append,
-    "storage.log.Log.read": case_log_read,
+    "storage.log_reading.LogReading.read": case_log_read,
     "storage.segment.Segment.append": case_segment_append,
     "storage.segment.Segment.position_of": case_position,
     "storage.validator.check_client_batch": case_check,

@@ -158,7 +158,7 @@ class TierSimulation:
             case 8 if not broker.is_up and broker.id not in cluster.isr:
                 broker.lose_disk()
                 cluster.count("disks lost")
-            case 9 if self._may_be_unclean and broker.is_up and broker.id not in cluster.isr:
+            case 9 | 11 if self._may_be_unclean and broker.is_up and broker.id not in cluster.isr:
                 cluster.elect(is_unclean=True)
             case 10:
                 for each in cluster.brokers.values():
@@ -322,10 +322,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="moldau.testing.tier_simulation", description="A replicated, tiered partition, from seeds.")
     parser.add_argument("--seed", type=int, default=1, help="the first")
     parser.add_argument("--seeds", type=int, default=1, help="how many")
+    parser.add_argument("--unclean", action="store_true", help="with unclean elections in each, not in a quarter of them")
     options = parser.parse_args(arguments)
     failed, done, began = [], Counter[str](), time.monotonic()
     for seed in range(options.seed, options.seed + options.seeds):
-        result = TierSimulation(seed).run()
+        result = TierSimulation(seed, may_be_unclean=options.unclean or None).run()
         done.update(result.done)
         if result.violations:
             failed.append(seed)

@@ -312,6 +312,23 @@ def test_a_join_that_comes_late_gives_nothing_up() -> None:
     assert program.beat("a", 2, {"0": [0, 1], "1": [0, 1]}).member_epoch == 3
 
 
+def test_who_never_heard_of_what_it_has_to_give_up_is_asked() -> None:
+    program = Program()
+    program.join("a")
+    program.join("b")
+    program.beat("b", -1)
+    program.beat("a", 2)  # the answer, with epoch 4, is lost
+    program.join("b")
+    told = program.beat("a", 2, EVERYTHING)
+    kept = {"0": [0, 1], "1": [0, 1]}
+    assert (told.member_epoch, spelled(told.active_tasks)) == (4, kept), "what it says of what it did not know does not count"
+    for _ in range(2):
+        program.desk.advance(10_000)
+        assert program.beat("a", 4).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "Kafka's client says all it has after that"
+        program.beat("b", 5)
+    assert program.beat("a", 4, kept).member_epoch == 5
+
+
 def test_what_has_to_be_given_up_is_told_again() -> None:
     program = Program()
     program.join("a")

@@ -98,6 +98,8 @@ class StreamsGroup:
     endpoint_epoch: int = 0
     """Grows whenever a member with an endpoint is given other tasks."""
     shutdown_requested_by: str | None = None
+    unsure: set[str] = field(default_factory=set)
+    """Members that are to give something up, of which nobody knows whether they ever heard that they have it."""
 
     group_type: ClassVar[str] = "streams"
     protocol_type: ClassVar[str] = "streams"
@@ -138,6 +140,10 @@ class StreamsGroup:
         reported = _reported(request)
         before = self._find_member(request, reported)
         is_late = request.member_epoch != before.epoch
+        if not is_late and before.member_id in self.unsure:
+            if reported is None:
+                return self._asked_again(token, before, now_ms)
+            self.unsure.discard(before.member_id)
         member = _updated(before, request, client)
         members = {**self.members, member.member_id: member}
         is_changed = before.member_id not in self.members or member.metadata() != before.metadata()
@@ -155,6 +161,8 @@ class StreamsGroup:
         settled = reconcile(member, own_target, target.epoch, None if is_late else reported, holders_of(self.members.values()))
         if settled != member:
             outcome.records.append(members_of.assignment_record(self.group_id, settled))
+        if is_late and settled.state is MemberState.UNREVOKED_TASKS:
+            self.unsure.add(member.member_id)
         outcome.timers += self._member_timers(settled, now_ms)
         if request.shutdown_application and self.shutdown_requested_by is None:
             self.shutdown_requested_by = member.member_id
@@ -173,6 +181,16 @@ class StreamsGroup:
             everybody = {**self.members, settled.member_id: settled}
             response.partitions_by_user_endpoint = answers.endpoints(everybody.values(), configured, self.environment.topics)
         outcome.replies.append(Reply(token, HeartbeatResult(response, configured.missing)))
+        return outcome
+
+    def _asked_again(self, token: Token, member: Member, now_ms: int) -> Outcome:
+        """Who has what it was told last has no reason to say so again, and we would wait for it until it is out.
+
+        After an error that is retried Kafka's client tells all it has.
+        """
+        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+        outcome = answer(token, HeartbeatResult(answers.refusal(code, code.text)))
+        outcome.timers += self._member_timers(member, now_ms)
         return outcome
 
     def _find_member(self, request: messages.StreamsGroupHeartbeatRequest, reported: Tasks | None) -> Member:
@@ -407,6 +425,7 @@ class StreamsGroup:
             self.members[member_id] = (self.members.get(member_id) or Member(member_id)).with_metadata(value)
             return
         self.members.pop(member_id, None)
+        self.unsure.discard(member_id)
         if not self.members:
             self.shutdown_requested_by = None
 
@@ -445,6 +464,7 @@ class StreamsGroup:
 
     def on_loaded(self, now_ms: int) -> list[Timer]:
         """Members that were there before the fail-over get a session to report in."""
+        self.unsure.update(each.member_id for each in self.members.values() if each.state is MemberState.UNREVOKED_TASKS)
         return [timer for member in self.members.values() for timer in self._member_timers(member, now_ms, is_loaded=True)]
 
     def _member_timers(self, member: Member, now_ms: int, *, is_loaded: bool = False) -> list[Timer]:

@@ -13,14 +13,16 @@ Source: ConsumerGroup, CurrentAssignmentBuilder, TargetAssignmentBuilder; KIP-84
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum, IntEnum
+from enum import Enum
 from typing import ClassVar, Final
 from uuid import UUID
 
+from moldau.coordinator.group import consumer_member as members_of
 from moldau.coordinator.group import migration
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors import ASSIGNORS
 from moldau.coordinator.group.assignors.model import Assignment, Subscriber, TopicIdPartition, TopicView
+from moldau.coordinator.group.consumer_member import Member, MemberState
 from moldau.coordinator.group.environment import Client, Commit, Environment
 from moldau.coordinator.group.membership import (
     FENCING_VERSION,
@@ -51,54 +53,6 @@ class GroupState(Enum):
     ASSIGNING = "Assigning"
     RECONCILING = "Reconciling"
     STABLE = "Stable"
-
-
-class MemberState(IntEnum):
-    """Numbered as in the log."""
-
-    STABLE = 0
-    UNREVOKED_PARTITIONS = 1
-    UNRELEASED_PARTITIONS = 2
-
-
-Owned = Mapping[TopicIdPartition, int]
-"""Partitions with the member epoch at which each was given out."""
-
-
-@dataclass(slots=True, frozen=True)
-class ClassicMember:
-    """What is kept of a member that speaks the classic protocol in a group of this one (`migration`)."""
-
-    session_timeout_ms: int
-    protocols: tuple[tuple[str, bytes], ...]
-    """Names with metadata, in the member's order of preference."""
-
-
-@dataclass(slots=True, frozen=True)
-class Member:
-    """The first part is its metadata record, the second its current assignment record."""
-
-    member_id: str
-    instance_id: str | None = None
-    rack_id: str | None = None
-    client_id: str = ""
-    client_host: str = ""
-    topic_names: tuple[str, ...] = ()
-    topic_regex: str | None = None
-    rebalance_timeout_ms: int = -1
-    server_assignor: str | None = None
-    classic: ClassicMember | None = None
-
-    epoch: int = JOIN_EPOCH
-    previous_epoch: int = JOIN_EPOCH
-    state: MemberState = MemberState.STABLE
-    owned: Owned = field(default_factory=dict)
-    pending_revocation: Owned = field(default_factory=dict)
-
-    def holds(self) -> Iterable[TopicIdPartition]:
-        """What nobody else may be given: assigned, or being given up."""
-        yield from self.owned
-        yield from self.pending_revocation
 
 
 @dataclass(slots=True)
@@ -183,14 +137,14 @@ class ConsumerGroup:
         """One member's step, `before` to `member` to what is returned: group epoch, target, current assignment, with their records."""
         is_new = before.member_id not in members
         members[member.member_id] = member
-        has_new_subscription = is_new or _subscription(member) != _subscription(before)
-        if is_new or _metadata(member) != _metadata(before):
-            outcome.records.append(self.metadata_record(member))
+        has_new_subscription = is_new or member.subscription() != before.subscription()
+        if is_new or member.metadata() != before.metadata():
+            outcome.records.append(members_of.metadata_record(self.group_id, member))
         epoch = self._next_group_epoch(members, outcome, is_changed=has_new_subscription, now_ms=now_ms)
         target_epoch = self._assign(epoch, members, target, outcome, now_ms)
-        settled = self._reconcile(member, members, target.get(member.member_id, frozenset()), target_epoch, owned)
+        settled = members_of.reconcile(member, members, target.get(member.member_id, frozenset()), target_epoch, owned)
         if settled != member or (is_new and settled.epoch == JOIN_EPOCH):
-            outcome.records.append(self.current_record(settled))
+            outcome.records.append(members_of.current_record(self.group_id, settled))
         return settled
 
     def _find_member(
@@ -236,16 +190,16 @@ class ConsumerGroup:
                 ErrorCode.UNRELEASED_INSTANCE_ID,
                 f"Instance {static.instance_id} is held by a member that has not left; wait for its session to end or let it leave.",
             )
-        outcome.records += self.removal(static.member_id)
+        outcome.records += members_of.removal(self.group_id, static.member_id)
         outcome.timers += self.cancelled_timers(static.member_id)
         del members[static.member_id]
         if static.member_id in target:
             target[member_id] = target.pop(static.member_id)
-            outcome.records.append(self.target_record(member_id, target[member_id]))
+            outcome.records.append(members_of.target_record(self.group_id, member_id, target[member_id]))
         successor = replace(static, member_id=member_id, epoch=JOIN_EPOCH)
         members[member_id] = successor
         # Its record goes out even where nothing else changes: under the new id it is new to the log.
-        outcome.records += [self.metadata_record(successor), self.current_record(successor)]
+        outcome.records += [members_of.metadata_record(self.group_id, successor), members_of.current_record(self.group_id, successor)]
         return successor
 
     def _updated(self, member: Member, request: messages.ConsumerGroupHeartbeatRequest, client: Client) -> Member:
@@ -337,7 +291,7 @@ class ConsumerGroup:
         assignment = self._compute(members, target)
         for member_id, partitions in assignment.items():
             if target.get(member_id) != partitions:
-                outcome.records.append(self.target_record(member_id, partitions))
+                outcome.records.append(members_of.target_record(self.group_id, member_id, partitions))
         target.clear()
         target.update(assignment)
         value = stored.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
@@ -368,37 +322,6 @@ class ConsumerGroup:
         default = self.environment.config.consumer_assignors[0]
         return max(sorted(votes), key=lambda name: votes[name]) if votes else default
 
-    # -- reconciliation -------------------------------------------------------------------------------------------------------
-
-    def _reconcile(
-        self,
-        member: Member,
-        members: Mapping[str, Member],
-        target: frozenset[TopicIdPartition],
-        target_epoch: int,
-        reported: frozenset[TopicIdPartition] | None,
-    ) -> Member:
-        """The member's next step towards its target: revoke, wait for others, or take."""
-        if member.state is MemberState.STABLE and member.epoch == target_epoch:
-            return member
-        if member.state is MemberState.UNREVOKED_PARTITIONS and (reported is None or reported & member.pending_revocation.keys()):
-            return member
-        kept = {partition: epoch for partition, epoch in member.owned.items() if partition in target}
-        given_up = {partition: epoch for partition, epoch in member.owned.items() if partition not in target}
-        if given_up and (reported is None or reported & given_up.keys()):
-            return replace(member, state=MemberState.UNREVOKED_PARTITIONS, owned=kept, pending_revocation=given_up)
-        held_by_others = {partition for each in members.values() if each.member_id != member.member_id for partition in each.holds()}
-        taken = {partition: target_epoch for partition in target if partition not in kept and partition not in held_by_others}
-        is_waiting = len(kept) + len(taken) < len(target)
-        return replace(
-            member,
-            epoch=target_epoch,
-            previous_epoch=member.epoch if member.epoch != target_epoch else member.previous_epoch,
-            state=MemberState.UNRELEASED_PARTITIONS if is_waiting else MemberState.STABLE,
-            owned=kept | taken,
-            pending_revocation={},
-        )
-
     # -- leaving --------------------------------------------------------------------------------------------------------------
 
     def _leave(self, token: Token, request: messages.ConsumerGroupHeartbeatRequest, now_ms: int) -> Outcome:
@@ -409,7 +332,7 @@ class ConsumerGroup:
         if request.member_epoch == LEAVE_STATIC_EPOCH:
             # It will be back: its partitions wait for it as long as its session lasts.
             away = replace(member, epoch=LEAVE_STATIC_EPOCH, pending_revocation={})
-            outcome = Outcome([self.current_record(away)])
+            outcome = Outcome([members_of.current_record(self.group_id, away)])
         else:
             outcome = self.fence(member.member_id, now_ms)
         outcome.replies.append(Reply(token, reply))
@@ -443,18 +366,10 @@ class ConsumerGroup:
         for member_id in member_ids:
             del remaining[member_id]
             self.told_to_rejoin.discard(member_id)
-            outcome.records += self.removal(member_id)
+            outcome.records += members_of.removal(self.group_id, member_id)
             outcome.timers += self.cancelled_timers(member_id)
         self._next_group_epoch(remaining, outcome, is_changed=True, now_ms=now_ms)
         return outcome
-
-    def removal(self, member_id: str) -> list[CoordinatorRecord]:
-        key = {"group_id": self.group_id, "member_id": member_id}
-        return [
-            CoordinatorRecord(stored.ConsumerGroupCurrentMemberAssignmentKey(**key), None),
-            CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMemberKey(**key), None),
-            CoordinatorRecord(stored.ConsumerGroupMemberMetadataKey(**key), None),
-        ]
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """What forgets an empty group."""
@@ -534,7 +449,7 @@ class ConsumerGroup:
                 self.target_timestamp_ms = value.assignment_timestamp if is_known else 0  # type: ignore[attr-defined]
             case stored.ConsumerGroupTargetAssignmentMemberKey():
                 if isinstance(value, stored.ConsumerGroupTargetAssignmentMemberValue):
-                    self.target[key.member_id] = frozenset(_partitions_of(value.topic_partitions))
+                    self.target[key.member_id] = frozenset(members_of.partitions_of(value.topic_partitions))
                 else:
                     self.target.pop(key.member_id, None)
             case stored.ConsumerGroupCurrentMemberAssignmentKey():
@@ -548,72 +463,17 @@ class ConsumerGroup:
                 raise AssertionError(f"{type(key).__name__} is not part of a consumer group")
 
     def _replay_member(self, member_id: str, value: object) -> None:
-        if not isinstance(value, stored.ConsumerGroupMemberMetadataValue):
+        if isinstance(value, stored.ConsumerGroupMemberMetadataValue):
+            self.members[member_id] = (self.members.get(member_id) or Member(member_id)).with_metadata(value)
+        else:
             self.members.pop(member_id, None)
-            return
-        self.members[member_id] = replace(
-            self.members.get(member_id) or Member(member_id),
-            instance_id=value.instance_id,
-            rack_id=value.rack_id,
-            client_id=value.client_id,
-            client_host=value.client_host,
-            topic_names=tuple(value.subscribed_topic_names),
-            topic_regex=value.subscribed_topic_regex or None,
-            rebalance_timeout_ms=value.rebalance_timeout_ms,
-            server_assignor=value.server_assignor,
-            classic=_classic_of(value.classic_member_metadata),
-        )
 
     def _replay_current(self, member_id: str, value: object) -> None:
         member = self.members.get(member_id)
-        if member is None and value is None:
-            return
-        member = member or Member(member_id)
-        if not isinstance(value, stored.ConsumerGroupCurrentMemberAssignmentValue):
-            self.members[member_id] = replace(
-                member, epoch=JOIN_EPOCH, previous_epoch=JOIN_EPOCH, state=MemberState.STABLE, owned={}, pending_revocation={}
-            )
-            return
-        self.members[member_id] = replace(
-            member,
-            epoch=value.member_epoch,
-            previous_epoch=value.previous_member_epoch,
-            state=MemberState(value.state),
-            owned=_owned_of(value.assigned_partitions, value.member_epoch),
-            pending_revocation=_owned_of(value.partitions_pending_revocation, value.member_epoch),
-        )
-
-    def metadata_record(self, member: Member) -> CoordinatorRecord:
-        key = stored.ConsumerGroupMemberMetadataKey(group_id=self.group_id, member_id=member.member_id)
-        value = stored.ConsumerGroupMemberMetadataValue(
-            instance_id=member.instance_id,
-            rack_id=member.rack_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            subscribed_topic_names=list(member.topic_names),
-            subscribed_topic_regex=member.topic_regex,
-            rebalance_timeout_ms=member.rebalance_timeout_ms,
-            server_assignor=member.server_assignor,
-            # Null is said, not left out: what is missing counts as a classic member without protocols.
-            classic_member_metadata=_stored_classic(member.classic),
-        )
-        return CoordinatorRecord(key, value)
-
-    def target_record(self, member_id: str, partitions: frozenset[TopicIdPartition]) -> CoordinatorRecord:
-        key = stored.ConsumerGroupTargetAssignmentMemberKey(group_id=self.group_id, member_id=member_id)
-        topics = [stored.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in by_topic(partitions).items()]
-        return CoordinatorRecord(key, stored.ConsumerGroupTargetAssignmentMemberValue(topic_partitions=topics))
-
-    def current_record(self, member: Member) -> CoordinatorRecord:
-        key = stored.ConsumerGroupCurrentMemberAssignmentKey(group_id=self.group_id, member_id=member.member_id)
-        value = stored.ConsumerGroupCurrentMemberAssignmentValue(
-            member_epoch=member.epoch,
-            previous_member_epoch=member.previous_epoch,
-            state=member.state,
-            assigned_partitions=_stored_partitions(member.owned),
-            partitions_pending_revocation=_stored_partitions(member.pending_revocation),
-        )
-        return CoordinatorRecord(key, value)
+        if isinstance(value, stored.ConsumerGroupCurrentMemberAssignmentValue):
+            self.members[member_id] = (member or Member(member_id)).with_assignment(value)
+        elif member is not None:
+            self.members[member_id] = member.without_assignment()
 
     # -- answers --------------------------------------------------------------------------------------------------------------
 
@@ -739,62 +599,6 @@ def _is_full(request: messages.ConsumerGroupHeartbeatRequest) -> bool:
     """A heartbeat with all its fields wants an answer with all of them: the client may have lost what it knew."""
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return has_subscription and request.topic_partitions is not None and request.rebalance_timeout_ms != -1
-
-
-def _metadata(member: Member) -> tuple[object, ...]:
-    return (
-        member.instance_id,
-        member.rack_id,
-        member.client_id,
-        member.client_host,
-        member.topic_names,
-        member.topic_regex,
-        member.rebalance_timeout_ms,
-        member.server_assignor,
-        member.classic,
-    )
-
-
-def _classic_of(value: stored.ClassicMemberMetadata | None) -> ClassicMember | None:
-    if value is None or not value.supported_protocols:
-        return None
-    return ClassicMember(value.session_timeout_ms, tuple((each.name, bytes(each.metadata)) for each in value.supported_protocols))
-
-
-def _stored_classic(member: ClassicMember | None) -> stored.ClassicMemberMetadata | None:
-    if member is None:
-        return None
-    protocols = [stored.ClassicProtocol(name=name, metadata=metadata) for name, metadata in member.protocols]
-    return stored.ClassicMemberMetadata(session_timeout_ms=member.session_timeout_ms, supported_protocols=protocols)
-
-
-def _subscription(member: Member) -> tuple[object, ...]:
-    """What begins a new group epoch when it changes; rack and assignor count from the next one on."""
-    return (member.topic_names, member.topic_regex)
-
-
-def _stored_partitions(owned: Owned) -> list[stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions]:
-    return [
-        stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(
-            topic_id=topic_id,
-            partitions=partitions,
-            assignment_epochs=[owned[TopicIdPartition(topic_id, partition)] for partition in partitions],
-        )
-        for topic_id, partitions in by_topic(owned).items()
-    ]
-
-
-def _owned_of(topics: Iterable[stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions], member_epoch: int) -> Owned:
-    """Records from before KIP-1251 have no epochs: the member's own stands for all."""
-    owned: dict[TopicIdPartition, int] = {}
-    for each in topics:
-        epochs = each.assignment_epochs or [member_epoch] * len(each.partitions)
-        owned.update((TopicIdPartition(each.topic_id, partition), epoch) for partition, epoch in zip(each.partitions, epochs, strict=True))
-    return owned
-
-
-def _partitions_of(topics: Iterable[stored.TopicPartition]) -> Iterable[TopicIdPartition]:
-    return (TopicIdPartition(each.topic_id, partition) for each in topics for partition in each.partitions)
 
 
 def _refusal(code: ErrorCode, message: str) -> messages.ConsumerGroupHeartbeatResponse:

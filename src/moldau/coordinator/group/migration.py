@@ -17,6 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.coordinator.group import consumer
+from moldau.coordinator.group import consumer_member as members_of
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors.model import TopicIdPartition
 from moldau.coordinator.group.classic import CONSUMER_PROTOCOL_TYPE, KNOWN_MEMBER_ID_SINCE, UNKNOWN_MEMBER_ID, ClassicGroup
@@ -77,7 +78,7 @@ def upgraded_records(group: ClassicGroup, prepared: consumer.ConsumerGroup, now_
         subscription = _subscription_of(_chosen_metadata(group, each))
         assigned[each.member_id] = _assigned_to(each, group.environment.topics)
         members.append(
-            consumer.Member(
+            members_of.Member(
                 each.member_id,
                 instance_id=each.group_instance_id,
                 rack_id=subscription.rack_id,
@@ -85,7 +86,7 @@ def upgraded_records(group: ClassicGroup, prepared: consumer.ConsumerGroup, now_
                 client_host=each.client_host,
                 topic_names=tuple(sorted(set(subscription.topics))),
                 rebalance_timeout_ms=each.rebalance_timeout_ms,
-                classic=consumer.ClassicMember(each.session_timeout_ms, tuple(each.protocols.items())),
+                classic=members_of.ClassicMember(each.session_timeout_ms, tuple(each.protocols.items())),
                 epoch=epoch,
                 previous_epoch=epoch,
                 owned=dict.fromkeys(sorted(assigned[each.member_id]), epoch),
@@ -94,11 +95,11 @@ def upgraded_records(group: ClassicGroup, prepared: consumer.ConsumerGroup, now_
     metadata = stored.ConsumerGroupMetadataValue(epoch=epoch, metadata_hash=0)
     target = stored.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=0)
     records = [
-        *(prepared.metadata_record(member) for member in members),
+        *(members_of.metadata_record(prepared.group_id, member) for member in members),
         CoordinatorRecord(stored.ConsumerGroupMetadataKey(group_id=group_id), metadata),
-        *(prepared.target_record(member.member_id, assigned[member.member_id]) for member in members),
+        *(members_of.target_record(prepared.group_id, member.member_id, assigned[member.member_id]) for member in members),
         CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=group_id), target),
-        *(prepared.current_record(member) for member in members),
+        *(members_of.current_record(prepared.group_id, member) for member in members),
     ]
     for record in records:
         prepared.replay(record.key, record.value)
@@ -142,7 +143,7 @@ def join(group: consumer.ConsumerGroup, token: Token, request: JoinGroupRequest,
     if not request.member_id and request.group_instance_id is None and client.api_version >= KNOWN_MEMBER_ID_SINCE:
         return refuse_join(token, member_id, ErrorCode.MEMBER_ID_REQUIRED)
     outcome, members, target = Outcome(), dict(group.members), dict(group.target)
-    before = group.members.get(member_id) or consumer.Member(member_id)
+    before = group.members.get(member_id) or members_of.Member(member_id)
     static = group.static_member(request.group_instance_id) if request.group_instance_id is not None else None
     if static is not None and static.member_id != member_id:
         if request.member_id:
@@ -158,7 +159,7 @@ def join(group: consumer.ConsumerGroup, token: Token, request: JoinGroupRequest,
         topic_names=tuple(sorted(set(subscription.topics))),
         topic_regex=None,
         rebalance_timeout_ms=rebalance_timeout_ms,
-        classic=consumer.ClassicMember(request.session_timeout_ms, protocols),
+        classic=members_of.ClassicMember(request.session_timeout_ms, protocols),
     )
     owned = _named(subscription.owned_partitions, group.environment.topics)
     settled = group.advance(before, member, owned, members, target, outcome, now_ms)
@@ -189,7 +190,7 @@ def sync(group: consumer.ConsumerGroup, token: Token, request: SyncGroupRequest,
     name, metadata = member.classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
         return _refuse_sync(token, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.epoch > member.epoch and member.state is not consumer.MemberState.UNREVOKED_PARTITIONS:
+    if group.epoch > member.epoch and member.state is not members_of.MemberState.UNREVOKED_PARTITIONS:
         outcome = _refuse_sync(token, ErrorCode.REBALANCE_IN_PROGRESS)
         outcome.timers += _rejoin_deadline(group, member, now_ms)
         return outcome
@@ -216,8 +217,8 @@ def heartbeat(group: consumer.ConsumerGroup, token: Token, request: HeartbeatReq
     timers = group.member_timers(member, now_ms)
     must_join = (
         member.epoch < group.epoch
-        or member.state is consumer.MemberState.UNREVOKED_PARTITIONS
-        or (member.state is consumer.MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
+        or member.state is members_of.MemberState.UNREVOKED_PARTITIONS
+        or (member.state is members_of.MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
     )
     if must_join:
         timers += _rejoin_deadline(group, member, now_ms)
@@ -232,7 +233,7 @@ def leave(group: consumer.ConsumerGroup, token: Token, request: LeaveGroupReques
     for identity in request.members:
         member = _known_member(group, identity.member_id, identity.group_instance_id)
         code = member if isinstance(member, ErrorCode) else ErrorCode.NONE
-        if isinstance(member, consumer.Member):
+        if isinstance(member, members_of.Member):
             leaving[member.member_id] = None
         answers.append(MemberResponse(member_id=identity.member_id, group_instance_id=identity.group_instance_id, error_code=code))
     outcome = group.fence_all(leaving, now_ms) if leaving else Outcome()
@@ -243,7 +244,7 @@ def leave(group: consumer.ConsumerGroup, token: Token, request: LeaveGroupReques
 # -- downgrade ----------------------------------------------------------------------------------------------------------------
 
 
-def can_downgrade(group: consumer.ConsumerGroup, remaining: Mapping[str, consumer.Member]) -> bool:
+def can_downgrade(group: consumer.ConsumerGroup, remaining: Mapping[str, members_of.Member]) -> bool:
     """Only classic members remain, some do, and the policy lets the group go back."""
     config = group.environment.config
     is_allowed = config.consumer_migration_policy in DOWNGRADES and len(remaining) <= config.max_size
@@ -274,7 +275,7 @@ def downgrade(group: consumer.ConsumerGroup, leaving: Collection[str], now_ms: i
         )
         assignments[member_id] = _encoded(member.owned, group.environment.topics, member.classic.protocols[0][1])
     successor.protocol_name = successor.select_protocol()
-    removals = [record for member_id in group.members for record in group.removal(member_id)]
+    removals = [record for member_id in group.members for record in members_of.removal(group.group_id, member_id)]
     outcome = Outcome([*removals, *group.group_tombstones(), successor.record(assignments, now_ms)])
     for member_id in group.members:
         outcome.timers += group.cancelled_timers(member_id)
@@ -287,12 +288,12 @@ def downgrade(group: consumer.ConsumerGroup, leaving: Collection[str], now_ms: i
 # -- what several of them ask -------------------------------------------------------------------------------------------------
 
 
-def _classic_member(group: consumer.ConsumerGroup, member_id: str, instance_id: str | None) -> consumer.Member | ErrorCode:
+def _classic_member(group: consumer.ConsumerGroup, member_id: str, instance_id: str | None) -> members_of.Member | ErrorCode:
     member = _known_member(group, member_id, instance_id)
-    return ErrorCode.UNKNOWN_MEMBER_ID if isinstance(member, consumer.Member) and member.classic is None else member
+    return ErrorCode.UNKNOWN_MEMBER_ID if isinstance(member, members_of.Member) and member.classic is None else member
 
 
-def _known_member(group: consumer.ConsumerGroup, member_id: str, instance_id: str | None) -> consumer.Member | ErrorCode:
+def _known_member(group: consumer.ConsumerGroup, member_id: str, instance_id: str | None) -> members_of.Member | ErrorCode:
     if instance_id is None:
         return group.members.get(member_id, ErrorCode.UNKNOWN_MEMBER_ID)
     static = group.static_member(instance_id)
@@ -312,13 +313,13 @@ def _supports(group: consumer.ConsumerGroup, member_id: str, protocol_type: str,
     return bool(common)
 
 
-def _waits_for_others(group: consumer.ConsumerGroup, member: consumer.Member) -> bool:
+def _waits_for_others(group: consumer.ConsumerGroup, member: members_of.Member) -> bool:
     held = {partition for each in group.members.values() if each.member_id != member.member_id for partition in each.holds()}
     target = group.target.get(member.member_id, frozenset())
     return any(partition in held for partition in target if partition not in member.owned)
 
 
-def _rejoin_deadline(group: consumer.ConsumerGroup, member: consumer.Member, now_ms: int) -> list[Timer]:
+def _rejoin_deadline(group: consumer.ConsumerGroup, member: members_of.Member, now_ms: int) -> list[Timer]:
     """Counted from when the member was first told: heartbeats do not put it off."""
     if member.member_id in group.told_to_rejoin:
         return []
@@ -326,7 +327,7 @@ def _rejoin_deadline(group: consumer.ConsumerGroup, member: consumer.Member, now
     return [_deadline(group, member, join_key(group.group_id, member.member_id), now_ms + member.rebalance_timeout_ms)]
 
 
-def _deadline(group: consumer.ConsumerGroup, member: consumer.Member, key: tuple[str, str, str], due_ms: int) -> Timer:
+def _deadline(group: consumer.ConsumerGroup, member: members_of.Member, key: tuple[str, str, str], due_ms: int) -> Timer:
     def is_over(then_ms: int) -> Outcome:
         known = group.members.get(member.member_id)
         is_same = known is not None and known.classic is not None

@@ -17,7 +17,7 @@ from uuid import UUID
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors import simple
 from moldau.coordinator.group.assignors.model import Subscriber, TopicIdPartition
-from moldau.coordinator.group.consumer import MemberState
+from moldau.coordinator.group.consumer_member import MemberState
 from moldau.coordinator.group.environment import Client, Commit, Environment
 from moldau.coordinator.group.membership import FIRST_GROUP_EPOCH, JOIN_EPOCH, LEAVE_EPOCH, Refused, by_topic, hash_of
 from moldau.coordinator.group.share_topics import Partitions, StateTopics, TopicPartitions, read_record

@@ -32,6 +32,8 @@ from moldau.protocol.messages.incremental_alter_configs import AlterableConfig, 
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from moldau.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsTopics
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.protocol.wire import Request
@@ -424,6 +426,9 @@ CASES = {
             ]
         )
     ),
+    # SASL, on a listener without it
+    "shake hands": Case(SaslHandshakeRequest(mechanism="PLAIN")),
+    "authenticate": Case(SaslAuthenticateRequest(auth_bytes=b"\0user\0password")),
     # deleting
     "delete what is not": Case(delete_by_name("nosuch"), 6),
     "delete the same twice": Case(delete_by_name("defaults", "defaults"), 6),

@@ -64,6 +64,8 @@ MODULES: Final = tuple(
         "produce",
         "read_share_group_state",
         "read_share_group_state_summary",
+        "sasl_authenticate",
+        "sasl_handshake",
         "share_acknowledge",
         "share_fetch",
         "share_group_describe",

@@ -1,0 +1,18 @@
+"""● SaslHandshake: as a listener without SASL answers it, which is what every listener here is.
+
+Versions       0-1.
+Authorises     nothing.
+Errors         ILLEGAL_SASL_STATE, always, with no mechanism: a client that wants SASL says so, instead of losing its connection.
+Differs from Kafka: nothing known.
+"""
+
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+from moldau.server.broker import Broker
+from moldau.server.dispatch import RequestContext
+from moldau.server.handlers.registry import handles
+
+
+@handles(SaslHandshakeRequest)
+def sasl_handshake(broker: Broker, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+    return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])

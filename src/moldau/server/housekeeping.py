@@ -15,6 +15,7 @@ from moldau.storage.compactor import Compactor, clean_elsewhere
 from moldau.storage.config import CleanerConfig
 from moldau.storage.files import Files
 from moldau.storage.flusher import Flusher
+from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 
 LOG: Final = logging.getLogger(__name__)
@@ -49,7 +50,7 @@ class Housekeeping:
         self._every(options.replica_high_watermark_checkpoint_interval_ms, self.checkpoint)
         self._every(options.log_flush_offset_checkpoint_interval_ms, self._flush_sealed)
         self._every(FLUSH_CHECK_MS, self._flush_due)
-        self._every(FLUSH_CHECK_MS, self._note_epochs)
+        self._every(FLUSH_CHECK_MS, self.note_epochs)
         self._every(options.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._tasks.append(asyncio.get_running_loop().create_task(self._compactor.run(), name="compaction"))
 
@@ -101,15 +102,17 @@ class Housekeeping:
         for log in self._logs.logs_to_flush(self._clock.now_ms()):
             self._flusher.want(log)
 
-    async def _note_epochs(self) -> None:
-        """Leader epochs that have begun, one log after the other: else the first append of each would wait for the disk."""
-        for log in [log for log in self._logs.logs.values() if log.epochs.is_behind]:
-            try:
-                await self._files.run(log.epochs.save)
-            except FileNotFoundError:
-                continue  # the log was deleted meanwhile
-            except OSError as error:
-                log.fail(error)
+    async def note_epochs(self) -> None:
+        """Leader epochs that have begun, in files beside the logs: else the first append of each would wait for the disk, on the loop."""
+        await asyncio.gather(*(self._note_epoch(log) for log in self._logs.working_logs() if log.epochs.is_behind))
+
+    async def _note_epoch(self, log: Log) -> None:
+        try:
+            await self._files.run(log.epochs.save)
+        except FileNotFoundError:
+            pass  # the log was deleted meanwhile
+        except OSError as error:
+            log.fail(error)
 
     async def _expire_producers(self) -> None:
         self._logs.remove_expired_producers(self._clock.now_ms(), self._options.producer_id_expiration_ms)

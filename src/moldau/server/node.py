@@ -159,6 +159,7 @@ class Node:
             await self._recover_logs()
             self._loader.add_publisher(self._publisher.publish)
             await self._join()
+            await self._housekeeping.note_epochs()
             self._housekeeping.start()
             self._mover.resume()
             self._started.append("housekeeping")
@@ -504,6 +505,8 @@ class Node:
         await self.flusher.drain()
         if "folders" in self._started:
             epoch = self._lifecycle.epoch if "membership" in self._started else -1
+            # Several at a time: most of it is waiting for the disk.  Which of them failed, the folder knows.
+            await asyncio.gather(*(self.files.run(log.close) for log in self.logs.working_logs()), return_exceptions=True)
             await self.files.run(self.logs.close, epoch)
         if "metadata" in self._started:
             await self._controller.stop()

@@ -349,13 +349,14 @@ class Log(LogReading, LogShortening):
             self._write_snapshot(self.log_end_offset)
             self._unsynced_paths += [self._active.offset_index.path, self._active.time_index.path]
             self.flush()
+            self._closed_at = self.log_end_offset, self.truncations
         for segment in self.segments:
             segment.close()
 
     @property
     def _is_as_closed(self) -> bool:
-        is_changed = self._names_changed or self._unsynced_paths or self._unsynced or self.truncations
-        return self._closed_at == self.log_end_offset == self.recovery_point and not is_changed
+        is_changed = self._names_changed or self._unsynced_paths or self._unsynced
+        return self._closed_at == (self.log_end_offset, self.truncations) and self.is_flushed and not is_changed
 
     def belongs_to(self, topic_id: UUID) -> None:
         """Notes whose log it is, durably with the next flush.  Errors: OSError."""

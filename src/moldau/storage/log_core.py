@@ -60,8 +60,8 @@ class LogCore:
         self._unsynced_paths: list[str] = [] if state.is_as_closed else [f"{directory}/{PARTITION_METADATA}"]
         self._names_changed = not state.is_as_closed
         self._is_named = state.is_as_closed
-        self._closed_at = state.log_end_offset if state.is_as_closed else None
-        """Where it ended when all of it was saved and synced last; None while that cannot be said."""
+        self._closed_at = (state.log_end_offset, 0) if state.is_as_closed else None
+        """Where it ended when all of it was saved and synced last, after how many truncations; None while that cannot be said."""
         self.truncations = 0
         """How often its past was changed: whoever works beside the loop compares before and after."""
         self.moves = 0

@@ -486,12 +486,12 @@ class LogManager:
     def delete_old_segments(self, now_ms: int, monotonic_ms: int) -> int:
         """Retention of every log: first the new starts are noted on the disk, then segments go.  How many went."""
         trusted = self.trusted_now_ms(now_ms, monotonic_ms)
-        for log in self._working_logs():
+        for log in self.working_logs():
             with self._failing(log):
                 log.apply_retention(now_ms, trusted_now_ms=trusted)
         self.write_checkpoints()
         gone = 0
-        for log in self._working_logs():
+        for log in self.working_logs():
             with self._failing(log):
                 gone += log.drop_below_start(now_ms)
         return gone
@@ -499,7 +499,7 @@ class LogManager:
     def delete_due_files(self, now_ms: int) -> int:
         """Unlink what was set aside long enough ago: segments and whole logs.  May block: run it elsewhere.  How many went."""
         gone = 0
-        for log in self._working_logs():
+        for log in self.working_logs():
             with self._failing(log):
                 gone += log.delete_due_files(now_ms)
         due = [(directory, name) for at, directory, name in self._waiting_deletion if at <= now_ms]
@@ -512,10 +512,10 @@ class LogManager:
 
     def logs_to_flush(self, now_ms: int) -> list[Log]:
         """Those whose flush.messages or flush.ms is due."""
-        return [log for log in self._working_logs() if log.wants_flush(now_ms)]
+        return [log for log in self.working_logs() if log.wants_flush(now_ms)]
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
-        return sum(log.remove_expired_producers(now_ms, expiration_ms) for log in self._working_logs())
+        return sum(log.remove_expired_producers(now_ms, expiration_ms) for log in self.working_logs())
 
     def checkpoints(self) -> list[Checkpoint]:
         """The offset files whose content has changed.  `write` may run in a thread, whatever happens to the logs meanwhile."""
@@ -626,7 +626,7 @@ class LogManager:
             if and_raise:
                 raise
 
-    def _working_logs(self) -> list[Log]:
+    def working_logs(self) -> list[Log]:
         return [log for log in self.logs.values() if log.failure is None]
 
 

@@ -37,7 +37,7 @@ class Expiry(NamedTuple):
 def copied_up_to(log: Log, remote: RemoteLog) -> int:
     """The first offset of the local log that is not in remote storage; 0 where nothing ever was."""
     lineage = log.epochs.entries
-    return min(remote.covered_from(lineage, log.local_log_start_offset), remote.highest_offset(lineage) + 1)
+    return min(remote.kept_from(lineage, log.local_log_start_offset, log.log_end_offset), remote.highest_offset(lineage) + 1)
 
 
 def leader_epochs_in(lineage: Lineage, start_offset: int, next_offset: int) -> tuple[EpochEntry, ...]:

@@ -163,6 +163,24 @@ class RemoteLog:
                     return False
         return True
 
+    def kept_from(self, lineage: Lineage, offset: int, log_end_offset: int) -> int:
+        """As `covered_from`, by segments of which the log has every record.
+
+        Only after such a one may a local log begin: a replica could not begin within a segment that goes on with another leader's records.
+        """
+        while (epoch := _epoch_at(lineage, offset)) is not None:
+            found = self.find(epoch, offset)
+            others = (self.segments[segment_id] for segment_id in self._covered.get(epoch, {}))
+            ends = [
+                each.end_offset
+                for each in ([found] if found is not None else []) + list(others)
+                if each.start_offset <= offset <= each.end_offset < log_end_offset and shared_end(each, lineage) > each.end_offset
+            ]
+            if not ends:
+                break
+            offset = max(ends) + 1
+        return offset
+
     def first_offset(self, lineage: Lineage) -> int | None:
         """The first that can be read in the log that has this lineage."""
         for entry in lineage:

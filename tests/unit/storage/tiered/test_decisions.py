@@ -308,3 +308,21 @@ def test_segments_of_a_history_that_ended_before_this_one_go() -> None:
     assert [each.id for each in expired(log, remote, now_ms=NOW, copying=()).segments] == [old.id]
     log.epochs.replace([EpochEntry(4, 2)])
     assert not expired(log, remote, now_ms=NOW, copying=()).segments
+
+
+def test_a_local_segment_stays_whose_copy_goes_on_with_what_this_log_does_not_have() -> None:
+    """Else a log could begin within a remote segment after an unclean election, and no replica could begin as it does."""
+    log, remote = a_log(count=7, local_retention_bytes=0, retention_ms=-1), RemoteLog(WHERE)
+    put(remote, a_segment(0, 4, EpochEntry(0, 0)))
+    put(remote, a_segment(5, 11, EpochEntry(0, 5)))
+    assert copied_up_to(log, remote) == 5, "as follower it has not come that far yet"
+    append(log, 6)
+    assert copied_up_to(log, remote) == 12
+    log.truncate_to(7)
+    append(log, 6, epoch=2)
+    assert copied_up_to(log, remote) == 5, "another history"
+    log.roll(NOW)
+    copied = copy_all(log, remote)
+    assert copied[0].start_offset == 5 and copied_up_to(log, remote) == 13, "its own copy counts, though the other is read up to the fork"
+    assert remote.find(0, 5).end_offset == 11  # type: ignore[union-attr]
+    assert not segments_to_copy(log, copied_up_to(log, remote))

@@ -50,6 +50,10 @@ def refuse_count(count: int, left: int, smallest: int) -> None:
     raise Refused(f"{count} elements of at least {smallest} bytes are named and {left} bytes are left")
 
 
+def refuse_elements(most: int) -> None:
+    raise Refused(f"more than {most} elements are named in one message: ask in several")
+
+
 def refuse_string(length: int) -> None:
     raise Refused(f"{length} bytes are more than the {MAX_STRING} allowed")
 
@@ -80,6 +84,9 @@ class Decoding:
 
     is_exact: ClassVar[bool] = True
     """Whether bytes behind the message are refused."""
+    keeps_unknown_tags: ClassVar[bool] = True
+    most_elements: ClassVar[int | None] = None
+    """Of all its lists together, but for numbers: each is an object, of a hundred times as many bytes as it may take in the message."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -88,11 +95,13 @@ class Decoding:
         self.group: list[tuple[str, str]] = []
         self.about: list[tuple[str, str]] = []
         self.after: list[str] = []
+        self.is_amid_tags = False
         source.names |= {
             "read_varint": read_varint,
             "read_uuid": read_uuid,
             "refuse_length": refuse_length,
             "refuse_count": refuse_count,
+            "refuse_elements": refuse_elements,
             "refuse_string": refuse_string,
             "refuse_trailing": refuse_trailing,
             "check_tag_count": check_tag_count,
@@ -103,7 +112,7 @@ class Decoding:
         source = self.source
         source.names["FAILURES"], source.names["fail"] = FAILURES, self.fail
         with source.block("def run(data):"):
-            source.line("end = len(data); p = 0")
+            source.line("end = len(data); p = 0" + (f"; room = {self.most_elements}" if self.most_elements else ""))
             with source.block("try:"):
                 self.struct(source.declared, "o")
                 if self.is_exact:
@@ -227,6 +236,10 @@ class Decoding:
             source.line(f"{target} = {items} = []")
             with source.block("if n:"):
                 source.line(check)
+                if self.most_elements:
+                    # What is tagged is read by functions of their own: each counts for itself.
+                    left = "n > " + str(self.most_elements) if self.is_amid_tags else "(room := room - n) < 0"
+                    source.line(f"if {left}: refuse_elements({self.most_elements})")
                 with source.within(f"[{index}]"), source.block(f"for {index} in range(n):"):
                     self.element(field, items)
 
@@ -253,6 +266,7 @@ class Decoding:
 
     def write_tags(self, name: str, declared: type[Struct], tagged: list[Field]) -> None:
         source = self.source
+        self.is_amid_tags = True
         with source.block(f"def {name}(data, p, frame_end, n, o):"):
             source.line("if n > 127: n, p = read_varint(data, p - 1)")
             source.line("check_tag_count(n, frame_end - p)")
@@ -273,8 +287,10 @@ class Decoding:
                             source.line(f"raise Refused('version {self.version} has no such field')")
                         word = "elif"
                 with source.block("else:") if word == "elif" else _no_block():
-                    source.line("if o.unknown_tagged_fields is None: o.unknown_tagged_fields = {}")
-                    source.line("o.unknown_tagged_fields[tag] = bytes(data[p:end]); p = end")
+                    if self.keeps_unknown_tags:
+                        source.line("if o.unknown_tagged_fields is None: o.unknown_tagged_fields = {}")
+                        source.line("o.unknown_tagged_fields[tag] = bytes(data[p:end])")
+                    source.line("p = end")
             source.line("return p")
 
     def tagged(self, field: Field) -> None:
@@ -323,7 +339,9 @@ def element_size(field: Field, version: int, flexible: bool) -> int:
     return SIZES.get(field.element) or (1 if flexible else 2 if field.element == "string" else 4)
 
 
-class LenientDecoding(Decoding):
-    """Leaves what stands behind the message alone."""
+class RequestDecoding(Decoding):
+    """For a server, which trusts nobody and passes nothing on: as many objects as it can bear, and what it does not know is left alone."""
 
     is_exact = False
+    keeps_unknown_tags = False
+    most_elements = 500_000

@@ -72,7 +72,6 @@ class QueueConsumer(QueueClient):
             kind, where = self._said.get((partition.partition, offset), (None, None))
             if kind is not Acknowledge.ACCEPT or where is None:
                 continue
+            # An error leaves it in doubt: the client says it again when a connection breaks, and the first time may have been heard.
             if code is ErrorCode.NONE:
                 self.notes.accepted(where, self._loop.time())
-            else:
-                self.notes.in_doubt[where].pop(self.number, None)

@@ -15,6 +15,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from moldau.testing.embedded import EmbeddedBroker
 
 ROUNDS = 5
+ATTEMPTS = 3
+"""What others in this process let go of meanwhile may be garbage as well: one attempt in which there is none is proof enough."""
 WITHIN_S = 30
 
 
@@ -46,12 +48,15 @@ def collected() -> Iterator[list[object]]:
 def leaves_nothing(step: Callable[[], None]) -> None:
     for _ in range(ROUNDS):  # connections, metadata, coordinators
         step()
-    with collected() as garbage:
-        for _ in range(ROUNDS):
-            step()
-    kinds = Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in garbage)
-    ours = {kind: count for kind, count in kinds.items() if kind.startswith("moldau.") or kind == "builtins.memoryview"}
-    assert not ours, kinds
+    for _ in range(ATTEMPTS):
+        with collected() as garbage:
+            for _ in range(ROUNDS):
+                step()
+        kinds = Counter(f"{type(each).__module__}.{type(each).__qualname__}" for each in garbage)
+        ours = {kind: count for kind, count in kinds.items() if kind.startswith("moldau.") or kind == "builtins.memoryview"}
+        if not ours:
+            return
+    raise AssertionError(f"only the collector frees {ours}, of {kinds}")
 
 
 def test_produce(bootstrap: str) -> None:

@@ -17,9 +17,11 @@ import pytest
 
 from moldau.protocol import consumer_protocol
 from moldau.protocol.codegen import SCALARS
-from moldau.protocol.compiler import decode, decoder, encode_bytes
+from moldau.protocol.compiler import Codecs, decode, decoder, encode_bytes, request_decoder
+from moldau.protocol.decoding import RequestDecoding
 from moldau.protocol.encoding import write_varint
 from moldau.protocol.messages import REQUESTS
+from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.protocol.wire import DecodeError, Field, Message, Struct, blank
 
 ROOMS = ("metadata.records", "raft.records", "coordinator.group.records", "coordinator.share.records", "coordinator.txn.records")
@@ -178,3 +180,27 @@ def test_a_frame_cut_anywhere_is_refused(declared: type[Message]) -> None:
     for size in range(len(frame)):
         with pytest.raises(DecodeError):
             run(frame[:size])
+
+
+def _list_offsets(topics: int, partitions: int) -> bytes:
+    """Version 6, which has tags: as many topics, each with as many partitions."""
+    partition = bytes(16) + b"\0"
+    topic = b"\2a" + write_varint(partitions + 1) + partition * partitions + b"\0"
+    return bytes(4) + b"\0" + write_varint(topics + 1) + topic * topics + b"\0"
+
+
+@pytest.mark.parametrize(("topics", "partitions"), [(10, 0), (2, 4), (1, 9), (5, 1)])
+def test_a_request_has_no_more_elements_than_a_server_can_bear(monkeypatch: pytest.MonkeyPatch, topics: int, partitions: int) -> None:
+    monkeypatch.setattr(RequestDecoding, "most_elements", 10)
+    monkeypatch.setattr("moldau.protocol.compiler.REQUEST_DECODERS", Codecs("request decoder", RequestDecoding))
+    read = request_decoder(ListOffsetsRequest, 6)
+    taken = read(memoryview(_list_offsets(topics, partitions)))
+    assert [len(topic.partitions) for topic in taken.topics] == [partitions] * topics
+    with pytest.raises(DecodeError, match="more than 10 elements are named in one message"):
+        read(memoryview(_list_offsets(topics + 1, partitions)))
+
+
+def test_what_a_server_does_not_know_is_not_kept() -> None:
+    raw = _list_offsets(1, 1)[:-1] + b"\1\7\3abc"
+    assert decoder(ListOffsetsRequest, 6)(memoryview(raw)).unknown_tagged_fields == {7: b"abc"}
+    assert request_decoder(ListOffsetsRequest, 6)(memoryview(raw)).unknown_tagged_fields is None

@@ -13,9 +13,7 @@ from moldau.storage.checkpoints import PARTITION_METADATA
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
-from moldau.storage.producer_state import (
-    SNAPSHOT_SUFFIX,
-)
+from moldau.storage.producer_state import SNAPSHOT_SUFFIX
 from moldau.storage.recovery import LogState
 from moldau.storage.segment import DELETED_SUFFIX, Segment, file_name
 from moldau.storage.validator import AppendFailure, Rules

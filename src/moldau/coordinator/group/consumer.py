@@ -25,15 +25,15 @@ from moldau.coordinator.group.assignors.model import Assignment, Subscriber, Top
 from moldau.coordinator.group.consumer_member import Member, MemberState
 from moldau.coordinator.group.environment import Client, Commit, Environment
 from moldau.coordinator.group.membership import (
-    FENCING_VERSION,
     FIRST_GROUP_EPOCH,
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
     Refused,
     by_topic,
+    commit_error,
+    fetch_error,
     hash_of,
-    names_no_member,
 )
 from moldau.coordinator.group.regex import RegexError, compile_regex
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
@@ -390,45 +390,23 @@ class ConsumerGroup:
     # -- offsets --------------------------------------------------------------------------------------------------------------
 
     def validate_commit(self, commit: Commit) -> ErrorCode:
-        """A member may be behind the epoch it has been given by now, with partitions that it had then already (KIP-1251).
+        """Errors: those of `commit_error`."""
+        return commit_error(commit, self.members, self._given_at, is_classic=lambda member: member.classic is not None)
 
-        Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION; ILLEGAL_GENERATION within a transaction.
-        """
-        epoch = commit.generation_id_or_member_epoch
-        if (epoch < 0 and not self.members) or names_no_member(commit):
-            return ErrorCode.NONE
-        member = self.members.get(commit.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if not commit.is_transactional and member.classic is None and commit.api_version < FENCING_VERSION:
-            return ErrorCode.UNSUPPORTED_VERSION
-        if epoch == member.epoch or (epoch < member.epoch and all(self._had(member, each, epoch) for each in commit.partitions)):
-            return ErrorCode.NONE
-        # Neither classic clients nor those that commit within a transaction have a word for member epochs.
-        has_no_epochs = commit.is_transactional or member.classic is not None
-        return ErrorCode.ILLEGAL_GENERATION if has_no_epochs else ErrorCode.STALE_MEMBER_EPOCH
-
-    def _had(self, member: Member, partition: TopicPartition, epoch: int) -> bool:
-        """Whether the member was given the partition by `epoch`, and has it still or is just giving it up."""
+    def _given_at(self, member: Member, partition: TopicPartition) -> int | None:
         topic = self.environment.topics.by_name(partition.topic)
         if topic is None:
-            return False
+            return None
         found = TopicIdPartition(topic.topic_id, partition.partition)
-        given = member.owned.get(found, member.pending_revocation.get(found))
-        return given is not None and epoch >= given
+        return member.owned.get(found, member.pending_revocation.get(found))
 
     def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
         """From when on an offset's retention counts: a topic that members read is not asked about."""
         return commit_timestamp_ms
 
     def validate_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.  Without a member it is an administrator's."""
-        if member_id is None and member_epoch < 0:
-            return ErrorCode.NONE
-        member = self.members.get(member_id or "")
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+        """Errors: those of `fetch_error`."""
+        return fetch_error(self.members, member_id, member_epoch)
 
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self._topic_names(self.members)

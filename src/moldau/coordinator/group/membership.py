@@ -3,14 +3,15 @@
 Source: KIP-848, 932, 1071.  Used by `consumer`, `share` and `streams`.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from hashlib import blake2b
-from typing import Final
+from typing import Final, Protocol, TypeVar
 from uuid import UUID
 
 from moldau.coordinator.group.assignors.model import TopicIdPartition, TopicView
 from moldau.coordinator.group.environment import Commit
 from moldau.errors import ErrorCode
+from moldau.types import TopicPartition
 
 LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2
@@ -29,6 +30,57 @@ class Refused(Exception):
         super().__init__(message)
         self.code = code
         self.message = message
+
+
+class HasEpoch(Protocol):
+    """A member of a group with heartbeats."""
+
+    @property
+    def epoch(self) -> int: ...
+
+
+M = TypeVar("M", bound=HasEpoch)
+
+
+def commit_error(
+    commit: Commit,
+    members: Mapping[str, M],
+    given_at: Callable[[M, TopicPartition], int | None],
+    *,
+    is_classic: Callable[[M], bool] = lambda _: False,
+) -> ErrorCode:
+    """A member may be behind the epoch it has been given by now, with what it had then already (KIP-1251).
+
+    `given_at` tells at which epoch a member was given what it holds of a partition, or is just giving up; None when it does neither.
+    Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION; ILLEGAL_GENERATION within a transaction, and to classic clients.
+    """
+    epoch = commit.generation_id_or_member_epoch
+    if (epoch < 0 and not members) or names_no_member(commit):
+        return ErrorCode.NONE
+    member = members.get(commit.member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    # Neither classic clients nor those that commit within a transaction have a word for member epochs.
+    has_no_epochs = commit.is_transactional or is_classic(member)
+    if not has_no_epochs and commit.api_version < FENCING_VERSION:
+        return ErrorCode.UNSUPPORTED_VERSION
+    if epoch == member.epoch:
+        return ErrorCode.NONE
+    if epoch < member.epoch:
+        given = [given_at(member, partition) for partition in commit.partitions]
+        if all(since is not None and epoch >= since for since in given):
+            return ErrorCode.NONE
+    return ErrorCode.ILLEGAL_GENERATION if has_no_epochs else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def fetch_error(members: Mapping[str, M], member_id: str | None, member_epoch: int) -> ErrorCode:
+    """Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.  Without a member it is an administrator's."""
+    if member_id is None and member_epoch < 0:
+        return ErrorCode.NONE
+    member = members.get(member_id or "")
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return ErrorCode.NONE if member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
 
 
 def names_no_member(commit: Commit) -> bool:

@@ -21,14 +21,14 @@ from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors import sticky
 from moldau.coordinator.group.environment import Client, Commit, Environment
 from moldau.coordinator.group.membership import (
-    FENCING_VERSION,
     FIRST_GROUP_EPOCH,
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
     Refused,
+    commit_error,
+    fetch_error,
     hash_of,
-    names_no_member,
 )
 from moldau.coordinator.group.streams import answers
 from moldau.coordinator.group.streams import member as members_of
@@ -350,41 +350,21 @@ class StreamsGroup:
     # -- offsets --------------------------------------------------------------------------------------------------------------
 
     def validate_commit(self, commit: Commit) -> ErrorCode:
-        """A member may be behind the epoch it has been given by now, with tasks that it had then already.
+        """Errors: those of `commit_error`."""
+        return commit_error(commit, self.members, self._given_at)
 
-        Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH, UNSUPPORTED_VERSION; ILLEGAL_GENERATION within a transaction.
-        """
-        epoch = commit.generation_id_or_member_epoch
-        if (epoch < 0 and not self.members) or names_no_member(commit):
-            return ErrorCode.NONE
-        member = self.members.get(commit.member_id)
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        if not commit.is_transactional and commit.api_version < FENCING_VERSION:
-            return ErrorCode.UNSUPPORTED_VERSION
-        if epoch == member.epoch or (epoch < member.epoch and all(self._had(member, each, epoch) for each in commit.partitions)):
-            return ErrorCode.NONE
-        # Clients that commit within a transaction have no word for member epochs.
-        return ErrorCode.ILLEGAL_GENERATION if commit.is_transactional else ErrorCode.STALE_MEMBER_EPOCH
-
-    def _had(self, member: Member, partition: TopicPartition, epoch: int) -> bool:
-        """Whether the member was given the partition's task by `epoch`, and has it still or is just giving it up."""
+    def _given_at(self, member: Member, partition: TopicPartition) -> int | None:
+        """When it was given the task that reads the partition."""
         topic, index = partition
         subtopology_id = self.topology.readers.get(topic) if self.topology is not None else None
         if subtopology_id is None:
-            return False
+            return None
         task = TaskId(subtopology_id, index)
-        given = member.held.active.get(task, member.pending_revocation.active.get(task))
-        return given is not None and epoch >= given
+        return member.held.active.get(task, member.pending_revocation.active.get(task))
 
     def validate_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.  Without a member it is an administrator's."""
-        if member_id is None and member_epoch < 0:
-            return ErrorCode.NONE
-        member = self.members.get(member_id or "")
-        if member is None:
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        return ErrorCode.NONE if member_epoch == member.epoch else ErrorCode.STALE_MEMBER_EPOCH
+        """Errors: those of `fetch_error`."""
+        return fetch_error(self.members, member_id, member_epoch)
 
     def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
         return commit_timestamp_ms

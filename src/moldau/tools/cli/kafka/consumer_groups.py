@@ -16,7 +16,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.kafka import group_tables as tables
-from moldau.tools.cli.kafka.group_reset import SCENARIOS, ResetRefused, parse_topic, reset_offsets
+from moldau.tools.cli.kafka.group_reset import SCENARIOS, ResetRefused, add_reset_options, parse_topic, reset_offsets
 from moldau.tools.cli.kafka.java_errors import java_error, message
 from moldau.tools.cli.kafka.options import KafkaParser
 from moldau.types import TopicPartition
@@ -109,15 +109,7 @@ def _parser() -> KafkaParser:
     add("--timeout", type=int, default=30_000, metavar="MS", help="how long to wait for a coordinator (%(default)s)")
     add("--dry-run", action="store_true", help="reset: only show what would be (the default)")
     add("--execute", action="store_true", help="reset: do it")
-    add("--export", action="store_true", help="reset: print as CSV, for --from-file")
-    add("--to-earliest", action="store_true", help="reset to the first offset")
-    add("--to-latest", action="store_true", help="reset to the end")
-    add("--to-current", action="store_true", help="reset to where it stands")
-    add("--to-offset", type=int, metavar="OFFSET", help="reset to this offset")
-    add("--shift-by", type=int, metavar="N", help="reset by so many forth, or back when negative")
-    add("--to-datetime", metavar="TIME", help="reset to the first offset at or after YYYY-MM-DDThh:mm:ss.sss")
-    add("--by-duration", metavar="PnDTnHnMnS", help="reset to the first offset that is so old")
-    add("--from-file", metavar="FILE", help="reset to what a CSV file says")
+    add_reset_options(parser)
     return parser
 
 

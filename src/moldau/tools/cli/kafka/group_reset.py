@@ -29,6 +29,20 @@ class ResetRefused(ValueError):
     """What was asked for cannot be read, or makes no sense for the group."""
 
 
+def add_reset_options(parser: argparse.ArgumentParser) -> None:
+    """Where to, in the ways of `SCENARIOS`."""
+    add = parser.add_argument
+    add("--export", action="store_true", help="reset: print as CSV, for --from-file")
+    add("--to-earliest", action="store_true", help="reset to the first offset")
+    add("--to-latest", action="store_true", help="reset to the end")
+    add("--to-current", action="store_true", help="reset to where it stands")
+    add("--to-offset", type=int, metavar="OFFSET", help="reset to this offset")
+    add("--shift-by", type=int, metavar="N", help="reset by so many forth, or back when negative")
+    add("--to-datetime", metavar="TIME", help="reset to the first offset at or after YYYY-MM-DDThh:mm:ss.sss")
+    add("--by-duration", metavar="PnDTnHnMnS", help="reset to the first offset that is so old")
+    add("--from-file", metavar="FILE", help="reset to what a CSV file says")
+
+
 def parse_topic(text: str) -> tuple[str, list[int] | None]:
     """`topic` or `topic:0,1`.  Errors: ResetRefused."""
     topic, colon, indexes = text.partition(":")

@@ -123,8 +123,14 @@ def test_its_tools_read_our_metadata(pair: Pair) -> None:
 
 
 def shell(log_dir: Path, *command: str) -> str:
-    """MetadataShell on the newest log segment of a folder."""
+    """What MetadataShell prints of the newest log segment of a folder.
+
+    It waits until the file is read, not until its image is published: a command that comes between the two finds nothing, and is asked again.
+    """
     arguments = java_command(Tool.METADATA_SHELL, "--snapshot", str(log_dir / METADATA / "00000000000000000000.log"), *command)
-    done = subprocess.run(arguments, capture_output=True, timeout=180, check=False)
-    assert done.returncode == 0, done.stderr.decode()
+    for _ in range(10):
+        done = subprocess.run(arguments, capture_output=True, timeout=180, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        if "no such file or directory" not in done.stdout.decode():
+            break
     return done.stdout.decode()

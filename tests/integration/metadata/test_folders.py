@@ -125,7 +125,7 @@ def test_its_tools_read_our_metadata(pair: Pair) -> None:
 def shell(log_dir: Path, *command: str) -> str:
     """What MetadataShell prints of the newest log segment of a folder.
 
-    It waits until the file is read, not until its image is published: a command that comes between the two finds nothing, and is asked again.
+    It waits until the file is read, not until its image is published: a command that comes in between finds nothing, and is asked again.
     """
     arguments = java_command(Tool.METADATA_SHELL, "--snapshot", str(log_dir / METADATA / "00000000000000000000.log"), *command)
     for _ in range(10):

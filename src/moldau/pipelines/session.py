@@ -60,19 +60,10 @@ def open_session(
         return builder.getOrCreate()
 
 
-def plain_interrupts() -> None:
-    """Ctrl-C and SIGTERM raise KeyboardInterrupt in the main thread, from now on.
-
-    PySpark's own handler calls into the JVM from within whatever call the signal interrupted, which breaks the connection.
-    """
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
-
-
 def noted_interrupts() -> Event:
-    """Ctrl-C and SIGTERM set it, from now on.
+    """Ctrl-C and SIGTERM set it, from now on: call this once Spark has started, which takes Ctrl-C for itself.
 
-    No call into the JVM is cut short: what comes after such a call may find a broken connection.
+    An exception in the middle of a call into the JVM would break its connection, so whoever waits looks here now and then.
     """
     noted = Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -9,6 +9,7 @@ from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
+from threading import Event
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -21,14 +22,14 @@ from moldau.pipelines.demo.broker import BrokerError, own_broker
 from moldau.pipelines.demo.figures import Figures, Judgement, MicroBatch
 from moldau.pipelines.demo.options import Options, Phase, parse, phases
 from moldau.pipelines.demo.report import write_report
-from moldau.pipelines.demo.stage import RunError, Stage
+from moldau.pipelines.demo.stage import RunError, Stage, Stopped
 from moldau.pipelines.kafka import KafkaEnds
 from moldau.pipelines.promo import job as promo_job
 from moldau.pipelines.promo import oracle as promo_oracle
 from moldau.pipelines.promo import shop
 from moldau.pipelines.promo.model import PromoTopics, promo_lines
 from moldau.pipelines.provision import ProvisionError
-from moldau.pipelines.session import SHORT_LIVED, open_session, plain_interrupts
+from moldau.pipelines.session import SHORT_LIVED, noted_interrupts, open_session
 from moldau.pipelines.validation import job, oracle
 from moldau.pipelines.validation.faults import FaultPlan, Sent, with_faults
 from moldau.pipelines.validation.ledger import Ledger
@@ -37,6 +38,7 @@ from moldau.pipelines.validation.oracle import Expectation
 from moldau.pipelines.validation.service import OrderService
 
 SHOWN_DIFFERENCES = 10
+LOOKS_EVERY_S = 1
 INTERRUPTED = 130
 
 
@@ -44,11 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0 when every verdict is the oracle's, 1 when one is not or the run broke, 130 after Ctrl-C."""
     options = parse(arguments)
     console = Console()
-    # After Ctrl-C py4j logs a stack trace for each call that was cut short; what matters reaches us as an exception.
+    # Ctrl-C while Spark starts: py4j logs a stack trace for each call that was cut short, and the exception reaches us all the same.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
         figures = run(options, console)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped):
         console.print("\nStopped. Broker, queries and temporary files are gone.")
         return INTERRUPTED
     except (RunError, BrokerError, ProvisionError) as error:
@@ -78,7 +80,7 @@ def run(options: Options, console: Console) -> Figures:
             settings = {**SHORT_LIVED, "spark.sql.streaming.numRecentProgressUpdates": "100000"}
             spark = open_session("moldau demo", master=options.master, log_file=directory / "spark.log", settings=settings)
         stack.callback(spark.stop)
-        plain_interrupts()
+        stopping = noted_interrupts()
         # A Kafka that runs already may hold an earlier run's topics.
         prefix = f"demo-{time.time_ns() // 1_000_000}-" if options.bootstrap_servers else ""
         ends = KafkaEnds(bootstrap, str(directory / "checkpoints" / prefix))
@@ -86,7 +88,7 @@ def run(options: Options, console: Console) -> Figures:
         service = OrderService(bootstrap, topics, partitions=options.partitions)
         ledger = stack.enter_context(closing(Ledger(bootstrap, topics)))
         queries = job.start(spark, job.JobConfig(ends, catalogue, topics))
-        stage = Stage(service, ledger, queries, progress)
+        stage = Stage(service, ledger, queries, progress, stopping)
         stack.callback(stage.stop)
         judgements = _play(stage, phases(options), sent)
         with _step(progress, "stopping the queries"):
@@ -98,7 +100,7 @@ def run(options: Options, console: Console) -> Figures:
         lines, rejected = 0, 0
         if options.with_promo:
             with _step(progress, "the burger promotion: every burger line of the year"):
-                lines, rejected, wrong = _promote(spark, ends, PromoTopics.prefixed(prefix), options.partitions)
+                lines, rejected, wrong = _promote(spark, ends, PromoTopics.prefixed(prefix), options.partitions, stopping)
             differences += wrong
     return Figures(
         orders=len(expectation.orders),
@@ -159,11 +161,14 @@ def _micro_batches(query: StreamingQuery) -> Iterator[MicroBatch]:
             raise RunError(f"query {query.name} dropped {dropped} rows as too old for its watermark: their orders have no verdict")
 
 
-def _promote(spark: SparkSession, ends: KafkaEnds, topics: PromoTopics, partitions: int) -> tuple[int, int, list[str]]:
+def _promote(spark: SparkSession, ends: KafkaEnds, topics: PromoTopics, partitions: int, stopping: Event) -> tuple[int, int, list[str]]:
     lines = list(promo_lines(retail.orders(), retail.burger_product_ids()))
     expected = promo_oracle.expect(lines)
     shop.send_lines(ends.bootstrap_servers, topics, lines, partitions=partitions)
-    promo_job.build(spark, promo_job.PromoConfig(ends, topics)).trigger(availableNow=True).start().awaitTermination()
+    query = promo_job.build(spark, promo_job.PromoConfig(ends, topics)).trigger(availableNow=True).start()
+    while not query.awaitTermination(LOOKS_EVERY_S):
+        if stopping.is_set():
+            raise Stopped
     found = shop.read_verdicts(ends.bootstrap_servers, topics)
     wrong = [
         f"burger line {line_id}: expected {expected.get(line_id, 'nothing')}, found {found.get(line_id, 'nothing')}"

@@ -21,12 +21,14 @@ class RunError(RuntimeError):
     """The run cannot go on; the message says why."""
 
 
-class _Stopped(Exception):
-    pass
+class Stopped(Exception):
+    """Somebody wants no more of it."""
 
 
 class Stage:
-    def __init__(self, service: OrderService, ledger: Ledger, queries: Sequence[StreamingQuery], progress: Progress) -> None:
+    def __init__(
+        self, service: OrderService, ledger: Ledger, queries: Sequence[StreamingQuery], progress: Progress, stopping: threading.Event
+    ) -> None:
         self.service = service
         self.ledger = ledger
         self.queries = queries
@@ -34,10 +36,10 @@ class Stage:
         self.owed = 0  # orders that get a verdict without any deadline
         self.lost = 0  # orders whose stock request was never sent: their verdict is the deadline's
         self.heard_at = time.monotonic()
-        self.stopping = threading.Event()
+        self.stopping = stopping
 
     def run(self, phase: Phase, sent: Iterable[Sent]) -> None:
-        """Send a phase and wait for its verdicts."""
+        """Send a phase and wait for its verdicts.  Errors: RunError, Stopped."""
         steps = list(sent)
         orders = [step for step in steps if step.order]
         lost = sum(not step.has_request for step in orders)
@@ -58,7 +60,7 @@ class Stage:
         self.progress.update(sending, completed=len(orders))
 
     def pass_deadlines(self) -> None:
-        """Half an hour passes at once: the orders that were never fully answered reach their deadline."""
+        """Half an hour passes at once: the orders that were never fully answered reach their deadline.  Errors: RunError, Stopped."""
         task = self.progress.add_task("half an hour later: deadlines passed", total=self.lost)
         before = len(self.ledger.verdicts)
         self.service.let_time_pass()
@@ -69,6 +71,8 @@ class Stage:
         self.progress.update(task, completed=self.lost)
 
     def _read(self) -> None:
+        if self.stopping.is_set():
+            raise Stopped
         for query in self.queries:
             if (failure := query.exception()) is not None:
                 raise RunError(f"query {query.name} failed: {failure}")
@@ -92,11 +96,11 @@ class _Sender(threading.Thread):
     def run(self) -> None:
         try:
             self.stage.service.send(self.steps, rate=self.phase.rate, told=self._told)
-        except _Stopped:
+        except Stopped:
             pass
         except Exception as error:  # a thread has no caller to raise to: the stage raises it
             self.error = error
 
     def _told(self, count: int) -> None:
         if self.stage.stopping.is_set():
-            raise _Stopped
+            raise Stopped

@@ -148,6 +148,22 @@ async def existing_partitions(groups: GroupAdmin, topics: Iterable[str]) -> list
     return list(dict.fromkeys(found))
 
 
+async def named_partitions(groups: GroupAdmin, topics: Sequence[str]) -> tuple[list[TopicPartition], dict[str, KafkaError]]:
+    """`topic` or `topic:0,1` → partitions, and the topics that are not there."""
+    partitions: list[TopicPartition] = []
+    unknown = {}
+    for text in topics:
+        topic, indexes = parse_topic(text)
+        if indexes is None:
+            view = await groups.cluster.refresh([topic])
+            code = view.error_of(topic) or ErrorCode.NONE
+            if code is not ErrorCode.NONE:
+                unknown[topic] = KafkaError(code)
+            indexes = view.partitions_of(topic)
+        partitions += [TopicPartition(topic, index) for index in indexes]
+    return list(dict.fromkeys(partitions)), unknown
+
+
 async def _log_offsets(groups: GroupAdmin, partitions: Iterable[TopicPartition], target: int) -> Offsets:
     found = await Admin(groups.cluster).list_offsets(dict.fromkeys(partitions, target))
     offsets = {}

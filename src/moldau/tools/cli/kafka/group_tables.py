@@ -167,3 +167,20 @@ def aligned(
     widths = {index: max(columns[index][1], *(len(row[index]) for row in table)) if columns[index][1] else 0 for index in shown}
     lines = [" ".join(f"{row[index]:<{widths[index]}}" for index in shown) for row in table]
     return [f"{line} " for line in lines] if ends_with_space else lines
+
+
+_LONGEST_UNQUOTED: Final = 24
+
+
+def plan_csv(plan: Iterable[tuple[str, TopicPartition, int]], *, has_groups: bool) -> str:
+    """What --from-file reads; with the groups' names when there are several."""
+    rows = [
+        [*([_csv_text(name)] if has_groups else []), _csv_text(one.topic), str(one.partition), str(offset)] for name, one, offset in plan
+    ]
+    return "".join(",".join(row) + "\n" for row in rows)
+
+
+def _csv_text(text: str) -> str:
+    """Quoted as Kafka's CSV writer does: not only what must be, but whatever is long, too.  Source: Jackson's CsvEncoder."""
+    is_plain = len(text) <= _LONGEST_UNQUOTED and not any(letter in '",' or letter < " " for letter in text)
+    return text if is_plain else '"' + text.replace('"', '""') + '"'

@@ -6,24 +6,32 @@ as its hash maps yield them.
 
 import argparse
 import sys
-from collections.abc import Sequence
 from typing import Final
 
-from moldau.clients.cluster import Cluster
 from moldau.clients.share_group_admin import ShareGroupAdmin, ShareGroupDescription
 from moldau.errors import ErrorCode, KafkaError
-from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka import share_tables as tables
-from moldau.tools.cli.kafka.consumer_groups import print_error
-from moldau.tools.cli.kafka.group_reset import ResetRefused, reset_partitions
+from moldau.tools.cli.kafka.group_reset import reset_partitions
 from moldau.tools.cli.kafka.group_tables import reset_lines
+from moldau.tools.cli.kafka.group_tool import (
+    given_of,
+    group_parser,
+    print_block,
+    print_error,
+    run_group_tool,
+    words,
+    wrong_describe,
+    wrong_filter,
+    wrong_reset_mode,
+    wrong_together,
+)
 from moldau.tools.cli.kafka.java_errors import java_error, message
 from moldau.tools.cli.kafka.options import KafkaParser
 
 ACTIONS: Final = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 STATES: Final = ("Empty", "Stable", "Dead")
-SCENARIOS: Final = ("to_datetime", "to_earliest", "to_latest")
+SCENARIOS: Final = ("to-datetime", "to-earliest", "to-latest")
 WHOLE_ERRORS: Final = frozenset(
     {ErrorCode.INVALID_GROUP_ID, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.GROUP_AUTHORIZATION_FAILED, ErrorCode.NON_EMPTY_GROUP}
 )
@@ -32,54 +40,35 @@ TOPIC_ERRORS: Final = frozenset({ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode
 
 def main(arguments: list[str]) -> int:
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.bootstrap_server is None:
-        raise parser.missing("bootstrap-server")
-    wrong = _wrong(options)
-    if wrong is not None:
-        raise parser.usage_error(wrong)
+    actions = {"list": _list, "describe": _describe, "delete": _delete, "reset_offsets": _reset, "delete_offsets": _delete_offsets}
+    return run_group_tool(
+        parser,
+        parser.parse_args(arguments),
+        wrong=_wrong,
+        admin=lambda cluster, within_s: ShareGroupAdmin(cluster, within_s=within_s),
+        actions=actions,
+        complain=_complain,
+    )
 
-    async def work(cluster: Cluster) -> int:
-        groups = ShareGroupAdmin(cluster, within_s=options.timeout / 1000)
-        actions = {"list": _list, "describe": _describe, "delete": _delete, "reset_offsets": _reset, "delete_offsets": _delete_offsets}
-        action = next(name for name in ACTIONS if getattr(options, name))
-        try:
-            await actions[action](groups, options)
-        except ResetRefused as refused:
-            raise parser.usage_error(str(refused)) from refused
-        except KafkaError as error:
-            print_error(f"Executing share group command failed due to {java_error(error)}")
-        return 0
 
-    return on_cluster(options, work)
+def _complain(_: str, error: KafkaError) -> int:
+    print_error(f"Executing share group command failed due to {java_error(error)}")
+    return 0
 
 
 def _parser() -> KafkaParser:
-    parser = KafkaParser(
-        "kafka-share-groups",
-        "List, describe and delete share groups, delete and reset their offsets, as kafka-share-groups.sh does.",
+    parser = group_parser(
+        "share",
+        ACTIONS,
         examples=[
-            "--bootstrap-server localhost:9092 --list --state",
-            "--bootstrap-server localhost:9092 --describe --group queue --members --verbose",
-            "--bootstrap-server localhost:9092 --reset-offsets --group queue --all-topics --to-earliest --dry-run",
+            "--list --state",
+            "--describe --group queue --members --verbose",
+            "--reset-offsets --group queue --all-topics --to-earliest --dry-run",
         ],
     )
-    parser.add_common()
     add = parser.add_argument
-    for action in ACTIONS:
-        what = f"{action.replace('_', ' ')} groups".replace("offsets groups", "offsets of a group")
-        add(f"--{action.replace('_', '-')}", action="store_true", help=what)
-    add("--group", action="append", default=[], help="a share group; repeatable")
-    add("--all-groups", action="store_true", help="all share groups")
     add("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="a topic, or to reset some of its partitions; repeatable")
     add("--all-topics", action="store_true", help="reset: all that the group has read")
-    add("--members", action="store_true", help="describe: members")
-    add("--offsets", action="store_true", help="describe: partitions with start offset and lag (the default)")
-    add("--state", nargs="?", const="", metavar="STATES", help="describe: state; list: with states, or only groups in these")
-    add("--verbose", action="store_true", help="describe: more columns")
-    add("--timeout", type=int, default=30_000, metavar="MS", help="how long to wait for a coordinator (%(default)s)")
-    add("--dry-run", action="store_true", help="reset: only show what would be")
-    add("--execute", action="store_true", help="reset: do it")
     add("--to-earliest", action="store_true", help="reset to the first offset")
     add("--to-latest", action="store_true", help="reset to the end")
     add("--to-datetime", metavar="TIME", help="reset to the first offset at or after YYYY-MM-DDThh:mm:ss.sss")
@@ -91,10 +80,9 @@ def _wrong(options: argparse.Namespace) -> str | None:
     if options.describe:
         if not options.group and not options.all_groups:
             return "Option [describe] takes one of these options: [all-groups], [group]"
-        if sum((options.members, options.offsets, options.state is not None)) > 1:
-            return "Option [describe] takes at most one of these options: [members], [offsets], [state]"
-        if options.state:
-            return "Option [describe] does not take a value for [state]"
+        wrong = wrong_describe(options)
+        if wrong is not None:
+            return wrong
     if options.delete:
         if not options.group and not options.all_groups:
             return "Option [delete] takes the options [group] or [all-groups]"
@@ -108,40 +96,35 @@ def _wrong(options: argparse.Namespace) -> str | None:
         wrong = _wrong_reset(options)
         if wrong is not None:
             return wrong
-    if options.group and options.all_groups:
-        return 'Option "[group]" can\'t be used with option "[all-groups]"'
-    if options.group and options.list:
-        return 'Option "[group]" can\'t be used with option "[list]"'
-    for action in ("list", "describe"):
-        if options.topic and getattr(options, action):
-            return f'Option "[topic]" can\'t be used with option "[{action}]"'
-    if sum(bool(getattr(options, action)) for action in ACTIONS) != 1:
+    for one, others in (("group", ("all-groups", "list")), ("topic", ("list", "describe"))):
+        for other in others:
+            wrong = wrong_together(given_of(options, (one, other)))
+            if wrong is not None:
+                return wrong
+    if len(given_of(options, ACTIONS)) != 1:
         return "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, --delete-offsets."
-    unknown = {word.strip().lower() for word in (options.state or "").split(",") if word.strip()} - {name.lower() for name in STATES}
-    return f"Invalid state list '{options.state}'. Valid states are: {', '.join(STATES)}" if unknown else None
+    return wrong_filter("state", options.state, STATES)
 
 
 def _wrong_reset(options: argparse.Namespace) -> str | None:
-    if options.dry_run and options.execute:
-        return "Option [reset-offsets] only accepts one of [execute] and [dry-run]"
-    if not options.dry_run and not options.execute:
-        return "Option [reset-offsets] takes the option: [execute] or [dry-run]"
+    wrong = wrong_reset_mode(options, is_needed=True)
+    if wrong is not None:
+        return wrong
     if not options.group:
         return "Option [reset-offsets] takes the option: [group]"
     if not options.topic and not options.all_topics:
         return "Option [reset-offsets] takes one of these options: [all-topics], [topic]"
-    scenarios = [f"[{name.replace('_', '-')}]" for name in SCENARIOS if getattr(options, name)]
+    scenarios = given_of(options, SCENARIOS)
     if not scenarios:
         return "Option [reset-offsets] takes one of these options: [to-datetime], [to-earliest], [to-latest]"
-    return f'Option "{scenarios[0]}" can\'t be used with option "{scenarios[1]}"' if len(scenarios) > 1 else None
+    return wrong_together(scenarios)
 
 
 # ------------------------------------------------------------ list and describe
 
 
 async def _list(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
-    states = [word.strip() for word in (options.state or "").split(",") if word.strip()]
-    found = await groups.list_groups(states=states)
+    found = await groups.list_groups(states=words(options.state))
     if options.state is None:
         for group in found:
             print(group.group_id)
@@ -160,14 +143,14 @@ async def _describe(groups: ShareGroupAdmin, options: argparse.Namespace) -> Non
         if options.members:
             _note_empty(group)
             if group.members:
-                _print_block(tables.member_lines(group, verbose=options.verbose))
+                print_block(tables.member_lines(group, verbose=options.verbose))
         elif options.state is not None:
             _note_empty(group)
-            _print_block(tables.state_lines(group, verbose=options.verbose))
+            print_block(tables.state_lines(group, verbose=options.verbose))
         else:
             offsets = await groups.offsets(group.group_id)
             if offsets:
-                _print_block(tables.offset_lines(group.group_id, offsets, verbose=options.verbose))
+                print_block(tables.offset_lines(group.group_id, offsets, verbose=options.verbose))
             else:
                 print(f"\nShare group '{group.group_id}' has no offset information.")
 
@@ -175,10 +158,6 @@ async def _describe(groups: ShareGroupAdmin, options: argparse.Namespace) -> Non
 def _note_empty(group: ShareGroupDescription) -> None:
     if group.state == "Empty":
         print(f"\nShare group '{group.group_id}' has no active members.", file=sys.stderr)
-
-
-def _print_block(lines: Sequence[str]) -> None:
-    print("\n" + "\n".join(lines))
 
 
 # ------------------------------------------------------------ delete and reset
@@ -220,7 +199,7 @@ async def _delete_offsets(groups: ShareGroupAdmin, options: argparse.Namespace) 
             print_error(message(error))
         elif error.code not in TOPIC_ERRORS:
             print_error(f"Encounter some unknown error: {java_error(error)}")
-    _print_block(tables.deleted_lines([(topic, _status(answers[topic])) for topic in sorted(answers)]))
+    print_block(tables.deleted_lines([(topic, _status(answers[topic])) for topic in sorted(answers)]))
 
 
 def _status(error: KafkaError | None) -> str:
@@ -247,7 +226,7 @@ async def _reset(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
                     raise refused
     except KafkaError as error:
         raise Failure(message(error)) from error
-    _print_block(reset_lines([group_id], [(group_id, one, offsets[one]) for one in sorted(offsets)]))
+    print_block(reset_lines([group_id], [(group_id, one, offsets[one]) for one in sorted(offsets)]))
     if missing is not None:
         # Kafka's tool makes the group, shows its offsets, and complains of its absence all the same.
         raise Failure(message(missing))

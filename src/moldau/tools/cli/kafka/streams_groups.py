@@ -9,14 +9,23 @@ from collections.abc import Sequence
 from typing import Final
 
 from moldau.clients.admin import EARLIEST, LATEST, Admin
-from moldau.clients.cluster import Cluster
 from moldau.clients.streams_group_admin import StreamsGroupAdmin, StreamsGroupDescription
 from moldau.errors import ErrorCode, KafkaError
-from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.kafka import streams_tables as tables
-from moldau.tools.cli.kafka.consumer_groups import csv_text, named_partitions, print_error
-from moldau.tools.cli.kafka.group_reset import SCENARIOS, Offsets, ResetRefused, add_reset_options, existing_partitions, reset_offsets
-from moldau.tools.cli.kafka.group_tables import MISSING, deleted_lines
+from moldau.tools.cli.kafka.group_reset import SCENARIOS, Offsets, add_reset_options, existing_partitions, named_partitions, reset_offsets
+from moldau.tools.cli.kafka.group_tables import MISSING, deleted_lines, plan_csv
+from moldau.tools.cli.kafka.group_tool import (
+    given_of,
+    group_parser,
+    print_block,
+    print_error,
+    run_group_tool,
+    words,
+    wrong_describe,
+    wrong_filter,
+    wrong_reset_mode,
+    wrong_together,
+)
 from moldau.tools.cli.kafka.java_errors import java_error, message
 from moldau.tools.cli.kafka.options import KafkaParser
 from moldau.types import TopicPartition
@@ -37,59 +46,39 @@ INTERNAL_NAME: Final = re.compile(
 
 def main(arguments: list[str]) -> int:
     parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.bootstrap_server is None:
-        raise parser.missing("bootstrap-server")
-    wrong = _wrong(options)
-    if wrong is not None:
-        raise parser.usage_error(wrong)
+    actions = {"list": _list, "describe": _describe, "delete": _delete, "reset_offsets": _reset, "delete_offsets": _delete_offsets}
+    return run_group_tool(
+        parser,
+        parser.parse_args(arguments),
+        wrong=_wrong,
+        admin=lambda cluster, within_s: StreamsGroupAdmin(cluster, within_s=within_s),
+        actions=actions,
+        complain=_complain,
+    )
 
-    async def work(cluster: Cluster) -> int:
-        groups = StreamsGroupAdmin(cluster, within_s=options.timeout / 1000)
-        actions = {"list": _list, "describe": _describe, "delete": _delete, "reset_offsets": _reset, "delete_offsets": _delete_offsets}
-        action = next(name for name in ACTIONS if getattr(options, name))
-        try:
-            await actions[action](groups, options)
-        except ResetRefused as refused:
-            raise parser.usage_error(str(refused)) from refused
-        except KafkaError as error:
-            # The tool wraps what comes while it works out a reset once more.
-            wrapping = "java.util.concurrent.ExecutionException: " if action == "reset_offsets" else ""
-            print_error(f"Executing streams group command failed due to {wrapping}{java_error(error)}")
-            return 1
-        return 0
 
-    return on_cluster(options, work)
+def _complain(action: str, error: KafkaError) -> int:
+    # The tool wraps what comes while it works out a reset once more.
+    wrapping = "java.util.concurrent.ExecutionException: " if action == "reset_offsets" else ""
+    print_error(f"Executing streams group command failed due to {wrapping}{java_error(error)}")
+    return 1
 
 
 def _parser() -> KafkaParser:
-    parser = KafkaParser(
-        "kafka-streams-groups",
-        "List, describe and delete streams groups, delete and reset their offsets, as kafka-streams-groups.sh does.",
+    parser = group_parser(
+        "streams",
+        ACTIONS,
         examples=[
-            "--bootstrap-server localhost:9092 --list --state",
-            "--bootstrap-server localhost:9092 --describe --group word-count --members --verbose",
-            "--bootstrap-server localhost:9092 --reset-offsets --group word-count --all-input-topics --to-earliest --dry-run",
+            "--list --state",
+            "--describe --group word-count --members --verbose",
+            "--reset-offsets --group word-count --all-input-topics --to-earliest --dry-run",
         ],
     )
-    parser.add_common()
     add = parser.add_argument
-    for action in ACTIONS:
-        what = f"{action.replace('_', ' ')} groups".replace("offsets groups", "offsets of a group")
-        add(f"--{action.replace('_', '-')}", action="store_true", help=what)
-    add("--group", action="append", default=[], help="a streams group; repeatable")
-    add("--all-groups", action="store_true", help="all streams groups")
     add("--input-topic", action="append", default=[], metavar="TOPIC[:0,1]", help="a topic, or some of its partitions; repeatable")
     add("--all-input-topics", action="store_true", help="all topics that the program reads of others")
-    add("--members", action="store_true", help="describe: members with their tasks")
-    add("--offsets", action="store_true", help="describe: partitions with lag (the default)")
-    add("--state", nargs="?", const="", metavar="STATES", help="describe: state; list: with states, or only groups in these")
-    add("--verbose", action="store_true", help="describe: more columns")
-    add("--timeout", type=int, default=30_000, metavar="MS", help="how long to wait for a coordinator (%(default)s)")
     add("--delete-internal-topic", action="append", default=[], metavar="TOPIC", help="reset with --execute: delete this topic too")
     add("--delete-all-internal-topics", action="store_true", help="reset with --execute, delete: the internal topics too")
-    add("--dry-run", action="store_true", help="reset: only show what would be")
-    add("--execute", action="store_true", help="reset: do it")
     add_reset_options(parser)
     return parser
 
@@ -102,14 +91,13 @@ def _wrong(options: argparse.Namespace) -> str | None:
         wrong = check(options)
         if wrong is not None:
             return wrong
-    if sum(bool(getattr(options, action)) for action in ACTIONS) != 1:
+    if len(given_of(options, ACTIONS)) != 1:
         return "Command must include exactly one action: --list, --describe, --delete, --reset-offsets, or --delete-offsets."
-    unknown = {word.strip().lower() for word in (options.state or "").split(",") if word.strip()} - {name.lower() for name in STATES}
-    return f"Invalid state list '{options.state}'. Valid states are: {', '.join(STATES)}" if unknown else None
+    return wrong_filter("state", options.state, STATES)
 
 
 def _wrong_place(options: argparse.Namespace) -> str | None:
-    given = [name for name in ("members", "offsets", "verbose") if getattr(options, name) and not options.describe]
+    given = given_of(options, ("members", "offsets", "verbose")) if not options.describe else []
     if options.state is not None and not (options.list or options.describe):
         given.append("state")
     return f"Option(s) [{', '.join(given)}] are unavailable given other options on the command line" if given else None
@@ -120,9 +108,7 @@ def _wrong_describe(options: argparse.Namespace) -> str | None:
         return None
     if not options.group and not options.all_groups:
         return "Option [describe] takes one of these options: [all-groups], [group]"
-    if sum((options.members, options.offsets, options.state is not None)) > 1:
-        return "Option [describe] takes at most one of these options: [members], [offsets], [state]"
-    return "Option [describe] does not take a value for [state]" if options.state else None
+    return wrong_describe(options)
 
 
 def _wrong_delete(options: argparse.Namespace) -> str | None:
@@ -141,15 +127,14 @@ def _wrong_delete(options: argparse.Namespace) -> str | None:
 def _wrong_reset(options: argparse.Namespace) -> str | None:
     if not options.reset_offsets:
         return None
-    if options.dry_run and options.execute:
-        return "Option [reset-offsets] only accepts one of [execute] and [dry-run]"
-    if not options.dry_run and not options.execute:
-        return "Option [reset-offsets] takes the option: [execute] or [dry-run]"
+    wrong = wrong_reset_mode(options, is_needed=True)
+    if wrong is not None:
+        return wrong
     if not options.group and not options.all_groups:
         return "Option [reset-offsets] takes one of these options: [all-groups], [group]"
-    scenarios = [name for name in SCENARIOS if getattr(options, name.replace("-", "_")) not in (None, False)]
+    scenarios = given_of(options, SCENARIOS)
     if len(scenarios) > 1:
-        return f'Option "[{scenarios[0]}]" can\'t be used with option "[{scenarios[1]}]"'
+        return wrong_together(scenarios)
     if not (options.all_input_topics or options.input_topic or options.from_file):
         return "One of the reset scopes should be defined: --all-topics, --topic."
     if not scenarios:
@@ -171,13 +156,11 @@ def _wrong_internal_topics(options: argparse.Namespace) -> str | None:
 def _wrong_together(options: argparse.Namespace) -> str | None:
     if (options.dry_run or options.execute) and not options.reset_offsets:
         return "Only Option [reset-offsets] accepts [execute] or [dry-run]"
-    if options.group and options.all_groups:
-        return 'Option "[group]" can\'t be used with option "[all-groups]"'
-    if options.group and options.list:
-        return 'Option "[group]" can\'t be used with option "[list]"'
-    for action in ("list", "describe", "delete"):
-        if options.input_topic and getattr(options, action):
-            return f'Option "[input-topic]" can\'t be used with option "[{action}]"'
+    for one, others in (("group", ("all-groups", "list")), ("input-topic", ("list", "describe", "delete"))):
+        for other in others:
+            wrong = wrong_together(given_of(options, (one, other)))
+            if wrong is not None:
+                return wrong
     return None
 
 
@@ -185,8 +168,7 @@ def _wrong_together(options: argparse.Namespace) -> str | None:
 
 
 async def _list(groups: StreamsGroupAdmin, options: argparse.Namespace) -> None:
-    states = [word.strip() for word in (options.state or "").split(",") if word.strip()]
-    found = sorted(await groups.list_groups(states=states), key=lambda group: group.group_id)
+    found = sorted(await groups.list_groups(states=words(options.state)), key=lambda group: group.group_id)
     if options.state is None:
         for group in found:
             print(group.group_id)
@@ -352,7 +334,7 @@ async def _delete_offsets(groups: StreamsGroupAdmin, options: argparse.Namespace
         print_error(f"Encountered some unknown error: {whole.name}")
     rows = [(one.topic, str(one.partition), _status(answers[one])) for one in sorted(answers)]
     rows += [(topic, MISSING, _status(error)) for topic, error in unknown.items()]
-    print("\n" + "\n".join(deleted_lines(rows)))
+    print_block(deleted_lines(rows))
 
 
 def _status(error: KafkaError | None) -> str:
@@ -380,11 +362,9 @@ async def _reset(groups: StreamsGroupAdmin, options: argparse.Namespace) -> None
                     raise error
             await _delete_internal(groups, group_id, options)
     if options.export:
-        named = len(options.group) != 1
-        rows = [[*([csv_text(name)] if named else []), csv_text(one.topic), str(one.partition), str(offset)] for name, one, offset in plan]
-        print("".join(",".join(row) + "\n" for row in rows))
+        print(plan_csv(plan, has_groups=len(options.group) != 1))
         return
-    print("\n" + "\n".join(tables.reset_lines(plan)))
+    print_block(tables.reset_lines(plan))
 
 
 async def _to_reset(groups: StreamsGroupAdmin, group_id: str, options: argparse.Namespace) -> list[TopicPartition]:

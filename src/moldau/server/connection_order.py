@@ -3,7 +3,9 @@
 A client that hears nothing opens a new connection and asks again; what the old one still carried can arrive at any time after.  From
 transaction.version 2 on every transaction has an epoch of its own, and such a ghost is refused by it.  Version 1 keeps its epoch: there an
 EndTxn of the last transaction would end the next one half-way (KAFKA-17754), and offsets of an earlier TxnOffsetCommit would take the place
-of later ones in either version.  But a sender uses one connection for one purpose, and ghosts come on older ones:
+of later ones in either version.  A member of a group tells with its heartbeats what it has, and an old one tells what it had: taken for
+news it would give to another what the member was given meanwhile.  But a sender uses one connection for one purpose, and ghosts come on
+older ones:
 
     a request of the same producer and epoch, for the same purpose, on an older connection than the newest one seen   → overtaken
 
@@ -11,7 +13,7 @@ It is not answered, its connection is closed: nobody listens there.  A client th
 again and repeats its request, now on the newest.
 
 Connections are numbered in the order in which they were accepted.  Nothing is known of them after a restart, and none of them lives on.
-Called by the handlers of transactions.
+Called by the handlers of transactions and of groups' heartbeats.
 """
 
 from collections.abc import Hashable

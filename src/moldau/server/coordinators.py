@@ -70,6 +70,7 @@ class Coordinators:
     ) -> None:
         self.transaction_config: Final = transaction_config
         self.connection_order: Final = ConnectionOrder(is_enabled=transaction_config.is_connection_order_enabled)
+        self.heartbeat_order: Final = ConnectionOrder(is_enabled=group_config.is_connection_order_enabled)
         self.group_environment: Final = GroupEnvironment(group_config, topics, new_uuid)
         self.groups: Final = CoordinatorTopic(
             GROUP_TOPIC,

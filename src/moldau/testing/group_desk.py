@@ -23,6 +23,7 @@ from moldau.coordinator.group.streams.group import HeartbeatResult
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from moldau.server.connection_order import ConnectionOrder
 from moldau.testing.coordination import Asked, Desk, MemoryLog
 from moldau.testing.group_history import GroupHistory, check_groups, holders
 from moldau.testing.group_member import EXPECTED, SESSION_MS, Ask, Member, Protocol
@@ -38,6 +39,7 @@ GROUPS: Final = {
 MEMBERS: Final = 3
 WILD_MS: Final = 60_000
 CALM_MS: Final = 40_000
+DEAF_EVERY_MS: Final = 2_000
 GIVE_UP_MS: Final = 2_000
 TURN_MS: Final = 100
 ASKED_OF: Final = {
@@ -78,6 +80,7 @@ class _Exchange:
     member: Member
     ask: Ask
     sent_ms: float
+    connection: int
     asked: Asked | None = None
     is_over: bool = False
 
@@ -121,7 +124,12 @@ class GroupSimulation:
             for number in range(MEMBERS)
         ]
         self._late_ms = self.choice.choice((5, 50, 400))
-        self._lossy = self.choice.choice((0.0, 0.02, 0.1))
+        self._lossy = self.choice.choice((0.0, 0.0, 0.02, 0.1))
+        self._deaf_until_ms: dict[str, int] = {}
+        """Members whose requests arrive while the answers do not."""
+        self._connections: dict[str, int] = {}
+        """Each member's present one: it takes a new one when it has waited in vain."""
+        self._order = ConnectionOrder()
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
         self._busy: dict[str, _Exchange] = {}
@@ -138,6 +146,7 @@ class GroupSimulation:
             self._at(self.choice.randrange(1_000), lambda member=member: self._turn(member))  # type: ignore[misc]
         self._at(0, self._commit_log)
         self._at(int(self.choice.expovariate(1 / 8_000)), self._fail_over)
+        self._at(int(self.choice.expovariate(1 / DEAF_EVERY_MS)), self._deafen)
         self._until(start_ms + WILD_MS)
         self._is_wild = False
         for member in self.members:
@@ -181,7 +190,7 @@ class GroupSimulation:
         ask = member.next(self.now_ms)
         if ask is None:
             return
-        exchange = self._busy[member.name] = _Exchange(member, ask, self.now_ms)
+        exchange = self._busy[member.name] = _Exchange(member, ask, self.now_ms, self._connections.get(member.name, 0))
         patience_ms = GIVE_UP_MS if ask.kind not in ("join", "sync") else 2 * SESSION_MS
         self._at(patience_ms, lambda: self._give_up(exchange))
         if not self._is_lost():
@@ -190,6 +199,8 @@ class GroupSimulation:
     def _arrive(self, exchange: _Exchange) -> None:
         if exchange.is_over and self.choice.random() < 0.5:
             return  # the connection is closed by now, and most of the time the broker has seen that
+        if exchange.ask.kind == "report" and self._order.is_overtaken("report", exchange.member.name, (0, 0), exchange.connection):
+            return
         exchange.asked = self.desk.ask(lambda token, now_ms: self._decide(exchange.ask, token, now_ms))
         self._waiting.append(exchange)
 
@@ -214,7 +225,7 @@ class GroupSimulation:
             assert exchange.asked is not None
             if not exchange.asked.is_answered:
                 still.append(exchange)
-            elif not self._is_lost():
+            elif not self._is_lost() and self._deaf_until_ms.get(exchange.member.name, 0) <= self.now_ms:
                 self._at(self._delay_ms(), lambda exchange=exchange: self._hear(exchange))  # type: ignore[misc]
         self._waiting = still
 
@@ -227,6 +238,7 @@ class GroupSimulation:
 
     def _give_up(self, exchange: _Exchange) -> None:
         if not exchange.is_over:
+            self._connections[exchange.member.name] = exchange.connection + 1
             self._finish(exchange, None)
 
     def _finish(self, exchange: _Exchange, response: Any) -> None:
@@ -243,6 +255,11 @@ class GroupSimulation:
             self.desk.fail_over()
             self.result.done["fail-over"] = self.result.done.get("fail-over", 0) + 1
             self._at(int(self.choice.expovariate(1 / 8_000)), self._fail_over)
+
+    def _deafen(self) -> None:
+        if self._is_wild:
+            self._deaf_until_ms[self.choice.choice(self.members).name] = self.now_ms + self.choice.choice((300, 1_000, 3_000))
+            self._at(int(self.choice.expovariate(1 / DEAF_EVERY_MS)), self._deafen)
 
     def _is_lost(self) -> bool:
         return self._is_wild and self.choice.random() < self._lossy

@@ -7,7 +7,7 @@ is out, or has heard nothing good for a session: then it must take itself for go
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from moldau.testing.checker import Outcome
 
@@ -56,6 +56,18 @@ class Gone(NamedTuple):
     at_ms: float
 
 
+class ThrownOut(NamedTuple):
+    """The member was told that it is out, having heard every answer `since_ms`."""
+
+    group: str
+    member_id: str
+    since_ms: float
+    at_ms: float
+
+
+PATIENCE_MS: Final = 10_000
+"""Longer than a member of the simulations may take for what it was told: its session, or its part of a rebalance."""
+
 T = TypeVar("T", Hold, Commit, Fetched)
 
 
@@ -67,13 +79,14 @@ class GroupHistory:
     """Commits of an administrator, into a group without members."""
     fetches: list[Fetched] = field(default_factory=list)
     gone: list[Gone] = field(default_factory=list)
+    thrown_out: list[ThrownOut] = field(default_factory=list)
     restarting: set[str] = field(default_factory=set)
     """Groups that change their protocol: an empty one begins to count anew when a member of the other protocol comes."""
 
 
 def check_groups(history: GroupHistory) -> list[str]:
     """In words; empty when everything holds."""
-    return [*_owners(history.holds), *_epochs(history), *_fenced(history), *_gone(history), *_offsets(history)]
+    return [*_owners(history.holds), *_epochs(history), *_fenced(history), *_gone(history), *_thrown_out(history), *_offsets(history)]
 
 
 def _owners(holds: Iterable[Hold]) -> Iterable[str]:
@@ -114,6 +127,12 @@ def _gone(history: GroupHistory) -> Iterable[str]:
             for one in gone[commit.group, commit.member_id]:
                 if commit.epoch <= one.epoch and one.at_ms <= commit.start_ms:
                     yield f"commit-of-who-is-gone: {commit} was taken after {one}"
+
+
+def _thrown_out(history: GroupHistory) -> Iterable[str]:
+    for one in history.thrown_out:
+        if one.at_ms - one.since_ms > PATIENCE_MS:
+            yield f"thrown-out: {one} had heard every answer, and did as it was told"
 
 
 def _offsets(history: GroupHistory) -> Iterable[str]:

@@ -43,7 +43,7 @@ from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReque
 from moldau.protocol.stored import decode_newer_too, encode_versioned
 from moldau.testing import group_streams as streams
 from moldau.testing.checker import Outcome
-from moldau.testing.group_history import Commit, Fetched, Gone, GroupHistory, Hold
+from moldau.testing.group_history import Commit, Fetched, Gone, GroupHistory, Hold, ThrownOut
 
 SESSION_MS: Final = 6_000
 REBALANCE_MS: Final = 8_000
@@ -146,7 +146,11 @@ class Member:
     _due_ms: float = 0
     _joined: JoinGroupResponse | None = None
     _must_report: bool = True
+    _is_talkative: bool = True
+    """Tells all it has now and then; otherwise only when it has to, as Kafka's own client does."""
     _beat_ms: float = 0
+    _all_heard_since_ms: float = 0
+    """No request has gone without its answer since."""
 
     # -- what to say ----------------------------------------------------------------------------------------------------------
 
@@ -227,6 +231,7 @@ class Member:
         self.member_id = "" if self.protocol is Protocol.CLASSIC else f"{self.name}-{self.lives}"
         self.epoch, self._must_report = (-1 if self.protocol is Protocol.CLASSIC else 0), True
         self.subscribed = tuple(self.topics())[:2]
+        self._is_talkative = self.choice.random() < 0.5
         self.stage = Stage.JOIN
 
     def _as_member(self, now_ms: float) -> Ask | None:
@@ -312,7 +317,7 @@ class Member:
         ]
 
     def _report(self) -> Ask:
-        is_whole = self.epoch == 0 or self._must_report or self.choice.random() < 0.2
+        is_whole = self.epoch == 0 or self._must_report or (self._is_talkative and self.choice.random() < 0.2)
         if self.protocol is Protocol.STREAMS:
             held = self.held if is_whole else None
             return self._ask(streams.report(self.group, self.member_id, self.epoch, self.subscribed, held, self.rebalance_ms), "report")
@@ -381,6 +386,7 @@ class Member:
         code = _code_of(response)
         if response is not None:
             self.note(ask.kind, code)
+        self._note_if_thrown_out(ask, response, code, sent_ms, now_ms)
         if ask.kind in ("commit", "reset"):
             self._committed(ask, response, code, sent_ms, now_ms)
             return
@@ -402,6 +408,12 @@ class Member:
                 self._hear_fetched(response, sent_ms, now_ms)
             case LeaveGroupResponse():
                 self._hear_left(ask, now_ms)
+
+    def _note_if_thrown_out(self, ask: Ask, response: Any, code: ErrorCode, sent_ms: float, now_ms: float) -> None:
+        if response is None or self.stage is not Stage.MEMBER:
+            self._all_heard_since_ms = now_ms
+        elif code in OUT and ask.member_id == self.member_id:
+            self.history.thrown_out.append(ThrownOut(self.group, self.member_id, self._all_heard_since_ms, sent_ms))
 
     def _hear_joined(self, response: JoinGroupResponse, code: ErrorCode) -> None:
         if code is ErrorCode.NONE:

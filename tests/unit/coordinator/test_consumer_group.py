@@ -303,6 +303,53 @@ def test_a_late_report_gives_nothing_up() -> None:
     assert set(group.group.members["a"].holds()) == group.owned["a"]
 
 
+def test_who_never_heard_what_it_was_given_is_told_that_first() -> None:
+    group = Group()
+    group.join("a")
+    group.join("b")
+    group.settle()
+    kept = group.owned["a"]
+    before = group.epochs["a"]
+    group.send("b", LEAVE_EPOCH)
+    group.beat("a")
+    everything, group.owned["a"], group.epochs["a"] = group.owned["a"], kept, before  # the answer is lost
+    group.join("c")
+    told = group.beat("a")
+    assert (told.member_epoch, group.owned["a"]) == (before + 1, everything), "or it would have nothing to say of what it is to give up"
+    for _ in range(2):
+        assert group.beat("a").error_code == ErrorCode.NONE
+    assert (group.epochs["a"], len(group.owned["a"])) == (before + 2, 2)
+
+
+def test_two_lost_answers_are_as_good_as_one() -> None:
+    group = Group(ORDERS, PAYMENTS)
+    group.join("a", "orders")
+    before = group.epochs["a"]
+    for member_id in ("b", "c", "d"):
+        group.join(member_id, "payments")
+        group.epochs["a"] = before
+        told = group.beat("a")
+        assert (told.error_code, told.member_epoch) == (ErrorCode.NONE, before + 1)
+    assert group.beat("a").member_epoch == before + 3
+
+
+def test_the_time_to_give_up_begins_anew_with_a_fail_over_and_when_it_is_told_anew() -> None:
+    group = Group(consumer_session_timeout_ms=2 * REBALANCE_MS)
+    group.join("a")
+    group.join("b")
+    group.send("a", group.epochs["a"])
+    group.desk.advance(REBALANCE_MS - 1)
+    group.join("a")  # it heard nothing, and begins again
+    assert len(group.owned["a"]) == 4, "what it may have it has until it says that it has not"
+    group.desk.advance(REBALANCE_MS - 1)
+    assert "a" in group.group.members
+    group.desk.fail_over()
+    group.desk.advance(REBALANCE_MS - 1)
+    assert "a" in group.group.members
+    group.desk.advance(1)
+    assert "a" not in group.group.members
+
+
 def test_a_clock_that_is_set_back_holds_up_no_assignment() -> None:
     group = Group(consumer_assignment_interval_ms=1_000)
     group.join("a")

@@ -153,6 +153,17 @@ def test_members_are_fenced_by_epoch_session_and_size() -> None:
     assert queue.send("a", 3).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
+def test_two_lost_answers_are_as_good_as_one() -> None:
+    queue = Queue()
+    before = queue.settle("a").member_epoch
+    for member_id in ("b", "c"):
+        queue.send(member_id, 0, "orders")
+        told = queue.send("a", before)
+        assert (told.error_code, told.member_epoch) == (ErrorCode.NONE, before + 1)
+        assert owned(told), "what it never heard"
+    assert queue.send("a", before + 1).member_epoch == before + 2
+
+
 def test_a_session_outlives_fail_over_by_its_length() -> None:
     queue = Queue()
     queue.settle("a")

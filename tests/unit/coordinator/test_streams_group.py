@@ -264,9 +264,8 @@ def test_a_lost_answer_costs_nothing() -> None:
     again = program.beat("a", 2, EVERYTHING)
     assert (again.error_code, again.member_epoch) == (ErrorCode.NONE, 4)
     program.join("b")
-    told_nothing = program.beat("a", 2, {})
-    assert told_nothing.member_epoch == 4
-    assert len(program.group.members["a"].pending_revocation.active) == 4, "under an older epoch it cannot know what it was given since"
+    told = program.beat("a", 2, {})
+    assert (told.member_epoch, spelled(told.active_tasks)) == (4, EVERYTHING), "under an older epoch it cannot know what it was given since"
     assert program.beat("a", 2).error_code == ErrorCode.FENCED_MEMBER_EPOCH, "without saying what it has it could be anybody"
     told = program.beat("a", 4, {"0": [0]})
     assert spelled(told.active_tasks) == {"0": [0, 1], "1": [0, 1]}, "who tells all it has may have missed what it was given"
@@ -306,27 +305,43 @@ def test_a_join_that_comes_late_gives_nothing_up() -> None:
     program.join("b")
     program.beat("a", 2)
     again = program.join("a")
-    assert spelled(again.active_tasks) == {"0": [0, 1], "1": [0, 1]}
-    assert len(program.group.members["a"].pending_revocation.active) == 4, "sent before it heard what it was given, it says nothing of that"
+    assert spelled(again.active_tasks) == EVERYTHING, "sent before it heard what it was given, it says nothing of that"
+    assert len(program.group.members["a"].pending_revocation.active) == 4
     assert spelled(program.beat("b", 3, {}).active_tasks) is None
+    assert spelled(program.beat("a", 2, EVERYTHING).active_tasks) == {"0": [0, 1], "1": [0, 1]}
     assert program.beat("a", 2, {"0": [0, 1], "1": [0, 1]}).member_epoch == 3
 
 
-def test_who_never_heard_of_what_it_has_to_give_up_is_asked() -> None:
+def test_who_never_heard_what_it_was_given_is_told_that_first() -> None:
     program = Program()
     program.join("a")
     program.join("b")
     program.beat("b", -1)
+    kept = {"0": [0, 1], "1": [0, 1]}
     program.beat("a", 2)  # the answer, with epoch 4, is lost
     program.join("b")
-    told = program.beat("a", 2, EVERYTHING)
-    kept = {"0": [0, 1], "1": [0, 1]}
-    assert (told.member_epoch, spelled(told.active_tasks)) == (4, kept), "what it says of what it did not know does not count"
-    for _ in range(2):
-        program.desk.advance(10_000)
-        assert program.beat("a", 4).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "Kafka's client says all it has after that"
-        program.beat("b", 5)
+    told = program.beat("a", 2, kept)
+    assert (told.member_epoch, spelled(told.active_tasks)) == (4, EVERYTHING), "nothing is taken back that it may have by now"
+    assert program.group.members["a"].epoch == 4, "it steps on from there, when it has heard where it is"
+    told = program.beat("a", 4, EVERYTHING)
+    assert (told.member_epoch, spelled(told.active_tasks)) == (4, kept)
     assert program.beat("a", 4, kept).member_epoch == 5
+
+
+def test_the_time_to_give_up_begins_anew_when_it_is_told_anew() -> None:
+    program = Program()
+    program.join("a")
+    program.join("b")
+    program.beat("a", 2)
+    for _ in range(3):
+        program.desk.advance(40_000)
+        program.join("a")
+        program.beat("b", 3)
+    for _ in range(2):
+        program.desk.advance(40_000)
+        program.beat("a", 2)
+        program.beat("b", 3)
+    assert "a" not in program.group.members
 
 
 def test_what_has_to_be_given_up_is_told_again() -> None:

@@ -34,6 +34,14 @@ class GroupCoordinatorConfig(Configs):
         check=between(0, 4),
         importance="high",
     )
+    is_connection_order_enabled: bool = option(
+        "group.connection.order.enable",
+        True,
+        "Close a connection on which a member's heartbeat arrives after it has sent others on a newer one: what it had then is not what it "
+        "has now. Switch off for proxies that spread a client over many connections.",
+        importance="low",
+        is_ours=True,
+    )
     offsets_load_buffer_size: int = option(
         "offsets.load.buffer.size", 5 * MiB, "Bytes read at once while offsets and groups are loaded.", check=at_least(1), importance="high"
     )

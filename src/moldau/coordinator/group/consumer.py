@@ -111,17 +111,18 @@ class ConsumerGroup:
         owned = _reported(request)
         members, target = dict(self.members), dict(self.target)
         before = self._find_member(request, owned, members, target, outcome)
-        if request.member_epoch != before.epoch:
-            # Late, or sent without knowing the last answer: what it says it holds may not be what it holds by now.
-            owned = None
+        is_behind = request.member_epoch != before.epoch
         member = self._updated(before, request, client)
-        settled = self.advance(before, member, owned, members, target, outcome, now_ms)
-        outcome.timers += self.member_timers(settled, now_ms)
+        settled = self.advance(before, member, owned, members, target, outcome, now_ms, stays=is_behind)
+        outcome.timers += self.member_timers(settled, now_ms, is_told_anew=is_behind)
+        if is_behind:
+            outcome.replies.append(Reply(token, self._answered(settled, settled.holds())))
+            return outcome
         has_news = settled.owned.keys() != member.owned.keys()
         # Who has to give something up is told until it has: it is out if it does not, and the answer that said so may never have come.
         has_to_give_up = settled.state is MemberState.UNREVOKED_PARTITIONS
         shows_assignment = request.member_epoch == JOIN_EPOCH or _is_full(request) or has_news or has_to_give_up
-        outcome.replies.append(Reply(token, self._answered(settled, shows_assignment=shows_assignment)))
+        outcome.replies.append(Reply(token, self._answered(settled, settled.owned if shows_assignment else None)))
         return outcome
 
     def advance(
@@ -133,8 +134,14 @@ class ConsumerGroup:
         target: dict[str, frozenset[TopicIdPartition]],
         outcome: Outcome,
         now_ms: int,
+        *,
+        stays: bool = False,
     ) -> Member:
-        """One member's step, `before` to `member` to what is returned: group epoch, target, current assignment, with their records."""
+        """One member's step, `before` to `member` to what is returned: group epoch, target, current assignment, with their records.
+
+        `stays`: with another epoch than its own it may have come late, or never heard what it was given last.  What it says it holds counts
+        for nothing then; it is told where it is, and steps on from there.
+        """
         is_new = before.member_id not in members
         members[member.member_id] = member
         has_new_subscription = is_new or member.subscription() != before.subscription()
@@ -142,7 +149,8 @@ class ConsumerGroup:
             outcome.records.append(members_of.metadata_record(self.group_id, member))
         epoch = self._next_group_epoch(members, outcome, is_changed=has_new_subscription, now_ms=now_ms)
         target_epoch = self._assign(epoch, members, target, outcome, now_ms)
-        settled = members_of.reconcile(member, members, target.get(member.member_id, frozenset()), target_epoch, owned)
+        own_target = target.get(member.member_id, frozenset())
+        settled = member if stays else members_of.reconcile(member, members, own_target, target_epoch, owned)
         if settled != member or (is_new and settled.epoch == JOIN_EPOCH):
             outcome.records.append(members_of.current_record(self.group_id, settled))
         return settled
@@ -455,19 +463,15 @@ class ConsumerGroup:
 
     # -- answers --------------------------------------------------------------------------------------------------------------
 
-    def _answered(self, member: Member, *, shows_assignment: bool) -> messages.ConsumerGroupHeartbeatResponse:
-        assignment = messages.Assignment(
-            topic_partitions=[
-                messages.TopicPartitions(topic_id=topic_id, partitions=partitions)
-                for topic_id, partitions in by_topic(member.owned).items()
-            ]
-        )
+    def _answered(self, member: Member, given: Iterable[TopicIdPartition] | None) -> messages.ConsumerGroupHeartbeatResponse:
+        """`given`: what it is told to have; None says nothing of that."""
+        topics = [messages.TopicPartitions(topic_id=topic_id, partitions=found) for topic_id, found in by_topic(given or ()).items()]
         return messages.ConsumerGroupHeartbeatResponse(
             error_code=ErrorCode.NONE,
             member_id=member.member_id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=self._heartbeat_interval_ms(),
-            assignment=assignment if shows_assignment else None,
+            assignment=messages.Assignment(topic_partitions=topics) if given is not None else None,
         )
 
     def describe(self) -> described.DescribedGroup:
@@ -508,17 +512,18 @@ class ConsumerGroup:
 
     def on_loaded(self, now_ms: int) -> list[Timer]:
         """Members that were there before the fail-over get a session to report in."""
-        return [timer for member in self.members.values() for timer in self.member_timers(member, now_ms)]
+        return [timer for member in self.members.values() for timer in self.member_timers(member, now_ms, is_told_anew=True)]
 
-    def member_timers(self, member: Member, now_ms: int) -> list[Timer]:
+    def member_timers(self, member: Member, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
+        """`is_told_anew`: whoever has to give something up has its whole time for that from now on."""
         session_due_ms = now_ms + (member.classic.session_timeout_ms if member.classic else self._session_timeout_ms())
         timers = [Timer(self._session_key(member.member_id), session_due_ms, lambda then_ms: self.fence(member.member_id, then_ms))]
         revoking_key = self._revoking_key(member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             before = self.members.get(member.member_id)
-            if before is None or before.state is not MemberState.UNREVOKED_PARTITIONS or before.epoch != member.epoch:
+            if is_told_anew or before is None or before.pending_revocation != member.pending_revocation:
                 due_ms = now_ms + member.rebalance_timeout_ms
-                timers.append(Timer(revoking_key, due_ms, lambda then_ms: self._revoking_is_over(member.member_id, member.epoch, then_ms)))
+                timers.append(Timer(revoking_key, due_ms, lambda then_ms: self._revoking_is_over(member, then_ms)))
         else:
             timers.append(Timer(revoking_key))
         return timers
@@ -531,11 +536,10 @@ class ConsumerGroup:
         of_all = self.environment.config.consumer_heartbeat_interval_ms
         return self.environment.of_group(self.group_id, "consumer.heartbeat.interval.ms", of_all)
 
-    def _revoking_is_over(self, member_id: str, epoch: int, now_ms: int) -> Outcome:
-        member = self.members.get(member_id)
-        if member is None or member.epoch != epoch or member.state is not MemberState.UNREVOKED_PARTITIONS:
-            return Outcome()
-        return self.fence(member_id, now_ms)
+    def _revoking_is_over(self, member: Member, now_ms: int) -> Outcome:
+        known = self.members.get(member.member_id)
+        has_not_moved = known is not None and known.pending_revocation == member.pending_revocation and known.epoch == member.epoch
+        return self.fence(member.member_id, now_ms) if has_not_moved else Outcome()
 
     def cancelled_timers(self, member_id: str) -> list[Timer]:
         return [

@@ -121,12 +121,15 @@ class ShareGroup:
             outcome.records.append(self._metadata_record(member))
         epoch = self._next_group_epoch(members, outcome, is_changed=member.topic_names != before.topic_names)
         target, target_epoch = self._assign(epoch, members, outcome, now_ms)
-        settled = self._settled(member, target.get(member.member_id, frozenset()), target_epoch, is_new_epoch=epoch != self.epoch)
+        # Behind, it never heard what it was given last: it is told that first, or two lost answers would put it out.
+        is_behind = request.member_epoch not in (JOIN_EPOCH, before.epoch)
+        own_target = target.get(member.member_id, frozenset())
+        settled = member if is_behind else self._settled(member, own_target, target_epoch, is_new_epoch=epoch != self.epoch)
         if settled != member:
             outcome.records.append(self._current_record(settled))
         self._begin_missing_states(members, epoch, outcome, now_ms)
         outcome.timers.append(self._session_timer(member.member_id, now_ms))
-        shows_assignment = request.member_epoch == JOIN_EPOCH or names is not None or settled.assigned != before.assigned
+        shows_assignment = is_behind or request.member_epoch == JOIN_EPOCH or names is not None or settled.assigned != before.assigned
         outcome.replies.append(Reply(token, self._answered(settled, shows_assignment=shows_assignment)))
         return outcome
 

@@ -6,7 +6,8 @@ Behaviour      Answers with the member's epoch and, when it changed or was asked
 Version notes  0 lets the broker choose the member id; 1+ brings it along, and may subscribe by a regular expression.
 Errors         UNSUPPORTED_VERSION (the protocol is switched off),
                INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, and those of `ConsumerGroup.heartbeat`.
-Differs from Kafka: regular expressions are matched at once, not a moment later.
+Differs from Kafka: regular expressions are matched at once, not a moment later.  A report under an older epoch gives nothing up: its
+               member is told where it is.  One on a connection that its member has replaced is not answered, the connection is closed.
 """
 
 from typing import Final
@@ -18,7 +19,7 @@ from moldau.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.groups import client_of
+from moldau.server.handlers.groups import client_of, close_if_overtaken
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
 
@@ -36,6 +37,7 @@ def consumer_group_heartbeat(
     wrong = _what_is_wrong(request)
     if wrong is not None:
         return request.refused(ErrorCode.INVALID_REQUEST, wrong)
+    close_if_overtaken(broker, context, request.group_id, request.member_id)
 
     def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
         return machine.consumer_heartbeat(token, request, client_of(context), now_ms)

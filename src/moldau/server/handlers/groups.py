@@ -1,19 +1,30 @@
-"""◇ What the handlers of groups share: who asks, which rights an administrator is shown, and which protocols are served."""
+"""◇ What the handlers of groups share: who asks, whether it has gone on meanwhile, which rights an administrator is shown, and which
+protocols are served."""
 
 from typing import Final
 
 from moldau.coordinator.group.environment import Client
 from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
+from moldau.server.dispatch import ConnectionClosed, RequestContext
 
 GROUP_OPERATIONS: Final = (3, 6, 8, 10, 11)
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: AclOperation numbers that apply to a group."""
 ALL_GROUP_OPERATIONS: Final = sum(1 << operation for operation in GROUP_OPERATIONS)
 NOT_ASKED: Final = -(1 << 31)
+NO_PRODUCER: Final = (0, 0)
 
 
 def client_of(context: RequestContext) -> Client:
     return Client(context.header.client_id or "", f"/{context.client.host}", context.version)
+
+
+def close_if_overtaken(broker: Broker, context: RequestContext, group_id: str, member_id: str) -> None:
+    """A heartbeat tells what its member has.  One that was delayed, on a connection that the member has replaced, tells what it had: taken
+    for news it would hand partitions to another that the member was given meanwhile.  Errors: ConnectionClosed.
+    """
+    order = broker.coordinators.heartbeat_order
+    if order.is_overtaken("heartbeats", (group_id, member_id), NO_PRODUCER, context.client.connection_number):
+        raise ConnectionClosed(f"a heartbeat of {member_id} in {group_id} came after it had gone on with a newer connection")
 
 
 def authorized_operations(*, is_asked: bool) -> int:

@@ -6,7 +6,7 @@ Behaviour      Answers with the member's epoch and, when it changed or was asked
                share coordinator has begun its state, so a new subscription bears fruit with a later heartbeat.
 Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
                GROUP_ID_NOT_FOUND (of another protocol too), and those of `ShareGroup.heartbeat`.
-Differs from Kafka: nothing known.
+Differs from Kafka: a heartbeat on a connection that its member has replaced is not answered, the connection is closed.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ from moldau.errors import ErrorCode
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.groups import client_of, serves_share_groups
+from moldau.server.handlers.groups import client_of, close_if_overtaken, serves_share_groups
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
 
@@ -36,6 +36,7 @@ def share_group_heartbeat(
     wrong = _what_is_wrong(request)
     if wrong is not None:
         return refusal(ErrorCode.INVALID_REQUEST, wrong)
+    close_if_overtaken(broker, context, request.group_id, request.member_id)
 
     def refused(code: ErrorCode) -> ShareGroupHeartbeatResponse:
         return refusal(code, code.text)

@@ -9,6 +9,8 @@ Errors         UNSUPPORTED_VERSION (the protocol is switched off, or streams.ver
                STREAMS_INVALID_TOPOLOGY_EPOCH, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND (of another protocol
                too), and those of `StreamsGroup.heartbeat`.
 Differs from Kafka: a member that reports other tasks than it was given is told again what it was given: it may have missed the answer.
+               A report under an older epoch gives nothing up: its member is told where it is.  One on a connection that its member has
+               replaced is not answered, the connection is closed.
                Threads behind one endpoint are one entry of the endpoints: of several, Kafka's client forgets all but the last.
                Repartition topics that are joined take their number from a fixed one of the same join only.  What is wrong with a topology
                is told as such where Kafka says UNKNOWN_SERVER_ERROR.
@@ -26,7 +28,7 @@ from moldau.metadata.topic_names import invalid_topic_reason
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, Topology
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.groups import client_of, serves_streams_groups
+from moldau.server.handlers.groups import client_of, close_if_overtaken, serves_streams_groups
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
 from moldau.types import INTERNAL_TOPICS
@@ -45,6 +47,7 @@ def streams_group_heartbeat(
         invalid = _what_is_wrong_with(request.topology)
         if invalid is not None:
             return refusal(*invalid)
+    close_if_overtaken(broker, context, request.group_id, request.member_id)
     environment = broker.coordinators.group_environment
 
     def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:

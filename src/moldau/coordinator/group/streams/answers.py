@@ -24,17 +24,18 @@ def left(member_id: str, member_epoch: int) -> messages.StreamsGroupHeartbeatRes
 
 
 def heartbeat(
-    member: Member, problems: Iterable[Problem | None], heartbeat_interval_ms: int, *, shows_tasks: bool
+    member: Member, problems: Iterable[Problem | None], heartbeat_interval_ms: int, given: HeldTasks | None
 ) -> messages.StreamsGroupHeartbeatResponse:
+    """`given`: what it is told to have; None says nothing of that."""
     response = _response(member_id=member.member_id, member_epoch=member.epoch)
     response.heartbeat_interval_ms = heartbeat_interval_ms
     response.status = [
         messages.Status(status_code=problem.status, status_detail=problem.detail) for problem in problems if problem is not None
     ]
-    if shows_tasks:
-        response.active_tasks = _task_ids(member.held.active)
-        response.standby_tasks = _task_ids(member.held.standby)
-        response.warmup_tasks = _task_ids(member.held.warmup)
+    if given is not None:
+        response.active_tasks = _task_ids(given.active)
+        response.standby_tasks = _task_ids(given.standby)
+        response.warmup_tasks = _task_ids(given.warmup)
     return response
 
 

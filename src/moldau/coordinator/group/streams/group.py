@@ -98,8 +98,6 @@ class StreamsGroup:
     endpoint_epoch: int = 0
     """Grows whenever a member with an endpoint is given other tasks."""
     shutdown_requested_by: str | None = None
-    unsure: set[str] = field(default_factory=set)
-    """Members that are to give something up, of which nobody knows whether they ever heard that they have it."""
 
     group_type: ClassVar[str] = "streams"
     protocol_type: ClassVar[str] = "streams"
@@ -139,11 +137,7 @@ class StreamsGroup:
         outcome = Outcome()
         reported = _reported(request)
         before = self._find_member(request, reported)
-        is_late = request.member_epoch != before.epoch
-        if not is_late and before.member_id in self.unsure:
-            if reported is None:
-                return self._asked_again(token, before, now_ms)
-            self.unsure.discard(before.member_id)
+        is_behind = request.member_epoch != before.epoch
         member = _updated(before, request, client)
         members = {**self.members, member.member_id: member}
         is_changed = before.member_id not in self.members or member.metadata() != before.metadata()
@@ -156,14 +150,13 @@ class StreamsGroup:
         epoch = self._next_group_epoch(configured, metadata_hash, outcome, is_changed=is_changed)
         self._maybe_delay_first_assignment(outcome, now_ms)
         target = self._assigned(epoch, members, configured, outcome, now_ms)
-        # Late, or sent without knowing the last answer: what it says it holds may not be what it holds by now.
         own_target = target.of_members.get(member.member_id, Tasks())
-        settled = reconcile(member, own_target, target.epoch, None if is_late else reported, holders_of(self.members.values()))
+        # With another epoch than its own it may have come late, or never heard what it was given last.  What it says it holds counts for
+        # nothing then; it is told where it is, and steps on from there.
+        settled = member if is_behind else reconcile(member, own_target, target.epoch, reported, holders_of(self.members.values()))
         if settled != member:
             outcome.records.append(members_of.assignment_record(self.group_id, settled))
-        if is_late and settled.state is MemberState.UNREVOKED_TASKS:
-            self.unsure.add(member.member_id)
-        outcome.timers += self._member_timers(settled, now_ms)
+        outcome.timers += self._member_timers(settled, now_ms, is_told_anew=is_behind)
         if request.shutdown_application and self.shutdown_requested_by is None:
             self.shutdown_requested_by = member.member_id
         problems = [self._staleness(member), target.problem, configured.problem, self._shutdown()]
@@ -174,23 +167,14 @@ class StreamsGroup:
         # may never have come.
         has_to_give_up = settled.state is MemberState.UNREVOKED_TASKS
         tells_otherwise = reported is not None and reported != settled.held.ids()
-        shows_tasks = request.member_epoch == JOIN_EPOCH or has_news or has_to_give_up or tells_otherwise
-        response = answers.heartbeat(settled, problems, self._heartbeat_interval_ms(), shows_tasks=shows_tasks)
+        shows_tasks = is_behind or request.member_epoch == JOIN_EPOCH or has_news or has_to_give_up or tells_otherwise
+        given = (settled.held | settled.pending_revocation if is_behind else settled.held) if shows_tasks else None
+        response = answers.heartbeat(settled, problems, self._heartbeat_interval_ms(), given)
         response.endpoint_information_epoch = self.endpoint_epoch
         if request.endpoint_information_epoch != self.endpoint_epoch:
             everybody = {**self.members, settled.member_id: settled}
             response.partitions_by_user_endpoint = answers.endpoints(everybody.values(), configured, self.environment.topics)
         outcome.replies.append(Reply(token, HeartbeatResult(response, configured.missing)))
-        return outcome
-
-    def _asked_again(self, token: Token, member: Member, now_ms: int) -> Outcome:
-        """Who has what it was told last has no reason to say so again, and we would wait for it until it is out.
-
-        After an error that is retried Kafka's client tells all it has.
-        """
-        code = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        outcome = answer(token, HeartbeatResult(answers.refusal(code, code.text)))
-        outcome.timers += self._member_timers(member, now_ms)
         return outcome
 
     def _find_member(self, request: messages.StreamsGroupHeartbeatRequest, reported: Tasks | None) -> Member:
@@ -405,7 +389,6 @@ class StreamsGroup:
             self.members[member_id] = (self.members.get(member_id) or Member(member_id)).with_metadata(value)
             return
         self.members.pop(member_id, None)
-        self.unsure.discard(member_id)
         if not self.members:
             self.shutdown_requested_by = None
 
@@ -444,10 +427,10 @@ class StreamsGroup:
 
     def on_loaded(self, now_ms: int) -> list[Timer]:
         """Members that were there before the fail-over get a session to report in."""
-        self.unsure.update(each.member_id for each in self.members.values() if each.state is MemberState.UNREVOKED_TASKS)
-        return [timer for member in self.members.values() for timer in self._member_timers(member, now_ms, is_loaded=True)]
+        return [timer for member in self.members.values() for timer in self._member_timers(member, now_ms, is_told_anew=True)]
 
-    def _member_timers(self, member: Member, now_ms: int, *, is_loaded: bool = False) -> list[Timer]:
+    def _member_timers(self, member: Member, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
+        """`is_told_anew`: whoever has to give something up has its whole time for that from now on."""
         member_id = member.member_id
         of_all = self.environment.config.streams_session_timeout_ms
         due_ms = now_ms + self.environment.of_group(self.group_id, "streams.session.timeout.ms", of_all)
@@ -455,7 +438,7 @@ class StreamsGroup:
         if member.state is not MemberState.UNREVOKED_TASKS:
             return [*timers, Timer(self._revoking_key(member_id))]
         before = self.members.get(member_id)
-        if is_loaded or before is None or before.pending_revocation != member.pending_revocation:
+        if is_told_anew or before is None or before.pending_revocation != member.pending_revocation:
             due_ms = now_ms + member.rebalance_timeout_ms
             timers.append(Timer(self._revoking_key(member_id), due_ms, lambda then_ms: self._revoking_is_over(member, then_ms)))
         return timers

@@ -1,0 +1,42 @@
+"""Heartbeats of groups on connections that their members have replaced."""
+
+from typing import Any
+
+import pytest
+
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
+from moldau.server.dispatch import Client, ConnectionClosed, RequestContext
+from moldau.server.handlers.consumer_group_heartbeat import consumer_group_heartbeat
+from moldau.server.handlers.share_group_heartbeat import share_group_heartbeat
+from moldau.server.handlers.streams_group_heartbeat import streams_group_heartbeat
+
+OLD, NEW = 7, 8
+HEARTBEATS = {
+    "consumer": (consumer_group_heartbeat, ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=3)),
+    "share": (share_group_heartbeat, ShareGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=3)),
+    "streams": (
+        streams_group_heartbeat,
+        StreamsGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=3, endpoint_information_epoch=0),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", HEARTBEATS)
+def test_a_heartbeat_from_before_is_not_taken_for_news(harness: Any, kind: str) -> None:
+    harness.cluster.finalized = {"share.version": 1, "streams.version": 1}
+    handler, request = HEARTBEATS[kind]
+
+    def beat(connection: int) -> ErrorCode:
+        header = harness.context(request).header
+        client = Client(listener="PLAINTEXT", host="10.0.0.9", port=5, connection_number=connection)
+        answer = handler(harness.broker, RequestContext(header, client, harness.clock.now_ms()), request)  # type: ignore[operator]
+        return ErrorCode.of(answer.error_code)
+
+    assert beat(OLD) is ErrorCode.NOT_COORDINATOR
+    assert beat(NEW) is ErrorCode.NOT_COORDINATOR
+    with pytest.raises(ConnectionClosed):
+        beat(OLD)
+    assert beat(NEW) is ErrorCode.NOT_COORDINATOR

@@ -174,7 +174,7 @@ def case_patch(_: Bench) -> Call:
 def case_check(at: Bench) -> Call:
     rules = at.partitions[0].log._rules
     view = memoryview(bytearray(BATCH))
-    return lambda: check_client_batch(view, rules, NOW_MS)
+    return lambda: check_client_batch(view, rules)
 
 
 def case_log_append(at: Bench) -> Call:

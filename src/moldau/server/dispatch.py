@@ -50,7 +50,7 @@ class Client:
         """Greater than that of every connection that was accepted before."""
         self.principal = principal
         self.last_append: asyncio.Event | None = None
-        """Set once the newest of the requests that wait to append to a transaction has appended; None when none waits."""
+        """Set once the newest of the produce requests that wait their turn has appended; None when none waits."""
         self.on_closed: dict[Hashable, Callable[[], None]] = {}
         """What is to be done when the connection is gone, by whatever asked for it."""
 

@@ -31,7 +31,6 @@ from moldau.replication.partition import Partition
 from moldau.storage.files import Files
 from moldau.storage.log import Past
 from moldau.storage.manager import LogManager
-from moldau.storage.segment import TimestampOffset
 from moldau.storage.threads import BlockingThreads
 from moldau.storage.tiered.config import RemoteLogConfig, StoreConfig
 from moldau.storage.tiered.copier import Elsewhere, SegmentCopier
@@ -42,6 +41,7 @@ from moldau.storage.tiered.reader import Busy, RemoteData, RemoteReader
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import PartitionDeletion, RemoteSegment, TopicIdPartition, partition_deletion
 from moldau.storage.tiered.store import ObjectStore
+from moldau.storage.time_search import TimestampOffset
 from moldau.types import REMOTE_LOG_METADATA_TOPIC
 
 LOG: Final = logging.getLogger(__name__)

@@ -7,7 +7,8 @@ Guarantees that every form keeps (`SystemFiles` here, `MemoryFiles` in testing):
 - `write_atomically` leaves the old content or the new one whatever happens, and is durable when it returns.
 - A `File` that something still references (a `FileSlice` on its way to a socket) stays readable after `close`, `unlink` and `rename`.
 
-Calls run inline: the page cache answers in microseconds.  Whatever may block (fsync, recovery, deleting) goes through `run`.
+Calls run inline: the page cache answers in microseconds.  Whatever may block (fsync, recovery, deleting) goes through `run`, whatever
+computes for long (compressing anew, looking into many records) through `compute`.
 """
 
 import errno
@@ -17,6 +18,7 @@ import shutil
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
+from moldau.storage.processes import WorkerProcesses
 from moldau.storage.threads import BlockingThreads
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
@@ -25,6 +27,8 @@ _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
 BLOCKING_THREADS: Final = 4
+WORKER_PROCESSES: Final = 2
+"""More than one, so that one client's huge batch does not hold up the others'."""
 MAX_PARTS_PER_CALL: Final = 1024
 """IOV_MAX on Linux."""
 
@@ -123,6 +127,13 @@ class Files(Protocol):
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         """For whatever may block: a thread in production, a seeded delay in simulation."""
+        ...
+
+    async def compute(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """For what keeps a processor busy: a process of its own in production, a seeded delay in simulation.
+
+        `fn` is a module's, arguments and result can be pickled.  Errors: what `fn` raises, WorkerDied.
+        """
         ...
 
 
@@ -227,6 +238,7 @@ class SystemFiles:
 
     def __init__(self, *, spared_descriptors: int | None = None) -> None:
         self._threads: Final = BlockingThreads(BLOCKING_THREADS, "storage")
+        self._processes: Final = WorkerProcesses(WORKER_PROCESSES)
         self._spared_descriptors: Final = spared_descriptors
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
@@ -305,6 +317,9 @@ class SystemFiles:
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return await self._threads.run(fn, *args, **kwargs)
+
+    async def compute(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await self._processes.run(fn, *args, **kwargs)
 
 
 def write_atomically(files: Files, path: str, data: Buffer) -> None:

@@ -48,7 +48,15 @@ from moldau.storage.producer_state import (
 )
 from moldau.storage.recovery import RecoveryProgress, load_log
 from moldau.storage.replay import read_marker, replay_producer
-from moldau.storage.validator import AppendFailure, check_client_batch, needs_rewrite, rewrite, too_large
+from moldau.storage.validator import (
+    AppendFailure,
+    Examined,
+    Unexamined,
+    check_client_batch,
+    examine_if_light,
+    too_large,
+    wants_examination,
+)
 from moldau.types import TopicPartition
 
 __all__ = ["AppendResult", "FetchData", "Flush", "Log", "Past", "ProducerStatus", "sync_path"]
@@ -97,29 +105,35 @@ class Log(LogReading, LogShortening):
 
     # ---------------------------------------------------------------- appending
 
-    def append_as_leader(
+    def append_from_client(
         self,
         records: memoryview | bytearray,
         *,
         leader_epoch: int,
         now_ms: int,
-        origin: AppendOrigin = AppendOrigin.CLIENT,
         guard: VerificationGuard | None = None,
-        transaction_version: int = 0,
-    ) -> AppendResult | AppendFailure:  # hot: 10 µs + CRC + pwrite
-        """Give `records` their offsets, in place, and append them.
+        examined: Examined | None = None,
+    ) -> AppendResult | AppendFailure | Unexamined:  # hot: 10 µs + CRC + pwrite
+        """Give the one batch in `records` its offsets, in place, and append it.
 
+        `examined`: what `validator.examine` found of a batch that came back Unexamined; it comes back again if the rules have changed.
         Errors: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE,
         OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
         """
         if self.failure is not None:
             return self._storage_failure()
-        if origin is not AppendOrigin.CLIENT:
-            return self._append_internal(records, leader_epoch, now_ms, origin, guard=guard, transaction_version=transaction_version)
         rules = self._rules
-        header = check_client_batch(records, rules, now_ms)
+        header = check_client_batch(records, rules)
         if isinstance(header, AppendFailure):
             return header
+        if wants_examination(header, rules, now_ms):
+            if examined is None or examined.rules != rules:
+                said = examine_if_light(records, header, rules, now_ms)
+                if not isinstance(said, Examined):
+                    return said
+                examined = said
+            if examined.rebuilt is not None:
+                records, header = examined.rebuilt, read_header(examined.rebuilt)
         producer_id = header.producer_id
         if producer_id >= 0:
             duplicate = self.producers.duplicate_of(header)
@@ -129,14 +143,9 @@ class Log(LogReading, LogShortening):
                 return AppendResult(
                     duplicate.first_offset, duplicate.last_offset, time, self.log_start_offset, -1, count, 0, is_duplicate=True
                 )
-            refusal = self.producers.refusal_of(header, origin, guard, verify=self.verifies_transactions)
+            refusal = self.producers.refusal_of(header, AppendOrigin.CLIENT, guard, verify=self.verifies_transactions)
             if refusal is not None:
                 return AppendFailure(*refusal)
-        if rules.codec is not None and needs_rewrite(header, rules):
-            rebuilt = rewrite(records, header, rules, now_ms)
-            if isinstance(rebuilt, AppendFailure):
-                return rebuilt
-            records, header = rebuilt, read_header(rebuilt)
         if rules.log_append_time:
             records = _writable(records)
             patch_max_timestamp_log_append(records, 0, header, now_ms)
@@ -198,17 +207,24 @@ class Log(LogReading, LogShortening):
         # Followers roll when the leader's batches say so: by their timestamps, not by a clock.
         return self._append_batches(view[:end], headers, headers[-1][1].max_timestamp, AppendOrigin.REPLICATION)
 
-    def _append_internal(
+    def append_as_leader(
         self,
         records: memoryview | bytearray,
+        *,
         leader_epoch: int,
         now_ms: int,
         origin: AppendOrigin,
-        *,
-        guard: VerificationGuard | None,
-        transaction_version: int,
+        guard: VerificationGuard | None = None,
+        transaction_version: int = 0,
     ) -> AppendResult | AppendFailure:
-        """From the broker itself: one or more batches that need no suspicion, markers among them."""
+        """From the broker itself: one or more batches that need no suspicion, markers among them.
+
+        Errors: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED,
+        KAFKA_STORAGE_ERROR.
+        """
+        assert origin is not AppendOrigin.CLIENT, "what a client sends is checked: append_from_client"
+        if self.failure is not None:
+            return self._storage_failure()
         records = _writable(records)
         view = memoryview(records)
         headers: list[tuple[int, BatchHeader]] = []

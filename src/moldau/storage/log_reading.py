@@ -3,16 +3,13 @@
 from bisect import bisect_right
 
 from moldau.errors import ErrorCode
-from moldau.protocol.records.batch import (
-    LOG_APPEND_TIME,
-    CorruptBatch,
-    records_of,
-)
+from moldau.protocol.records.batch import CorruptBatch
 from moldau.storage.epochs import EpochEnd
 from moldau.storage.index import AbortedTransaction
 from moldau.storage.log_core import LogCore
 from moldau.storage.log_values import FetchData, ProducerStatus
-from moldau.storage.segment import Segment, TimestampOffset
+from moldau.storage.segment import Segment
+from moldau.storage.time_search import Candidate, Search, TimestampOffset, first_record_at_or_after
 from moldau.types import FileSlice
 
 
@@ -108,16 +105,28 @@ class LogReading(LogCore):
         return tuple(found)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record whose timestamp is `timestamp` or later."""
-        for segment in self.segments:
-            if segment.largest_timestamp >= timestamp:
-                found = segment.first_record_at_or_after(timestamp, self.log_start_offset)
-                if found is not None:
-                    return found
+        """The first record whose timestamp is `timestamp` or later, however long it takes to look."""
+        candidate = self.candidate_for_timestamp(timestamp)
+        while candidate is not None:
+            found = first_record_at_or_after(*candidate.search)
+            if found is not None:
+                return found
+            candidate = self.candidate_for_timestamp(timestamp, candidate.next_offset)
         return None
 
-    def offset_of_max_timestamp(self) -> TimestampOffset | None:
-        """The record with the largest timestamp, the first of them."""
+    def candidate_for_timestamp(self, timestamp: int, start_offset: int = 0) -> Candidate | None:
+        """The first batch from `start_offset` on that says it has a record of `timestamp` or later."""
+        start_offset = max(start_offset, self.log_start_offset)
+        for segment in self.segments:
+            if segment.largest_timestamp >= timestamp:
+                found = segment.first_batch_at_or_after(timestamp, start_offset)
+                if found is not None:
+                    position, header = found
+                    return Candidate(header, Search(segment.batch_at(position, header), timestamp, start_offset))
+        return None
+
+    def candidate_for_max_timestamp(self) -> Candidate | None:
+        """The batch that says it has the record with the largest timestamp, the first of them."""
         newest = max(self.segments, key=lambda segment: segment.largest_timestamp)
         if newest.largest_timestamp < 0:
             return None
@@ -125,12 +134,7 @@ class LogReading(LogCore):
         if position is None:
             return None
         header = newest.header_at(position)
-        if header.attributes & LOG_APPEND_TIME:
-            return TimestampOffset(header.max_timestamp, header.base_offset)
-        for record in records_of(newest.batch_at(position, header)):
-            if record.timestamp == header.max_timestamp:
-                return TimestampOffset(record.timestamp, record.offset)
-        return None
+        return Candidate(header, Search(newest.batch_at(position, header), header.max_timestamp, header.base_offset))
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         return self.epochs.end_offset_for(epoch, self.log_end_offset)

@@ -9,7 +9,7 @@ Source: org.apache.kafka.storage.internals.log.LogSegment.  Called by `log`, `re
 
 from collections.abc import Iterator
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Final
 
 from crc32c import crc32c
 
@@ -47,11 +47,6 @@ CHECKED_ENTRIES: Final = 64
 """At a clean start, of an offset index: how many batches at most are held against the newest timestamp."""
 
 _BOUNDS: Final = Struct(">qi11xi")  # base offset, length, 11 bytes of no interest here, last offset delta
-
-
-class TimestampOffset(NamedTuple):
-    timestamp: int
-    offset: int
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -360,16 +355,14 @@ class Segment:
     def batch_at(self, position: int, header: BatchHeader) -> bytes:
         return self.file.pread(header.size, position)
 
-    def first_record_at_or_after(self, timestamp: int, start_offset: int) -> TimestampOffset | None:
-        """The first record from `start_offset` on whose timestamp is `timestamp` or later."""
+    def first_batch_at_or_after(self, timestamp: int, start_offset: int) -> tuple[int, BatchHeader] | None:
+        """Position and header of the first batch from `start_offset` on that says it has a record of `timestamp` or later."""
         position = self.position_of(max(self._offset_before(timestamp), start_offset))
         if position is None:
             return None
         for at, header in self.headers(position):
             if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-                for record in records_of(self.batch_at(at, header)):
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return TimestampOffset(record.timestamp, record.offset)
+                return at, header
         return None
 
     def _offset_before(self, timestamp: int) -> int:

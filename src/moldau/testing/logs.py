@@ -12,6 +12,8 @@ from moldau.storage.config import LogConfig
 from moldau.storage.files import Files
 from moldau.storage.log import AppendResult, FetchData, Log
 from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.time_search import TimestampOffset, first_record_at_or_after
+from moldau.storage.validator import AppendFailure, Unexamined
 from moldau.types import TopicPartition
 
 NOW_MS: Final = 1_700_000_000_000
@@ -106,10 +108,23 @@ def open_log(
     return log
 
 
+def append_as(origin: AppendOrigin, log: Log, content: bytearray, *, leader_epoch: int) -> AppendResult | AppendFailure:
+    if origin is not AppendOrigin.CLIENT:
+        return log.append_as_leader(content, leader_epoch=leader_epoch, now_ms=NOW_MS, origin=origin)
+    result = log.append_from_client(content, leader_epoch=leader_epoch, now_ms=NOW_MS)
+    assert not isinstance(result, Unexamined), "what is written here is light"
+    return result
+
+
 def append(log: Log, batch: SomeBatch) -> AppendResult:
-    result = log.append_as_leader(bytearray(batch.content), leader_epoch=batch.leader_epoch, now_ms=NOW_MS, origin=batch.origin)
+    result = append_as(batch.origin, log, bytearray(batch.content), leader_epoch=batch.leader_epoch)
     assert isinstance(result, AppendResult), result
     return result
+
+
+def offset_of_max_timestamp(log: Log) -> TimestampOffset | None:
+    candidate = log.candidate_for_max_timestamp()
+    return first_record_at_or_after(*candidate.search) if candidate is not None else None
 
 
 def stored_bytes(log: Log, *, max_bytes: int = WHOLE) -> bytes:

@@ -28,7 +28,18 @@ from moldau.storage.manager import LogManager
 from moldau.storage.recovery import LogDamaged
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.testing.log_model import LogModel, parsed
-from moldau.testing.logs import NOW_MS, PARTITION, SomeBatch, Unreadable, append, batches_of_every_kind, open_log, stored_bytes
+from moldau.testing.logs import (
+    NOW_MS,
+    PARTITION,
+    SomeBatch,
+    Unreadable,
+    append,
+    append_as,
+    batches_of_every_kind,
+    offset_of_max_timestamp,
+    open_log,
+    stored_bytes,
+)
 
 ROOT: Final = "/data"
 DEFAULTS: Final = LogConfig.load({})
@@ -87,7 +98,7 @@ class Workload:
         epoch = max(self._epoch, batch.leader_epoch)
         self._epoch = epoch
         self.model.appended(self._as_stored(content, epoch))
-        result = self._log.append_as_leader(content, leader_epoch=epoch, now_ms=NOW_MS, origin=batch.origin)
+        result = append_as(batch.origin, self._log, content, leader_epoch=epoch)
         if not isinstance(result, AppendResult):
             if self._log.failure is None:  # else nothing follows it, and it may be found or not
                 self.model.not_appended(1)
@@ -379,7 +390,7 @@ def seen(log: Log) -> tuple[object, ...]:
         (entry.producer_id, entry.last_sequence, entry.transaction_first_offset) for entry in log.producers.producers.values()
     )
     aborted = [entry[:3] for entry in log.aborted_transactions(log.log_start_offset, log.log_end_offset)]
-    return log.log_end_offset, found, times, log.offset_of_max_timestamp(), producers, aborted
+    return log.log_end_offset, found, times, offset_of_max_timestamp(log), producers, aborted
 
 
 def _cut(size: int, content: bytearray) -> None:

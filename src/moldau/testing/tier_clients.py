@@ -14,8 +14,9 @@ from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.control import build_end_txn_marker
 from moldau.replication.partition import ALL_IN_SYNC, Isolation
 from moldau.replication.waits import ProduceWait
+from moldau.storage.log import AppendResult
 from moldau.storage.producer_state import AppendOrigin
-from moldau.storage.validator import AppendFailure
+from moldau.storage.validator import AppendFailure, Unexamined
 from moldau.testing.tier_cluster import TierBroker, TierCluster
 from moldau.testing.tier_model import Seen, seen_in
 from moldau.types import FileSlice
@@ -54,7 +55,13 @@ async def acknowledged(cluster: TierCluster, batch: bytes, origin: AppendOrigin,
 async def _try(cluster: TierCluster, broker: TierBroker, batch: bytes, origin: AppendOrigin) -> bool:
     partition, machine = broker.partition, broker.machine
     content = bytearray(batch)
-    result = partition.append(content, acks=ALL_IN_SYNC, now_ms=cluster.clock.now_ms(), origin=origin)
+    now_ms = cluster.clock.now_ms()
+    result: AppendResult | AppendFailure | Unexamined
+    if origin is AppendOrigin.CLIENT:
+        result = partition.append_from_client(content, acks=ALL_IN_SYNC, now_ms=now_ms)
+    else:
+        result = partition.append(content, acks=ALL_IN_SYNC, now_ms=now_ms, origin=origin)
+    assert not isinstance(result, Unexamined), "what is written here is light"
     if isinstance(result, AppendFailure):
         if result.error in REFUSED_FOR_GOOD and broker is cluster.leader:
             raise Refused(f"{broker!r}: {result.detail}", broker.log.log_start_offset)

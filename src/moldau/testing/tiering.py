@@ -111,7 +111,7 @@ class Tier:
     def append_value(self, value: bytes, *, epoch: int) -> None:
         """One record in a batch of its own, a second after the one before; acknowledged at once."""
         record = NewRecord(NOW + 1000 * self.log.log_end_offset, b"k", value)
-        result = self.log.append_as_leader(build_batch([record]), leader_epoch=epoch, now_ms=NOW)
+        result = self.log.append_from_client(build_batch([record]), leader_epoch=epoch, now_ms=NOW)
         assert isinstance(result, AppendResult), result
         self.log.update_high_watermark(self.log.log_end_offset)
 

@@ -91,7 +91,7 @@ class CleanerMachine(RuleBasedStateMachine):
             base_sequence=self.sequences[producer_id] if has_producer else -1,
             is_transactional=is_transactional,
         )
-        result = self.log.append_as_leader(content, leader_epoch=0, now_ms=self.now_ms)
+        result = self.log.append_from_client(content, leader_epoch=0, now_ms=self.now_ms)
         assert isinstance(result, AppendResult) and not result.is_duplicate, result
         self.batches += 1
         if has_producer:

@@ -116,7 +116,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(count=st.integers(1, 6), size=st.integers(0, 80), time=st.integers(-50, 50))
     def append(self, count: int, size: int, time: int) -> None:
         batch = build_batch([NewRecord(NOW_MS + time, b"k", b"v" * size) for _ in range(count)])
-        result = self.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS)
+        result = self.log.append_from_client(batch, leader_epoch=0, now_ms=NOW_MS)
         assert isinstance(result, AppendResult)
         assert (result.first_offset, result.last_offset) == (self.end, self.end + count - 1)
         self.stored.append(Stored(self.end, self.end + count, NOW_MS + time))

@@ -25,7 +25,7 @@ def a_log(*epochs: tuple[int, int]) -> tuple[LogManager, Log]:
     log = logs.get_or_create(WHERE, logs.config, now_ms=NOW_MS)
     for epoch, count in epochs:
         for _ in range(count):
-            assert isinstance(log.append_as_leader(batch(1), leader_epoch=epoch, now_ms=NOW_MS), AppendResult)
+            assert isinstance(log.append_from_client(batch(1), leader_epoch=epoch, now_ms=NOW_MS), AppendResult)
     log.update_high_watermark(log.log_end_offset)
     return logs, log
 

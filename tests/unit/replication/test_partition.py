@@ -35,7 +35,7 @@ class Bench:
         return result
 
     def try_append(self, *values: bytes, acks: int = 1) -> AppendResult | AppendFailure:
-        return self.partition.append(batch(*values), acks=acks, now_ms=NOW_MS)
+        return self.partition.append_from_client(batch(*values), acks=acks, now_ms=NOW_MS)
 
     def flush(self) -> None:
         self.partition.log.flush()

@@ -75,7 +75,7 @@ async def test_the_follower_knows_what_the_leader_knows() -> None:
     leader, log = pair.tier.log, pair.follower.log
     leader.delete_records_before(5)
     producer = build_batch([NewRecord(NOW, b"k", b"v")], producer_id=77, producer_epoch=0, base_sequence=0)
-    assert isinstance(leader.append_as_leader(producer, leader_epoch=4, now_ms=NOW), AppendResult)
+    assert isinstance(leader.append_from_client(producer, leader_epoch=4, now_ms=NOW), AppendResult)
     leader.update_high_watermark(leader.log_end_offset)
     await pair.tier.move()
     assert await pair.begin() == leader.local_log_start_offset == 41
@@ -94,7 +94,7 @@ async def test_the_follower_knows_what_the_leader_knows() -> None:
 async def test_what_it_had_goes() -> None:
     pair = await a_pair()
     log = pair.follower.log
-    log.append_as_leader(build_batch([NewRecord(NOW, b"k", b"old")]), leader_epoch=0, now_ms=NOW)
+    log.append_from_client(build_batch([NewRecord(NOW, b"k", b"old")]), leader_epoch=0, now_ms=NOW)
     log.update_high_watermark(1)
     assert await pair.begin() == 25
     assert [segment.base_offset for segment in log.segments] == [25]
@@ -194,7 +194,7 @@ async def test_deleted_records_do_not_come_back() -> None:
     pair = await a_pair()
     log = pair.follower.log
     for _ in range(3):
-        log.append_as_leader(build_batch([NewRecord(NOW, b"k", b"old")] * 5), leader_epoch=0, now_ms=NOW)
+        log.append_from_client(build_batch([NewRecord(NOW, b"k", b"old")] * 5), leader_epoch=0, now_ms=NOW)
     log.update_high_watermark(15)
     log.delete_records_before(9)
     assert await pair.begin() == 25 and log.log_start_offset == 9

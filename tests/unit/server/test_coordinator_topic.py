@@ -19,7 +19,7 @@ def test_answers_do_not_wait_for_ever_for_an_end_of_the_log_that_nobody_syncs(ha
     async def run() -> None:
         partition = harness.lead(GROUP_TOPIC)
         of_another_time = NewRecord(0, b"\x00\x63", b"")
-        partition.append(build_batch([of_another_time]), acks=1, now_ms=0)
+        partition.append_from_client(build_batch([of_another_time]), acks=1, now_ms=0)
         assert not harness.flush_wanted
         harness.broker.coordinators.leadership_changed(partition)
         while harness.broker.coordinators.groups.is_loading():  # noqa: ASYNC110  nothing says when
@@ -44,7 +44,7 @@ def test_the_loop_serves_others_while_a_long_log_is_loaded(harness: Any) -> None
                 commit_record("g", TopicPartition("t", start + at), offset=1, leader_epoch=-1, metadata="", now_ms=0) for at in range(100)
             ]
             encoded = [NewRecord(0, GROUP_RECORDS.encode_key(one.key), GROUP_RECORDS.encode_value(one.value)) for one in offsets]
-            partition.append(build_batch(encoded), acks=1, now_ms=0)
+            partition.append_from_client(build_batch(encoded), acks=1, now_ms=0)
         harness.broker.coordinators.leadership_changed(partition)
         turns = 0
         while harness.broker.coordinators.groups.is_loading():

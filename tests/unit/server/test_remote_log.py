@@ -81,7 +81,7 @@ class Tiered:
 
     def append(self, count: int) -> None:
         for _ in range(count):
-            self.partition.append(self._batch_of(b"x" * 100_000), acks=1, now_ms=NOW_MS)
+            self.partition.append_from_client(self._batch_of(b"x" * 100_000), acks=1, now_ms=NOW_MS)
 
     async def moved(self) -> int:
         """The local log's start, once everything but its last segment is in remote storage only."""
@@ -229,7 +229,7 @@ async def test_a_follower_is_told_where_it_is(tiered: Tiered) -> None:
 
 async def test_what_clients_write_into_the_metadata_means_nothing(tiered: Tiered, batch_of: BatchOf) -> None:
     for garbage in (b"", b"garbage", bytes([1, 3, 0]) + bytes(200), bytes([1, 0, 0]) + b"\xff" * 200):
-        tiered.topic.append(batch_of(garbage), acks=1, now_ms=NOW_MS)
+        tiered.topic.append_from_client(batch_of(garbage), acks=1, now_ms=NOW_MS)
     tiered.start()
     tiered.append(30)
     await tiered.moved()
@@ -238,7 +238,7 @@ async def test_what_clients_write_into_the_metadata_means_nothing(tiered: Tiered
 
 async def test_a_new_leader_epoch_of_the_metadata_holds_nothing_up(tiered: Tiered, batch_of: BatchOf) -> None:
     tiered.append(30)
-    tiered.topic.append(batch_of(b"something"), acks=1, now_ms=NOW_MS)
+    tiered.topic.append_from_client(batch_of(b"something"), acks=1, now_ms=NOW_MS)
     tiered.topic.retire()  # not led yet: nothing of it can be read
     tiered.topic.log.high_watermark = 0
     tiered.start()

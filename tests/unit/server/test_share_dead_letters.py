@@ -67,7 +67,7 @@ def headers_of(letter: Any) -> dict[str, str]:
 def source(harness: Any, batch_of: Callable[..., memoryview]) -> Any:
     partition = harness.lead("t")
     for values in ((b"a", b"b"), (b"c", b"d", b"e")):
-        partition.append(batch_of(*values), acks=1, now_ms=harness.clock.now_ms())
+        partition.append_from_client(batch_of(*values), acks=1, now_ms=harness.clock.now_ms())
     return partition
 
 
@@ -101,7 +101,7 @@ def test_a_record_that_is_gone_has_a_letter_too(harness: Any, source: Any) -> No
 
 
 def test_letters_come_in_batches_that_the_topic_takes(harness: Any, source: Any, batch_of: Any) -> None:
-    source.append(batch_of(b"x" * 2000, b"y"), acks=1, now_ms=harness.clock.now_ms())
+    source.append_from_client(batch_of(b"x" * 2000, b"y"), acks=1, now_ms=harness.clock.now_ms())
     target = harness.lead("dlq.t", errors_deadletterqueue_group_enable="true", max_message_bytes="500")
     Undertaker(harness, COPYING).bury(source, [DeadRange(3, 6, 1, DeathCause.REJECTED)])
     assert [letter.value and bytes(letter.value) for letter in letters_in(target)] == [b"d", b"e", None, b"y"]

@@ -38,7 +38,7 @@ def a_manager(files: Files, path: str) -> LogManager:
 def fill(manager: LogManager, where: TopicPartition, *, rolls: int) -> Log:
     log = manager.get_or_create(where, COMPACTED, now_ms=NOW_MS)
     for number in range(rolls):
-        log.append_as_leader(build_batch([NewRecord(NOW_MS, b"k", b"%d" % number)]), leader_epoch=0, now_ms=NOW_MS)
+        log.append_from_client(build_batch([NewRecord(NOW_MS, b"k", b"%d" % number)]), leader_epoch=0, now_ms=NOW_MS)
         log.roll(NOW_MS)
     log.update_high_watermark(log.log_end_offset)
     return log

@@ -14,6 +14,7 @@ from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.recovery import LogDamaged
 from moldau.storage.validator import AppendFailure
 from moldau.testing.files import MemoryFiles
+from moldau.testing.logs import offset_of_max_timestamp
 from moldau.types import TopicPartition
 
 NOW = 1_700_000_000_000
@@ -39,13 +40,13 @@ def a_log(files: MemoryFiles | None = None, *, clean: bool = False, recovery_poi
 
 
 def append(log: Log, batch: bytearray, *, epoch: int = 0, now_ms: int = NOW) -> AppendResult:
-    result = log.append_as_leader(batch, leader_epoch=epoch, now_ms=now_ms)
+    result = log.append_from_client(batch, leader_epoch=epoch, now_ms=now_ms)
     assert isinstance(result, AppendResult), result
     return result
 
 
 def refused(log: Log, batch: bytearray) -> AppendFailure:
-    result = log.append_as_leader(batch, leader_epoch=0, now_ms=NOW)
+    result = log.append_from_client(batch, leader_epoch=0, now_ms=NOW)
     assert isinstance(result, AppendFailure), result
     return result
 
@@ -435,17 +436,17 @@ def test_look_up_by_timestamp() -> None:
     assert log.offset_for_timestamp(NOW + 51) == (NOW + 51, 11)
     assert log.offset_for_timestamp(NOW + 52) == (NOW + 60, 12)
     assert log.offset_for_timestamp(NOW + 92) is None
-    assert log.offset_of_max_timestamp() == (NOW + 91, 19)
+    assert offset_of_max_timestamp(log) == (NOW + 91, 19)
     append(log, a_batch(1, timestamp=NOW + 5000))
     append(log, a_batch(1, timestamp=NOW))
-    assert log.offset_of_max_timestamp() == (NOW + 5000, 20)
+    assert offset_of_max_timestamp(log) == (NOW + 5000, 20)
 
 
 def test_log_append_time_is_the_brokers() -> None:
     log = a_log(message_timestamp_type="LogAppendTime")
     result = append(log, a_batch(2, timestamp=5), now_ms=NOW + 7)
     assert result.log_append_time_ms == NOW + 7
-    assert log.offset_of_max_timestamp() == (NOW + 7, 0)
+    assert offset_of_max_timestamp(log) == (NOW + 7, 0)
     data = log.read(0, 1000)
     assert isinstance(data, FetchData) and data.records is not None
     assert [record.timestamp for record in records_of(data.records.read())] == [NOW + 7, NOW + 7]

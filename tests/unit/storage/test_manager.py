@@ -51,7 +51,7 @@ def create(manager: LogManager, where: TopicPartition) -> Log:
 
 def append(log: Log, count: int = 1) -> None:
     for _ in range(count):
-        assert isinstance(log.append_as_leader(build_batch([NewRecord(NOW, b"k", b"v")]), leader_epoch=0, now_ms=NOW), AppendResult)
+        assert isinstance(log.append_from_client(build_batch([NewRecord(NOW, b"k", b"v")]), leader_epoch=0, now_ms=NOW), AppendResult)
 
 
 def test_without_spare_descriptors_there_is_no_new_log_and_the_others_go_on() -> None:

@@ -10,7 +10,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import AppendResult, FetchData, Log, Past
 from moldau.storage.manager import LogManager
-from moldau.storage.producer_state import AppendOrigin, ProducerEntry, ProducerStates, StoredBatch
+from moldau.storage.producer_state import ProducerEntry, ProducerStates, StoredBatch
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.types import TopicPartition
 
@@ -46,7 +46,7 @@ def an_old_log(files: MemoryFiles) -> tuple[LogManager, Log]:
     log = manager.get_or_create(WHERE, CONFIG, now_ms=NOW_MS, topic_id=UUID(int=5))
     for number in range(OLD_COUNT):
         batch = build_batch([NewRecord(NOW_MS, b"k", b"%d" % number * 40)])
-        assert isinstance(log.append_as_leader(batch, leader_epoch=2, now_ms=NOW_MS, origin=AppendOrigin.CLIENT), AppendResult)
+        assert isinstance(log.append_from_client(batch, leader_epoch=2, now_ms=NOW_MS), AppendResult)
     log.update_high_watermark(OLD_COUNT)
     log.flush()
     log.copied_offset = 8

@@ -10,7 +10,16 @@ from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Codec
 from moldau.protocol.records.control import build_end_txn_marker
 from moldau.storage.config import LogConfig
-from moldau.storage.validator import AppendFailure, Rules, check_client_batch, needs_rewrite, rewrite
+from moldau.storage.validator import (
+    AppendFailure,
+    Examined,
+    Rules,
+    Unexamined,
+    check_client_batch,
+    examine,
+    examine_if_light,
+    wants_examination,
+)
 
 NOW = 1_700_000_000_000
 DEFAULTS = LogConfig.load({})
@@ -25,10 +34,26 @@ def a_batch(*timestamps: int, key: bytes | None = b"k", **options: object) -> by
     return build_batch([NewRecord(timestamp, key, b"v") for timestamp in timestamps or (NOW,)], **options)  # type: ignore[arg-type]
 
 
+def checked(records: bytearray, given: Rules | None = None) -> BatchHeader | AppendFailure:
+    """As an append does: the header, then the records where that is asked for."""
+    given = given or rules()
+    header = check_client_batch(records, given)
+    if isinstance(header, AppendFailure) or not wants_examination(header, given, NOW):
+        return header
+    examined = examine(records, given, NOW)
+    return examined if isinstance(examined, AppendFailure) else header
+
+
 def refusal(records: bytearray, given: Rules | None = None) -> AppendFailure:
-    result = check_client_batch(records, given or rules(), NOW)
+    result = checked(records, given)
     assert isinstance(result, AppendFailure), result
     return result
+
+
+def rebuilt(records: bytearray, given: Rules) -> bytearray:
+    examined = examine(records, given, NOW)
+    assert isinstance(examined, Examined) and examined.rebuilt is not None, examined
+    return examined.rebuilt
 
 
 def with_field(position: int, value: bytes, *, valid_crc: bool = True) -> bytearray:
@@ -87,25 +112,25 @@ def test_what_a_client_may_not_send(records: bytearray, error: ErrorCode) -> Non
 
 def test_a_good_batch_is_its_header() -> None:
     batch = a_batch(NOW, NOW + 1, producer_id=5, producer_epoch=0, base_sequence=3)
-    header = check_client_batch(batch, rules(), NOW)
+    header = checked(batch, rules())
     assert header == read_header(batch)
 
 
 def test_size_is_counted_as_it_came() -> None:
     batch = a_batch()
-    assert isinstance(check_client_batch(batch, rules(max_message_bytes=len(batch)), NOW), BatchHeader)
+    assert isinstance(checked(batch, rules(max_message_bytes=len(batch))), BatchHeader)
     assert refusal(batch, rules(max_message_bytes=len(batch) - 1)).error is ErrorCode.MESSAGE_TOO_LARGE
 
 
 def test_timestamps_must_lie_near_the_brokers() -> None:
-    assert isinstance(check_client_batch(a_batch(NOW + HOUR), rules(), NOW), BatchHeader)
+    assert isinstance(checked(a_batch(NOW + HOUR), rules()), BatchHeader)
     late = refusal(a_batch(NOW, NOW + HOUR + 1))
     assert late.error is ErrorCode.INVALID_TIMESTAMP and [index for index, _ in late.record_errors] == [1]
-    assert isinstance(check_client_batch(a_batch(0), rules(), NOW), BatchHeader)
+    assert isinstance(checked(a_batch(0), rules()), BatchHeader)
     early = refusal(a_batch(NOW, NOW - 1001), rules(message_timestamp_before_max_ms=1000))
     assert early.error is ErrorCode.INVALID_TIMESTAMP and [index for index, _ in early.record_errors] == [1]
-    assert isinstance(check_client_batch(a_batch(-1), rules(message_timestamp_before_max_ms=1000), NOW), BatchHeader)
-    assert isinstance(check_client_batch(a_batch(0), rules(message_timestamp_type="LogAppendTime"), NOW), BatchHeader)
+    assert isinstance(checked(a_batch(-1), rules(message_timestamp_before_max_ms=1000)), BatchHeader)
+    assert isinstance(checked(a_batch(0), rules(message_timestamp_type="LogAppendTime")), BatchHeader)
 
 
 def test_a_producer_does_not_set_log_append_time() -> None:
@@ -120,7 +145,7 @@ def test_compacted_topics_want_keys(codec: Codec) -> None:
     failure = refusal(build_batch(records, codec=codec), compacted)
     assert failure.error is ErrorCode.INVALID_RECORD
     assert failure.record_errors == tuple((index, "Compacted topic cannot accept message without key") for index in (1, 2))
-    assert isinstance(check_client_batch(a_batch(codec=codec), compacted, NOW), BatchHeader)
+    assert isinstance(checked(a_batch(codec=codec), compacted), BatchHeader)
 
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
@@ -152,30 +177,53 @@ def test_the_broker_compresses_anew_where_the_topic_says_so(target: str) -> None
         is_transactional=True,
     )
     header = read_header(batch)
-    assert needs_rewrite(header, given) and not needs_rewrite(header, rules())
-    rebuilt = rewrite(batch, header, given, NOW)
-    assert isinstance(rebuilt, bytearray)
-    after = read_header(rebuilt)
-    assert after.codec is Codec.from_name(target) and not needs_rewrite(after, given)
+    assert wants_examination(header, given, NOW) and not wants_examination(header, rules(), NOW)
+    anew = rebuilt(batch, given)
+    after = read_header(anew)
+    assert after.codec is Codec.from_name(target) and not wants_examination(after, given, NOW)
     assert (after.producer_id, after.producer_epoch, after.base_sequence, after.is_transactional) == (9, 1, 4, True)
-    assert [(bytes(r.key or b""), r.timestamp, r.headers[0].key) for r in records_of(rebuilt)] == [(b"k%d" % n, NOW, "h") for n in range(5)]
-    assert isinstance(check_client_batch(rebuilt, given, NOW), BatchHeader)
+    assert [(bytes(r.key or b""), r.timestamp, r.headers[0].key) for r in records_of(anew)] == [(b"k%d" % n, NOW, "h") for n in range(5)]
+    assert isinstance(checked(anew, given), BatchHeader)
 
 
 @pytest.mark.parametrize("target", ["uncompressed", "gzip"])
 def test_header_keys_that_are_no_utf8_keep_their_bytes_when_the_broker_compresses_anew(target: str) -> None:
     raw = b"caf\xe9\xff\xed\xa0\x80 \xe2\x82\xac"
     batch = build_batch([NewRecord(NOW, b"k", b"v", [(raw.decode("utf-8", "surrogateescape"), b"1")])], codec=Codec.ZSTD)
-    rebuilt = rewrite(batch, read_header(batch), rules(compression_type=target), NOW)
-    assert isinstance(rebuilt, bytearray)
-    (record,) = records_of(rebuilt)
+    anew = rebuilt(batch, rules(compression_type=target))
+    (record,) = records_of(anew)
     assert record.headers[0].key.encode("utf-8", "surrogateescape") == raw
     record.headers[0].shown_key.encode("utf-8")
     if target == "uncompressed":
-        assert raw in rebuilt
+        assert raw in anew
 
 
 def test_what_grows_beyond_the_limit_is_too_large() -> None:
     batch = build_batch([NewRecord(NOW, b"k", b"v" * 10_000)], codec=Codec.ZSTD)
-    failure = rewrite(batch, read_header(batch), rules(compression_type="uncompressed", max_message_bytes=1000), NOW)
+    failure = examine(batch, rules(compression_type="uncompressed", max_message_bytes=1000), NOW)
     assert isinstance(failure, AppendFailure) and failure.error is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_light_records_are_examined_here_and_heavy_ones_elsewhere() -> None:
+    compacted, gzipped = rules(cleanup_policy=("compact",)), rules(compression_type="gzip")
+
+    def answer(batch: bytearray, given: Rules) -> object:
+        return examine_if_light(batch, read_header(batch), given, NOW)
+
+    few, many = a_batch(NOW, NOW), a_batch(*[NOW] * 2_001)
+    large = build_batch([NewRecord(NOW, b"k", bytes(70_000))])
+    bomb = build_batch([NewRecord(NOW, b"k", bytes(1_100_000))], codec=Codec.ZSTD)
+    assert answer(few, compacted) == Examined(compacted, None)
+    assert answer(many, compacted) == Unexamined(compacted)
+    assert answer(large, compacted) == Examined(compacted, None), "its one key is found at once"
+    assert answer(large, gzipped) == answer(bomb, gzipped) == Unexamined(gzipped)
+    assert answer(bomb, compacted) == Unexamined(compacted), "small as it came"
+    assert examine(bomb, compacted, NOW) == Examined(compacted, None)
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Codec if codec is not Codec.NONE])
+def test_what_cannot_be_decompressed_is_refused(codec: Codec) -> None:
+    batch = a_batch(NOW, codec=codec)
+    batch[HEADER_SIZE + 2 :] = bytes(len(batch) - HEADER_SIZE - 2)
+    failure = examine(batch, rules(compression_type="uncompressed"), NOW)
+    assert isinstance(failure, AppendFailure) and failure.error is ErrorCode.INVALID_RECORD

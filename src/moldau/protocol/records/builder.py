@@ -1,6 +1,7 @@
 """◇ Writes record batches of magic 2, as Kafka's own producer does (base timestamp = the first record's).
 
-Guarantee: what `RecordBatchBuilder.build` returns is one whole batch with a valid CRC, in a buffer of its own that may be patched.
+Guarantee: what `RecordBatchBuilder.build` and `recompressed` return is one whole batch with a valid CRC, in a buffer of its own that may be
+patched.
 Called by producers' accumulators, coordinators, the controller's log, and where the broker must write a batch anew.  Source: KIP-98.
 """
 
@@ -11,6 +12,7 @@ from typing import Final, NamedTuple
 from crc32c import crc32c
 
 from moldau.protocol.records.batch import (
+    CODEC_MASK,
     CONTROL,
     CRC_START,
     DELETE_HORIZON,
@@ -24,8 +26,9 @@ from moldau.protocol.records.batch import (
     NO_SEQUENCE,
     NO_TIMESTAMP,
     TRANSACTIONAL,
+    read_header,
 )
-from moldau.protocol.records.compression import Buffer, Codec, compress
+from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer, Codec, compress, decompress
 
 _CRC: Final = Struct(">I")
 _CRC_AT: Final = CRC_START - 4
@@ -181,6 +184,22 @@ def build_batch(
     for record in records:
         builder.append(record)
     return builder.build()
+
+
+def recompressed(batch: Buffer, codec: Codec, level: int | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES) -> bytearray:
+    """The same records, byte for byte, behind the same header, with another codec.
+
+    Errors: CorruptBatch when they cannot be decompressed, ExpandsTooFar when there are more than `max_bytes` of them.
+    """
+    header = read_header(batch)
+    payload = compress(codec, decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], max_bytes), level)
+    attributes = header.attributes & ~CODEC_MASK | codec
+    length = HEADER_SIZE - LOG_OVERHEAD + len(payload)
+    rebuilt = bytearray(HEADER_SIZE)
+    HEADER.pack_into(rebuilt, 0, *header._replace(batch_length=length, attributes=attributes))
+    rebuilt += payload
+    _CRC.pack_into(rebuilt, _CRC_AT, crc32c(memoryview(rebuilt)[CRC_START:]))
+    return rebuilt
 
 
 def encode_record_body(record: NewRecord, timestamp_delta: int, offset_delta: int) -> bytearray:

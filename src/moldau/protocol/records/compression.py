@@ -18,7 +18,7 @@ from typing import Final, TypeAlias
 
 import cramjam
 
-from moldau.protocol.records.corrupt import CorruptBatch
+from moldau.protocol.records.corrupt import CorruptBatch, ExpandsTooFar
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -49,12 +49,12 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DEFAULT_MAX_BYTES) -> Buffer:
-    """The plain bytes.  Errors: CorruptBatch for a broken stream, or one that holds more than `max_bytes`."""
+    """The plain bytes.  Errors: CorruptBatch for a broken stream, ExpandsTooFar for one that holds more than `max_bytes`."""
     return _DECOMPRESSORS[codec](memoryview(data), max_bytes)
 
 
-def _beyond(max_bytes: int) -> CorruptBatch:
-    return CorruptBatch(f"compressed records hold more than {max_bytes} bytes")
+def _beyond(max_bytes: int) -> ExpandsTooFar:
+    return ExpandsTooFar(f"compressed records hold more than {max_bytes} bytes")
 
 
 # ---------------------------------------------------------------- none
@@ -66,7 +66,7 @@ def _keep(data: Buffer, level: int | None) -> Buffer:
 
 def _keep_capped(data: memoryview, max_bytes: int) -> Buffer:
     if len(data) > max_bytes:
-        raise CorruptBatch(f"records hold more than {max_bytes} bytes")
+        raise ExpandsTooFar(f"records hold more than {max_bytes} bytes")
     return data
 
 
@@ -255,8 +255,9 @@ def _lz4_block(block: memoryview, scratch: bytearray, block_size: int) -> memory
     try:
         written: int = cramjam.lz4.decompress_block_into(block, scratch)
     except cramjam.DecompressionError as error:
-        too_small = len(scratch) < block_size
-        raise CorruptBatch(f"lz4: {error}" + (", or the records hold more than is allowed" if too_small else "")) from error
+        if len(scratch) < block_size:  # the library does not tell the two apart
+            raise ExpandsTooFar(f"lz4: {error}, or the records hold more than is allowed") from error
+        raise CorruptBatch(f"lz4: {error}") from error
     return memoryview(scratch)[:written]
 
 

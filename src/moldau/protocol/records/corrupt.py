@@ -5,6 +5,10 @@ class CorruptBatch(Exception):
     """These bytes are not what the format says: torn, lying about a length or a count, or expanding beyond the limit given."""
 
 
+class ExpandsTooFar(CorruptBatch):
+    """Decompressed, there is more than the limit given."""
+
+
 class UnsupportedMagic(CorruptBatch):
     """A message set of magic 0 or 1, which brokers since 4.0 no longer take, or a magic from the future."""
 

@@ -5,8 +5,8 @@ Authorises     DESCRIBE on each topic.
 Behaviour      -1 latest: the high watermark, or the last stable offset for read_committed.  -2 earliest: the log start.  -3 the record
                with the largest timestamp (KIP-734), of those that are here.  -4 earliest local: the same as earliest without tiered
                storage (KIP-405).  -5 latest tiered (KIP-1005) and -6 earliest pending upload (KIP-1023): nothing, without tiered
-               storage.  Anything else: the first record with that timestamp or a later one; in remote storage it is looked for beside
-               the loop, remote.list.offsets.request.timeout.ms at most. Nothing found is answered with offset -1 and no error.
+               storage.  Anything else: the first record with that timestamp or a later one; in remote storage it is looked for
+               remote.list.offsets.request.timeout.ms at most.  Nothing found is answered with offset -1 and no error.
 Version notes  2+ isolation level; 4+ leader epochs; 7+ -3, 8+ -4, 9+ -5, 11+ -6.
 Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE
                (LEADER_NOT_AVAILABLE below version 5), INVALID_REQUEST for a partition named twice, UNSUPPORTED_VERSION for a special
@@ -16,6 +16,7 @@ Differs from Kafka: nothing known.
 
 import asyncio
 from collections.abc import Awaitable
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from moldau.errors import ErrorCode
@@ -26,11 +27,15 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from moldau.protocol.records.corrupt import ExpandsTooFar
 from moldau.replication.partition import Isolation, Partition
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.remote_log import RemoteLogManager
+from moldau.storage.files import Files
+from moldau.storage.log import Log
+from moldau.storage.time_search import Candidate, TimestampOffset, first_record_at_or_after
+from moldau.storage.validator import LIGHT_PLAIN_BYTES
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -51,8 +56,8 @@ READ_COMMITTED: Final = 1
 LEADER_EPOCH_VERSION: Final = 4
 
 
-class Search(NamedTuple):
-    """One partition whose answer is in the object store, perhaps; it goes into `slot`."""
+class TimeSearch(NamedTuple):
+    """One partition whose records must be looked into; the answer goes into `slot`."""
 
     slot: ListOffsetsPartitionResponse
     partition: Partition
@@ -64,7 +69,7 @@ class Search(NamedTuple):
 def list_offsets(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
-    searches: list[Search] = []
+    searches: list[TimeSearch] = []
     seen: dict[tuple[str, int], int] = {}
     for topic in request.topics:
         for asked in topic.partitions:
@@ -80,9 +85,7 @@ def list_offsets(
                 answers.append(_offset_of(broker, context.version, request, topic.name, asked, searches))
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     response = ListOffsetsResponse(topics=topics)
-    if not searches or broker.remote is None:
-        return _in_version(response, context.version)
-    return _search(broker.remote, searches, response, context.version)
+    return _search(broker, searches, response, context.version) if searches else _in_version(response, context.version)
 
 
 def _in_version(response: ListOffsetsResponse, version: int) -> ListOffsetsResponse:
@@ -93,18 +96,24 @@ def _in_version(response: ListOffsetsResponse, version: int) -> ListOffsetsRespo
     return response
 
 
-async def _search(remote: RemoteLogManager, searches: list[Search], response: ListOffsetsResponse, version: int) -> ListOffsetsResponse:
-    """Answers what only the object store knows, side by side; what it does not have may be here."""
+async def _search(broker: Broker, searches: list[TimeSearch], response: ListOffsetsResponse, version: int) -> ListOffsetsResponse:
+    """Side by side.  What the object store does not have may be here."""
 
-    async def answer(search: Search) -> None:
+    async def answer(search: TimeSearch) -> None:
         asked, partition = search.asked, search.partition
-        found = await remote.find_timestamp(partition, asked.timestamp)
+        log = partition.log
+        found = None
+        if asked.timestamp >= 0 and log.is_tiered and log.local_log_start_offset > log.log_start_offset and broker.remote is not None:
+            found = await broker.remote.find_timestamp(partition, asked.timestamp)
+        if found is None:
+            found = await _find_here(broker.files, log, asked.timestamp)
         if isinstance(found, ErrorCode):
             answered = _refused(asked, found)
-        elif found is None:
-            answered = _found_here(partition, asked, search.isolation, version)
+        elif found is not None and found.offset < partition.end_for(search.isolation):
+            answered = _answer(asked, found.timestamp, found.offset, log.epochs.epoch_for_offset(found.offset))
         else:
-            answered = _answer(asked, found.timestamp, found.offset, partition.log.epochs.epoch_for_offset(found.offset))
+            unavailable = _unavailable(partition, search.isolation, version)
+            answered = _refused(asked, unavailable) if unavailable else _answer(asked, NO_TIMESTAMP, NOT_FOUND, -1)
         search.slot.error_code, search.slot.timestamp = answered.error_code, answered.timestamp
         search.slot.offset, search.slot.leader_epoch = answered.offset, answered.leader_epoch
 
@@ -112,8 +121,26 @@ async def _search(remote: RemoteLogManager, searches: list[Search], response: Li
     return _in_version(response, version)
 
 
+async def _find_here(files: Files, log: Log, timestamp: int) -> TimestampOffset | None:
+    is_max = timestamp == MAX_TIMESTAMP
+    candidate = log.candidate_for_max_timestamp() if is_max else log.candidate_for_timestamp(timestamp)
+    while candidate is not None:
+        found = await _look_into(files, candidate)
+        if found is not None:
+            return found
+        candidate = None if is_max else log.candidate_for_timestamp(timestamp, candidate.next_offset)
+    return None
+
+
+async def _look_into(files: Files, candidate: Candidate) -> TimestampOffset | None:
+    if candidate.is_light:
+        with suppress(ExpandsTooFar):
+            return first_record_at_or_after(*candidate.search, LIGHT_PLAIN_BYTES)
+    return await files.compute(first_record_at_or_after, *candidate.search)
+
+
 def _offset_of(
-    broker: Broker, version: int, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition, searches: list[Search]
+    broker: Broker, version: int, request: ListOffsetsRequest, topic: str, asked: ListOffsetsPartition, searches: list[TimeSearch]
 ) -> ListOffsetsPartitionResponse:
     if asked.timestamp < 0 and version < SINCE.get(asked.timestamp, NEVER):
         return _refused(asked, ErrorCode.UNSUPPORTED_VERSION)
@@ -127,9 +154,9 @@ def _offset_of(
         isolation = Isolation.COMMITTED_TRANSACTIONS if request.isolation_level == READ_COMMITTED else Isolation.HIGH_WATERMARK
     else:
         isolation = Isolation.LOG_END
-    if asked.timestamp >= 0 and partition.log.is_tiered and partition.log.local_log_start_offset > partition.log.log_start_offset:
+    if asked.timestamp >= 0 or asked.timestamp == MAX_TIMESTAMP:
         slot = _answer(asked, NO_TIMESTAMP, NOT_FOUND, -1)
-        searches.append(Search(slot, partition, asked, isolation))
+        searches.append(TimeSearch(slot, partition, asked, isolation))
         return slot
     return _look_up(partition, asked, isolation, version)
 
@@ -147,9 +174,7 @@ def _look_up(partition: Partition, asked: ListOffsetsPartition, isolation: Isola
         if epoch < 0 and earliest is not None and earliest.start_offset <= start:
             epoch = earliest.epoch
         return _answer(asked, NO_TIMESTAMP, start, epoch)
-    if asked.timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return _tiered(partition, asked)
-    return _found_here(partition, asked, isolation, version)
+    return _tiered(partition, asked)
 
 
 def _tiered(partition: Partition, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
@@ -164,15 +189,6 @@ def _tiered(partition: Partition, asked: ListOffsetsPartition) -> ListOffsetsPar
         return _answer(asked, NO_TIMESTAMP, NOT_FOUND, -1)  # not known yet
     offset = max(log.copied_offset, log.log_start_offset)
     return _answer(asked, NO_TIMESTAMP, offset, log.epochs.epoch_for_offset(offset))
-
-
-def _found_here(partition: Partition, asked: ListOffsetsPartition, isolation: Isolation, version: int) -> ListOffsetsPartitionResponse:
-    log = partition.log
-    found = log.offset_of_max_timestamp() if asked.timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(asked.timestamp)
-    if found is not None and found.offset < partition.end_for(isolation):
-        return _answer(asked, found.timestamp, found.offset, log.epochs.epoch_for_offset(found.offset))
-    unavailable = _unavailable(partition, isolation, version)
-    return _refused(asked, unavailable) if unavailable else _answer(asked, NO_TIMESTAMP, NOT_FOUND, -1)
 
 
 def _unavailable(partition: Partition, isolation: Isolation, version: int) -> ErrorCode:

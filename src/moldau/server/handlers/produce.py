@@ -4,20 +4,21 @@ Versions       0-2 are advertised for an old librdkafka's sake and never served;
 Authorises     WRITE on each topic; WRITE on the transactional id of transactional batches.
 Behaviour      Everything that must be in order happens before this returns: validation and append.  acks=1 is answered at once, acks=all
                when the high watermark has passed the batch and, flush policy `ack`, it is on stable storage; acks=0 is not answered.
-               The first batch of a transaction in a partition waits for the transaction's coordinator (KIP-890).  Records of a
+               The first batch of a transaction in a partition waits for the transaction's coordinator (KIP-890), many records that must
+               be looked into or compressed anew for a process that does so; what follows on the connection waits, too.  Records of a
                transaction on a connection that their producer has replaced by a newer one close that connection, up to version 11.
 Version notes  8+ names the records that were refused and why; 10+ names the new leader (KIP-951); 12+ adds partitions to the
                transaction by itself (KIP-890); 13+ names topics by id (KIP-516).
 Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (an internal topic),
                INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT,
                TRANSACTIONAL_ID_AUTHORIZATION_FAILED (a transactional batch without a transactional id), INVALID_TXN_STATE or
-               TRANSACTION_ABORTABLE (a partition that is not part of the transaction), and those of `Log.append_as_leader`.
+               TRANSACTION_ABORTABLE (a partition that is not part of the transaction), and those of `Log.append_from_client`.
 Differs from Kafka: a partition without records (null) is refused with INVALID_RECORD; Kafka gives no answer at all.
 """
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from moldau.coordinator.outcome import ProducerIdAndEpoch
@@ -43,8 +44,9 @@ from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
 from moldau.server.transactions import Membership, close_if_overtaken, fenced_as_known
 from moldau.storage.log import AppendResult
+from moldau.storage.processes import WorkerDied
 from moldau.storage.producer_state import VerificationGuard
-from moldau.storage.validator import AppendFailure
+from moldau.storage.validator import AppendFailure, Examined, Rules, Unexamined, examine
 from moldau.types import TopicPartition
 
 ERRORS: Final = {int(code): code for code in ErrorCode}
@@ -95,103 +97,171 @@ WITHOUT_LOG_START: Final = frozenset(
 # hot: 25 µs a request of one batch beside the write
 @handles(ProduceRequest)
 def produce(broker: Broker, context: RequestContext, request: ProduceRequest) -> Produced | Awaitable[ProduceResponse | None]:
-    if request.transactional_id is not None:
-        return produce_in_transaction(broker, context, request)
-    if _has_transactional_batch(request):
+    is_transactional = request.transactional_id is not None
+    if not is_transactional and _has_transactional_batch(request):
         raise KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    return append_all(broker, context, request, {})
-
-
-def append_all(broker: Broker, context: RequestContext, request: ProduceRequest, verified: Mapping[TopicPartition, Verified]) -> Produced:
-    """`verified`: what a transaction's coordinator said of partitions that were asked about."""
-    version = context.header.api_version
-    acks = request.acks
-    answers: list[TopicProduceResponse] = []
-    response = ProduceResponse(responses=answers)
-    wait: ProduceWait | None = None
-    failed = False
-    hosted = broker.replicas.hosted
-    for topic in request.topic_data:
-        name = topic.name if version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id)
-        slots: list[PartitionProduceResponse] = []
-        answers.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=slots))
-        for data in topic.partition_data:
-            partition = hosted.get((name, data.index)) if name is not None else None
-            if partition is None or not data.records or acks not in (ALL_IN_SYNC, 0, 1) or partition.is_internal or version < ZSTD_VERSION:
-                refusal = _refusal(broker, context, name, data, acks=acks)
-                if refusal is not None:
-                    slots.append(_refused(data.index, refusal, NO_OFFSET))
-                    failed = True
-                    continue
-                assert partition is not None
-            guard = verified.get(partition.topic_partition) if verified else None
-            if isinstance(guard, AppendFailure):
-                result: AppendResult | AppendFailure = guard
-            else:
-                result = partition.append(data.records, acks=acks, now_ms=context.now_ms, guard=guard)  # type: ignore[arg-type]
-            if isinstance(result, AppendFailure):
-                if result.error is ErrorCode.KAFKA_STORAGE_ERROR:
-                    broker.complain(result.detail)
-                slots.append(_refused(data.index, *_as_kafka_says(result, data, partition)))
-                failed = True
-                continue
-            slot = PartitionProduceResponse(
-                index=data.index,
-                base_offset=result.first_offset,
-                log_append_time_ms=result.log_append_time_ms,
-                log_start_offset=result.log_start_offset,
-            )
-            slots.append(slot)
-            if acks == ALL_IN_SYNC and result.last_offset >= partition.acknowledged_offset:
-                if wait is None:
-                    wait, later = _wait_for_acknowledgements(broker, response, request.timeout_ms)
-                partition.await_acknowledgement(result.last_offset + 1, wait, slot)
-    if acks == 0:
-        if failed:
-            raise ConnectionClosed(f"a produce without acknowledgement failed: {_failures(response)}")
-        return None
-    if failed and version >= CURRENT_LEADER_VERSION:
-        _name_leaders(broker, context, response)
-    return response if wait is None else later
-
-
-def produce_in_transaction(
-    broker: Broker, context: RequestContext, request: ProduceRequest
-) -> Produced | Awaitable[ProduceResponse | None]:
-    """Asks the transaction's coordinator about partitions that the transaction has not written to yet (KIP-890).
-
-    Whatever comes behind on the same connection waits meanwhile: a producer numbers its batches, and has several on the way.
-    """
     before = context.client.last_append
-    unverified = [] if before is not None else _unverified(broker, context, request)
-    if before is None and not unverified:
-        return append_all(broker, context, request, {})
+    appending = Appending(broker, context, request)
+    unverified: list[Unverified] = []
+    if before is None:
+        if is_transactional:
+            unverified = _unverified(broker, context, request)
+        if not unverified:
+            appending.append_all({})
+            if not appending.unexamined:
+                return appending.answer()
     mine = context.client.last_append = asyncio.Event()
-    return _append_in_turn(broker, context, request, unverified, before, mine)
+    return _append_in_turn(appending, unverified, before, mine)
 
 
 async def _append_in_turn(
-    broker: Broker,
-    context: RequestContext,
-    request: ProduceRequest,
-    unverified: list[Unverified],
-    before: asyncio.Event | None,
-    mine: asyncio.Event,
+    appending: "Appending", unverified: list[Unverified], before: asyncio.Event | None, mine: asyncio.Event
 ) -> ProduceResponse | None:
+    """For what the loop cannot append at once: partitions that a transaction has not written to yet, about which its coordinator is asked
+    (KIP-890), and heavy records.  Whatever comes behind on the same connection waits meanwhile: a producer numbers its batches, and has
+    several on the way.
+    """
+    broker, context, request = appending.broker, appending.context, appending.request
     try:
         if before is not None:
             await before.wait()
-            unverified = _unverified(broker, context, request)
-        verified = await _verify(broker, context, request, unverified)
-        produced = append_all(broker, context, request, verified)
+            unverified = _unverified(broker, context, request) if request.transactional_id is not None else []
+        if before is not None or unverified:
+            appending.append_all(await _verify(broker, context, request, unverified))
+        await appending.append_examined()
     finally:
         mine.set()
         if context.client.last_append is mine:
             context.client.last_append = None
+    produced = appending.answer()
     if isinstance(produced, Later):
         response: ProduceResponse = await answered(produced)
         return response
     return produced
+
+
+class _Postponed(NamedTuple):
+    """A batch whose records must be examined before it is appended; the answer goes to `slots[at]`."""
+
+    slots: list[PartitionProduceResponse]
+    at: int
+    partition: Partition
+    data: PartitionProduceData
+    guard: VerificationGuard | None
+    rules: Rules
+
+
+class Appending:
+    """One request on its way into the logs, and its answer in the making."""
+
+    __slots__ = ("_answers", "_failed", "_later", "_response", "_wait", "broker", "context", "request", "unexamined")
+
+    def __init__(self, broker: Broker, context: RequestContext, request: ProduceRequest) -> None:
+        self.broker: Final = broker
+        self.context: Final = context
+        self.request: Final = request
+        self.unexamined: list[_Postponed] = []
+        self._answers: list[TopicProduceResponse] = []
+        self._response = ProduceResponse(responses=self._answers)
+        self._wait: ProduceWait | None = None
+        self._later: Later[ProduceResponse] | None = None
+        self._failed = False
+
+    def append_all(self, verified: Mapping[TopicPartition, Verified]) -> None:
+        """`verified`: what a transaction's coordinator said of partitions that were asked about."""
+        broker, context = self.broker, self.context
+        version, acks = context.header.api_version, self.request.acks
+        hosted = broker.replicas.hosted
+        for topic in self.request.topic_data:
+            name = topic.name if version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id)
+            slots: list[PartitionProduceResponse] = []
+            self._answers.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=slots))
+            for data in topic.partition_data:
+                partition = hosted.get((name, data.index)) if name is not None else None
+                if (
+                    partition is None
+                    or not data.records
+                    or acks not in (ALL_IN_SYNC, 0, 1)
+                    or partition.is_internal
+                    or version < ZSTD_VERSION
+                ):
+                    refusal = _refusal(broker, context, name, data, acks=acks)
+                    if refusal is not None:
+                        slots.append(_refused(data.index, refusal, NO_OFFSET))
+                        self._failed = True
+                        continue
+                    assert partition is not None
+                guard = verified.get(partition.topic_partition) if verified else None
+                if isinstance(guard, AppendFailure):
+                    slots.append(self._answer_to(guard, partition, data))
+                    continue
+                result = partition.append_from_client(data.records, acks=acks, now_ms=context.now_ms, guard=guard)  # type: ignore[arg-type]
+                if isinstance(result, Unexamined):
+                    self.unexamined.append(_Postponed(slots, len(slots), partition, data, guard, result.rules))
+                    slots.append(PartitionProduceResponse(index=data.index, base_offset=NO_OFFSET))
+                    continue
+                slots.append(self._answer_to(result, partition, data))
+
+    async def append_examined(self) -> None:
+        """What `append_all` left.  The rules may change while records are examined: then they are examined by the new ones."""
+        while self.unexamined:
+            postponed, self.unexamined = self.unexamined, []
+            examined = await asyncio.gather(*map(self._examine, postponed))
+            for one, said in zip(postponed, examined, strict=True):
+                result: AppendResult | AppendFailure | Unexamined
+                if isinstance(said, AppendFailure):
+                    result = said
+                else:
+                    now_ms = self.broker.clock.now_ms()
+                    result = one.partition.append_from_client(
+                        one.data.records,  # type: ignore[arg-type]
+                        acks=self.request.acks,
+                        now_ms=now_ms,
+                        guard=one.guard,
+                        examined=said,
+                    )
+                if isinstance(result, Unexamined):
+                    self.unexamined.append(one._replace(rules=result.rules))
+                else:
+                    one.slots[one.at] = self._answer_to(result, one.partition, one.data)
+
+    async def _examine(self, one: _Postponed) -> Examined | AppendFailure:
+        records = bytes(one.data.records)  # type: ignore[arg-type]  # a copy: it goes to another process
+        try:
+            return await self.broker.files.compute(examine, records, one.rules, self.broker.clock.now_ms())
+        except WorkerDied as error:
+            return AppendFailure(ErrorCode.KAFKA_STORAGE_ERROR, f"records for {one.partition.topic_partition} were not examined: {error}")
+
+    def _answer_to(
+        self, result: AppendResult | AppendFailure, partition: Partition, data: PartitionProduceData
+    ) -> PartitionProduceResponse:
+        if isinstance(result, AppendFailure):
+            self._failed = True
+            if result.error is ErrorCode.KAFKA_STORAGE_ERROR:
+                self.broker.complain(result.detail)
+            return _refused(data.index, *_as_kafka_says(result, data, partition))
+        slot = PartitionProduceResponse(
+            index=data.index,
+            base_offset=result.first_offset,
+            log_append_time_ms=result.log_append_time_ms,
+            log_start_offset=result.log_start_offset,
+        )
+        if self.request.acks == ALL_IN_SYNC and result.last_offset >= partition.acknowledged_offset:
+            if self._wait is None:
+                self._wait, self._later = _wait_for_acknowledgements(self.broker, self._response, self.request.timeout_ms)
+            partition.await_acknowledgement(result.last_offset + 1, self._wait, slot)
+        return slot
+
+    def answer(self) -> Produced:
+        """Errors: ConnectionClosed when something failed that is not to be answered."""
+        response = self._response
+        if self.request.acks == 0:
+            if self._failed:
+                raise ConnectionClosed(f"a produce without acknowledgement failed: {_failures(response)}")
+            return None
+        if self._failed and self.context.header.api_version >= CURRENT_LEADER_VERSION:
+            _name_leaders(self.broker, self.context, response)
+        return response if self._later is None else self._later
 
 
 def _unverified(broker: Broker, context: RequestContext, request: ProduceRequest) -> list[Unverified]:

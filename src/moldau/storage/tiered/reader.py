@@ -17,10 +17,10 @@ from uuid import UUID
 
 from moldau.clock import Clock
 from moldau.errors import ErrorCode
-from moldau.protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, batches, read_header, records_of
+from moldau.protocol.records.batch import HEADER_SIZE, LOG_OVERHEAD, batches, read_header
 from moldau.storage.index import AbortedTransaction
 from moldau.storage.log import Log
-from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, TimestampOffset
+from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from moldau.storage.tiered.cache import ByteCache
 from moldau.storage.tiered.config import RemoteLogConfig, StoreConfig
 from moldau.storage.tiered.copier import Elsewhere
@@ -36,6 +36,7 @@ from moldau.storage.tiered.quota import ByteQuota
 from moldau.storage.tiered.remote_log import RemoteLog, filtered, is_within, shared_end
 from moldau.storage.tiered.segments import RemoteSegment
 from moldau.storage.tiered.store import ObjectStore
+from moldau.storage.time_search import TimestampOffset, first_record_at_or_after
 
 TOLD: Final = logging.getLogger(__name__)
 
@@ -173,9 +174,10 @@ class RemoteReader:
         while position < segment.size:
             header = read_header(await self._bytes(segment, position, min(HEADER_SIZE, segment.size - position)))
             if header.max_timestamp >= timestamp and header.last_offset >= start_offset:
-                for record in records_of(await self._bytes(segment, position, header.size)):
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return TimestampOffset(record.timestamp, record.offset)
+                batch = await self._bytes(segment, position, header.size)
+                record: TimestampOffset | None = await self._elsewhere(first_record_at_or_after, batch, timestamp, start_offset)
+                if record is not None:
+                    return record
             position += header.size
         return None
 

@@ -30,7 +30,7 @@ def ask(
 
 
 def append(partition: Partition, data: memoryview) -> None:
-    partition.append(data, acks=1, now_ms=NOW_MS)
+    partition.append_from_client(data, acks=1, now_ms=NOW_MS)
 
 
 def parts(response: Any) -> list[Any]:

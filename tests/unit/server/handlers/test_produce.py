@@ -1,3 +1,4 @@
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -5,9 +6,13 @@ import pytest
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
+from moldau.protocol.records.batch import read_header
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.protocol.records.compression import Codec
 from moldau.server.dispatch import ConnectionClosed
 from moldau.server.handlers.produce import ADMIN_CLIENT_ID, produce
 from moldau.server.later import Later
+from moldau.storage.processes import WorkerDied
 
 BatchOf = Callable[..., memoryview]
 
@@ -165,3 +170,66 @@ def test_partitions_fail_one_by_one(harness: Any, batch_of: BatchOf) -> None:
     request.topic_data[0].partition_data.append(PartitionProduceData(index=9, records=batch_of(b"two")))
     response = harness.call(produce, request, 9)
     assert [each.error_code for each in response.responses[0].partition_responses] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+MANY = 2_001  # more than the loop looks into
+
+
+def many(sequence: int, key: bytes | None = b"k") -> memoryview:
+    records = [NewRecord(1_700_000_000_000, key, b"v") for _ in range(MANY)]
+    return memoryview(build_batch(records, producer_id=5, producer_epoch=0, base_sequence=sequence))
+
+
+async def test_heavy_records_are_examined_beside_the_loop_and_appended_in_their_turn(harness: Any, batch_of: BatchOf) -> None:
+    compacted, other = harness.lead("t", cleanup_policy="compact"), harness.lead("o")
+    requests = [ask(many(0)), ask(memoryview(build_batch([NewRecord(1, b"k", b"v")], producer_id=5, producer_epoch=0, base_sequence=MANY)))]
+    both = ask(batch_of(b"light"), topic="o")
+    both.topic_data.append(TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=many(MANY + 1))]))
+    requests.append(both)
+    context = harness.context(requests[0], 9)
+    waiting = [asyncio.ensure_future(produce(harness.broker, context, request)) for request in requests]
+    assert compacted.log.log_end_offset == 0 and harness.call(produce, ask(batch_of(b"from elsewhere"), topic="o"), 9)
+    first, second, third = await asyncio.gather(*waiting)
+    assert (slot(first).error_code, slot(first).base_offset) == (slot(second).error_code, 0) == (0, 0)
+    assert slot(second).base_offset == MANY
+    assert [topic.partition_responses[0].base_offset for topic in third.responses] == [1, MANY + 1]
+    assert compacted.log.log_end_offset == 2 * MANY + 1 and other.log.log_end_offset == 2
+    assert context.client.last_append is None
+    assert slot(produce(harness.broker, context, ask(batch_of(b"light"), topic="o"))).base_offset == 2, "nobody waits any more"
+
+
+async def test_heavy_records_that_are_wrong_are_named(harness: Any) -> None:
+    harness.lead("t", cleanup_policy="compact")
+    refused = slot(await harness.call(produce, ask(many(0, key=None)), 9))
+    assert refused.error_code == ErrorCode.INVALID_RECORD and len(refused.record_errors) == MANY
+    with pytest.raises(ConnectionClosed, match="t-0: INVALID_RECORD"):
+        await harness.call(produce, ask(many(0, key=None), acks=0), 9)
+
+
+async def test_heavy_records_with_acks_all_are_answered_after_the_sync(harness: Any) -> None:
+    partition = harness.lead("t", cleanup_policy="compact")
+    waiting = asyncio.ensure_future(harness.call(produce, ask(many(0), acks=-1), 9))
+    for _ in range(20):  # turns of the loop
+        await asyncio.sleep(0)
+    assert partition.log.log_end_offset == MANY and not waiting.done()
+    harness.flush()
+    assert slot(await waiting).base_offset == 0
+
+
+async def test_heavy_records_are_examined_again_when_the_topic_has_changed_meanwhile(harness: Any) -> None:
+    partition = harness.lead("t", compression_type="gzip")
+    waiting = asyncio.ensure_future(harness.call(produce, ask(many(0)), 9))
+    partition.log.configure(partition.log.config.override({"compression.type": "zstd"}))
+    assert slot(await waiting).base_offset == 0
+    stored = partition.log.read(0, 1 << 20)
+    assert read_header(stored.records.read()).codec is Codec.ZSTD
+
+
+async def test_a_process_that_dies_over_heavy_records_leaves_them_to_be_sent_again(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def died(*_: Any) -> None:
+        raise WorkerDied("a worker process ended with -9")
+
+    partition = harness.lead("t", cleanup_policy="compact")
+    monkeypatch.setattr(harness.files, "compute", died)
+    assert slot(await harness.call(produce, ask(many(0)), 9)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
+    assert partition.log.log_end_offset == 0

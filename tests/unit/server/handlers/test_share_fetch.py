@@ -80,7 +80,7 @@ class Desk:
         self.context = harness.context(fetch.ShareFetchRequest(**BLANK), 2)
 
     def append(self, partition: Any, data: memoryview) -> None:
-        partition.append(data, acks=1, now_ms=self.harness.clock.now_ms())
+        partition.append_from_client(data, acks=1, now_ms=self.harness.clock.now_ms())
         partition.log.flush()  # no state is written of records that could still be lost
 
     def fetch(
@@ -495,7 +495,7 @@ def test_durations(text: str, expected: int) -> None:
 def test_no_state_is_written_of_records_that_could_still_be_lost(play: Any, batch_of: Any) -> None:
     async def scene(desk: Desk) -> None:
         partition = desk.harness.lead("t")
-        partition.append(batch_of(b"a"), acks=1, now_ms=desk.harness.clock.now_ms())
+        partition.append_from_client(batch_of(b"a"), acks=1, now_ms=desk.harness.clock.now_ms())
         assert acquired(only(await joined(desk))) == [(0, 0, 1)]
         answer = desk.acknowledge(2, 0, 0, 1)
         await turns()

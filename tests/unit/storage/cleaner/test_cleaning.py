@@ -27,7 +27,7 @@ def a_log(files: MemoryFiles | None = None, **options: object) -> Log:
 
 def put(log: Log, pairs: Sequence[tuple[str, str | None]], *, codec: Codec = Codec.NONE, **options: int) -> AppendResult:
     records = [NewRecord(NOW_MS, key.encode(), value.encode() if value is not None else None, [("h", b"1")]) for key, value in pairs]
-    result = log.append_as_leader(build_batch(records, codec=codec, **options), leader_epoch=0, now_ms=NOW_MS)  # type: ignore[arg-type]
+    result = log.append_from_client(build_batch(records, codec=codec, **options), leader_epoch=0, now_ms=NOW_MS)  # type: ignore[arg-type]
     assert isinstance(result, AppendResult), result
     return result
 
@@ -228,7 +228,7 @@ def test_beyond_a_full_map_a_segment_stays_as_it_is() -> None:
 def test_the_newest_time_is_that_of_the_records_that_stay() -> None:
     log = a_log()
     records = [NewRecord(NOW_MS + later, key, b"v") for key, later in [(b"a", 5000), (b"b", 1000), (b"c", 3000), (b"d", 2000)]]
-    assert isinstance(log.append_as_leader(build_batch(records), leader_epoch=0, now_ms=NOW_MS), AppendResult)
+    assert isinstance(log.append_from_client(build_batch(records), leader_epoch=0, now_ms=NOW_MS), AppendResult)
     put(log, [("a", "2")])
     compact(log)
     assert [header.max_timestamp - NOW_MS for _, header in batches(stored_bytes(log))] == [3000, 0]

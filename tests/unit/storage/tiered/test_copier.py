@@ -162,7 +162,7 @@ async def test_a_segment_without_a_snapshot_gets_one_all_the_same() -> None:
     tier, snapshots = Tier(), {}
     for sequence in range(20):
         batch = build_batch([NewRecord(NOW, b"k", b"v" * 60)], producer_id=7, producer_epoch=0, base_sequence=sequence)
-        assert isinstance(tier.log.append_as_leader(batch, leader_epoch=0, now_ms=NOW), AppendResult)
+        assert isinstance(tier.log.append_from_client(batch, leader_epoch=0, now_ms=NOW), AppendResult)
     tier.log.update_high_watermark(20)
     for name in tier.files.listdir(tier.log.directory):
         if name.endswith(".snapshot"):

@@ -39,7 +39,7 @@ def a_log(files: MemoryFiles | None = None, *, count: int = 0, **options: object
 def append(log: Log, count: int, *, epoch: int = 0) -> None:
     for _ in range(count):
         record = NewRecord(NOW + 1000 * log.log_end_offset, b"k", b"v" * 10)
-        result = log.append_as_leader(build_batch([record]), leader_epoch=epoch, now_ms=NOW)
+        result = log.append_from_client(build_batch([record]), leader_epoch=epoch, now_ms=NOW)
         assert isinstance(result, AppendResult), result
     log.update_high_watermark(log.log_end_offset)
 

@@ -12,13 +12,13 @@ from moldau.protocol.records.control import build_end_txn_marker
 from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import AppendResult, FetchData
 from moldau.storage.producer_state import AppendOrigin
-from moldau.storage.segment import TimestampOffset
 from moldau.storage.tiered.cache import ByteCache
 from moldau.storage.tiered.decisions import copied_up_to
 from moldau.storage.tiered.quota import ByteQuota
 from moldau.storage.tiered.reader import Busy, RemoteReader
 from moldau.storage.tiered.remote_log import shared_end
 from moldau.storage.tiered.segments import RemoteSegment
+from moldau.storage.time_search import TimestampOffset
 from moldau.testing.tiering import NOW, WHERE, Tier
 
 
@@ -268,7 +268,7 @@ async def test_transactions_that_a_lost_leader_had_decided_otherwise() -> None:
         batch = build_batch(
             [NewRecord(NOW, b"k", b"v")], producer_id=producer_id, producer_epoch=0, base_sequence=sequence, is_transactional=True
         )
-        assert isinstance(log.append_as_leader(batch, leader_epoch=epoch, now_ms=NOW), AppendResult)
+        assert isinstance(log.append_from_client(batch, leader_epoch=epoch, now_ms=NOW), AppendResult)
 
     def decide(producer_id: int, *, is_commit: bool, epoch: int) -> None:
         marker = build_end_txn_marker(is_commit=is_commit, producer_id=producer_id, producer_epoch=0, coordinator_epoch=0, timestamp_ms=NOW)

@@ -1,0 +1,98 @@
+"""● Calls that compute for long, in processes of their own: on a thread they would take the interpreter away from the loop.
+
+    processes = WorkerProcesses(2)
+    verdict = await processes.run(examine, records, rules, now_ms)
+
+What is called is a function of a module, its arguments and its result are pickled.  A process (`python -m moldau.storage.processes`) is
+started when a call finds none idle, kept for the next one, and ends when its standard input does: with its owner, however that ends.
+"""
+
+import pickle
+import signal
+import subprocess
+import sys
+import weakref
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, Final, ParamSpec, TypeVar
+
+from moldau.storage.threads import BlockingThreads
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+
+
+class WorkerDied(Exception):
+    """A process ended without its result; the text says how."""
+
+
+class WorkerProcesses:
+    """At most `count` calls at once, the others wait."""
+
+    def __init__(self, count: int) -> None:
+        self._threads: Final = BlockingThreads(count, "worker")
+        self._idle: Final[SimpleQueue[subprocess.Popen[bytes]]] = SimpleQueue()
+        weakref.finalize(self, _end_all, self._idle)
+
+    async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        """Errors: what `fn` raises, WorkerDied."""
+        return await self._threads.run(_call, self._idle, pickle.dumps((fn, args, kwargs)))
+
+
+def _call(idle: "SimpleQueue[subprocess.Popen[bytes]]", call: bytes) -> Any:
+    """On a thread."""
+    try:
+        worker = idle.get_nowait()
+    except Empty:
+        worker = _start()
+    assert worker.stdin is not None and worker.stdout is not None
+    try:
+        worker.stdin.write(call)
+        worker.stdin.flush()
+        error, result = pickle.load(worker.stdout)
+    except (OSError, EOFError, pickle.UnpicklingError):
+        worker.kill()
+        _end(worker)
+        raise WorkerDied(f"a worker process ended with {worker.returncode}") from None
+    idle.put(worker)
+    if error is not None:
+        raise error
+    return result
+
+
+def _start() -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", __spec__.name], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def _end(worker: subprocess.Popen[bytes]) -> None:
+    with worker, suppress(OSError):
+        assert worker.stdin is not None
+        worker.stdin.close()
+
+
+def _end_all(idle: "SimpleQueue[subprocess.Popen[bytes]]") -> None:
+    with suppress(Empty):
+        while True:
+            _end(idle.get_nowait())
+
+
+def main() -> None:
+    # Both come to the whole group of processes, and are the owner's to answer.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    calls, results = sys.stdin.buffer, sys.stdout.buffer
+    with suppress(EOFError):
+        while True:
+            fn, args, kwargs = pickle.load(calls)
+            try:
+                answer = pickle.dumps((None, fn(*args, **kwargs)))
+            except Exception as error:
+                answer = pickle.dumps((error, None))
+            results.write(answer)
+            results.flush()
+            del args, kwargs, answer  # nothing of it is kept until the next one
+
+
+if __name__ == "__main__":
+    main()

@@ -8,15 +8,17 @@
     LogConfig.load({"log.segment.bytes": "1048576"})                       the broker's values
     LogConfig.load(...).override({"segment.bytes": "2097152"})             one topic's values
 
+What an option has to be beside another is declared with it, as `bounds`: `first_refusal` names the pair that does not fit.
 Options live in the room that reads them, in its `config.py`.  Names and defaults are Kafka's (AbstractKafkaConfig, LogConfig, TopicConfig).
 """
 
 import dataclasses
 import difflib
+import operator
 from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from enum import IntEnum
-from typing import Annotated, Any, ClassVar, Final, Literal, Self, cast, dataclass_transform
+from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast, dataclass_transform
 
 MAX_INT: Final = (1 << 31) - 1
 MAX_LONG: Final = (1 << 63) - 1
@@ -74,6 +76,35 @@ class ConfigError(ValueError):
         self.reason = reason
 
 
+_SIGNS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
+    ">=": (operator.ge, "greater than or equal to"),
+    "<=": (operator.le, "less than or equal to"),
+    ">": (operator.gt, "greater than"),
+}
+
+
+class Bound(NamedTuple):
+    """How an option's value stands to that of another."""
+
+    sign: str
+    key: str
+    """The other's."""
+
+    @classmethod
+    def read(cls, text: str) -> Self:
+        """`>= group.min.session.timeout.ms`"""
+        sign, key = text.split()
+        assert sign in _SIGNS, text
+        return cls(sign, key)
+
+    @property
+    def words(self) -> str:
+        return _SIGNS[self.sign][1]
+
+    def holds(self, value: Any, other: Any) -> bool:
+        return _SIGNS[self.sign][0](value, other)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Option:
     """One declared option.  `fallbacks` are (key, factor): other keys that set it, in falling precedence."""
@@ -84,13 +115,20 @@ class Option:
     doc: str = ""
     field: str = ""
     topic: str | None = None
+    group: str | None = None
+    """What sets it for one group (resource GROUP)."""
     fallbacks: tuple[tuple[str, int], ...] = ()
     check: Check | None = None
+    group_check: Check | None = None
+    """For a group's value, where it is not `check`."""
+    bounds: tuple[Bound, ...] = ()
     update: Update = "read-only"
     importance: Importance = "medium"
     nullable: bool = False
     is_ours: bool = False
     """Kafka 4.3 has no such option."""
+    is_pool_size: bool = False
+    """While the broker runs it changes at most to its half or its double at a time."""
 
     @property
     def is_sensitive(self) -> bool:
@@ -132,19 +170,61 @@ def option(
     doc: str,
     *,
     topic: str | None = None,
+    group: str | None = None,
     fallbacks: Iterable[tuple[str, int]] = (),
     check: Check | None = None,
+    group_check: Check | None = None,
+    bounds: Iterable[str] = (),
     update: Update | None = None,
     importance: Importance = "medium",
     nullable: bool = False,
     is_ours: bool = False,
+    is_pool_size: bool = False,
 ) -> Any:
     """Declares one field of a class of `Configs`: its annotation says the kind, and the class how it is updated, unless `update` does."""
     told = _Told(
-        key=key, default=default, doc=doc, topic=topic, fallbacks=tuple(fallbacks), check=check, importance=importance, is_ours=is_ours
+        key=key,
+        default=default,
+        doc=doc,
+        topic=topic,
+        group=group,
+        fallbacks=tuple(fallbacks),
+        check=check,
+        group_check=group_check,
+        bounds=tuple(map(Bound.read, bounds)),
+        importance=importance,
+        nullable=nullable or default is None,
+        is_ours=is_ours,
+        is_pool_size=is_pool_size,
     )
-    told["nullable"] = nullable or default is None
     return told if update is None else _Told(told, update=update)
+
+
+def group_option(
+    name: str,
+    default: int,
+    doc: str,
+    *,
+    check: Check,
+    group_check: Check | None = None,
+    bounds: Iterable[str] = (),
+    update: Update | None = None,
+) -> Any:
+    """`option` for what a group may set for itself as `name`, all groups as group.NAME, within the limits that `group_limit` declares."""
+    limits = [f"{sign} {_limit_key(name, which)}" for sign, which in ((">=", "min"), ("<=", "max"))]
+    return option(f"group.{name}", default, doc, group=name, check=check, group_check=group_check, bounds=[*limits, *bounds], update=update)
+
+
+def group_limit(which: Literal["min", "max"], name: str, value: int, *, check: Check) -> Any:
+    """`option` for how far a group may go with `name`."""
+    word = "Least" if which == "min" else "Greatest"
+    return option(_limit_key(name, which), value, f"{word} {name} that a group may be given.", check=check)
+
+
+def _limit_key(name: str, which: str) -> str:
+    """Of KIND.REST it is group.KIND.min.REST."""
+    kind, _, rest = name.partition(".")
+    return f"group.{kind}.{which}.{rest}"
 
 
 class _Told(dict[str, Any]):
@@ -189,9 +269,25 @@ class Configs:
         }
         return dataclasses.replace(cast(Any, self), **values) if values else self
 
+    def refusal(self) -> ConfigError | None:
+        """What is wrong with a broker's values that neither a check nor a bound can tell."""
+        return None
+
     @classmethod
     def by_topic_key(cls) -> Mapping[str, Option]:
         return {declared.topic: declared for declared in cls.OPTIONS.values() if declared.topic is not None}
+
+
+def first_refusal(rooms: Iterable[Configs]) -> ConfigError | None:
+    """What does not go together in a broker's values."""
+    loaded = list(rooms)
+    values = {declared.key: (declared, getattr(room, field)) for room in loaded for field, declared in room.OPTIONS.items() if declared.key}
+    for declared, value in values.values():
+        for bound in declared.bounds:
+            other = values[bound.key][1] if bound.key in values else None
+            if other is not None and not bound.holds(value, other):
+                return ConfigError(declared.key, value, f"it must be {bound.words} {bound.key}, which is {other}: change one of the two")
+    return next((error for room in loaded if (error := room.refusal()) is not None), None)
 
 
 def nearest(key: str, known: Iterable[str]) -> str | None:

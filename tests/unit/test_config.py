@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from moldau.config import ConfigError, Configs, Kind, Long, Option, Password, at_least, option
+from moldau.config import ConfigError, Configs, Kind, Long, Option, Password, at_least, first_refusal, option
 
 
 class Barrel(Configs, update="cluster-wide"):
@@ -33,6 +33,37 @@ def test_a_topic_overrides_what_has_a_topic_key() -> None:
     assert barrel.override({"litres": "30", "barrel.age.ms": "5"}) == Barrel(litres=30)
     with pytest.raises(ConfigError, match="Invalid value 0 for configuration litres: Value must be at least 1"):
         barrel.override({"litres": "0"})
+
+
+class Cellar(Configs):
+    shelf_litres: int = option("cellar.shelf.litres", 500, "What a shelf bears.", bounds=[">= barrel.litres"])
+    door_litres: int = option(
+        "cellar.door.litres", 121, "What goes through the door.", bounds=["> barrel.litres", "<= cellar.shelf.litres"]
+    )
+
+    def refusal(self) -> ConfigError | None:
+        return ConfigError("cellar.shelf.litres", 13, "that brings bad luck") if self.shelf_litres == 13 else None
+
+
+@pytest.mark.parametrize(
+    ("properties", "says"),
+    [
+        ({}, None),
+        ({"cellar.shelf.litres": "121"}, None),
+        ({"barrel.litres": "121"}, "cellar.door.litres: it must be greater than barrel.litres, which is 121: change one of the two"),
+        ({"cellar.shelf.litres": "120"}, "cellar.door.litres: it must be less than or equal to cellar.shelf.litres, which is 120"),
+        ({"cellar.shelf.litres": "13"}, "cellar.shelf.litres: it must be greater than or equal to barrel.litres, which is 120"),
+        ({"cellar.shelf.litres": "13", "cellar.door.litres": "9", "barrel.litres": "8"}, "cellar.shelf.litres: that brings bad luck"),
+    ],
+    ids=str,
+)
+def test_options_of_several_rooms_go_together(properties: dict[str, str], says: str | None) -> None:
+    found = first_refusal([Barrel.load(properties), Cellar.load(properties)])
+    assert (found is None) == (says is None) and (says or "") in str(found)
+
+
+def test_a_bound_by_an_option_that_no_room_has_binds_nothing() -> None:
+    assert first_refusal([Cellar(shelf_litres=1, door_litres=1)]) is None
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from moldau.config import MAX_INT, ConfigError, Configs, Kind, Option
+from moldau.config import MAX_INT, ConfigError, Configs, Kind, Option, first_refusal
 from moldau.errors import ErrorCode
-from moldau.metadata.group_configs import GROUP_OPTIONS, group_refusal, group_values
+from moldau.metadata.group_configs import GroupOptions
 from moldau.metadata.image import MetadataImage, Resource, ResourceType
 from moldau.storage.config import LogConfig
-from moldau.storage.tiered.config import RemoteLogConfig
+from moldau.storage.tiered.config import RemoteLogConfig, local_retention_refusal
 from moldau.storage.tiered.config import refusal_of as tiering_refusal
 
 _Room = TypeVar("_Room", bound=Configs)
@@ -76,6 +76,8 @@ class ConfigSchema:
         self._is_fixed: Final = is_fixed
         self.node_id: Final = node_id
         self.topic_options: Final[Mapping[str, Option]] = LogConfig.by_topic_key()
+        self._rooms: Final = tuple(rooms)
+        self._groups: Final = GroupOptions(properties, rooms)
         declared = [option for room in rooms for option in room.OPTIONS.values()]
         self.broker_options: Final[Mapping[str, Option]] = {
             **{key: option for option in declared for key, _ in option.fallbacks},
@@ -204,7 +206,7 @@ class ConfigSchema:
         """Every option of a group: its own value, or that of the broker's option behind it; ours where they are set only."""
         own = image.config_of(ResourceType.GROUP, group)
         found = []
-        for name, (_, option, _, _) in sorted(GROUP_OPTIONS.items()):
+        for name, option in sorted(self._groups.options.items()):
             if option.is_ours and name not in own:
                 continue
             synonyms = [Synonym(name, own[name], Source.GROUP)] if name in own else []
@@ -218,37 +220,53 @@ class ConfigSchema:
 
     def group_values(self, image: MetadataImage, group: str) -> Mapping[str, Any]:
         """What the group was given and what of it holds here, by name; empty for most groups."""
-        return group_values(self.properties, image.config_of(ResourceType.GROUP, group))
+        return self._groups.values(image.config_of(ResourceType.GROUP, group))
 
     def validate_group(self, configs: Mapping[str, str]) -> Refusal | None:
         """Errors: INVALID_CONFIG."""
-        reason = group_refusal(self.properties, configs)
+        reason = self._groups.refusal(configs)
         return None if reason is None else Refusal(ErrorCode.INVALID_CONFIG, reason)
 
-    def validate_broker(self, configs: Mapping[str, str], *, is_default: bool) -> Refusal | None:
-        """Whether these can be set while the broker runs.  Errors: INVALID_REQUEST."""
+    def validate_broker(self, image: MetadataImage, name: str, configs: Mapping[str, str]) -> Refusal | None:
+        """Whether a broker, or all for an empty name, can have these while it runs.  Errors: INVALID_REQUEST.
+
+        Kafka checks fewer relations here than at the start, and then runs with values that it would not start with.
+        """
         fixed = [
-            name
-            for name in configs
-            if (self._is_fixed(name) if (option := self.broker_options.get(name)) is None else option.update == "read-only")
+            key
+            for key in configs
+            if (self._is_fixed(key) if (option := self.broker_options.get(key)) is None else option.update == "read-only")
         ]
         if fixed:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Cannot update these configs dynamically: {_listed(fixed)}")
-        own = [name for name in configs if (option := self.broker_options.get(name)) is not None and option.update == "per-broker"]
-        if own and is_default:
+        own = [key for key in configs if (option := self.broker_options.get(key)) is not None and option.update == "per-broker"]
+        if own and not name:
             return Refusal(
                 ErrorCode.INVALID_REQUEST,
                 f"Cannot update these configs at default cluster level, broker id must be specified: {_listed(own)}",
             )
-        for name, text in configs.items():
-            known = self.broker_options.get(name)
-            if known is None:
-                continue
-            try:
-                known.parse(text, key=name)
-            except ConfigError as error:
-                return Refusal(ErrorCode.INVALID_REQUEST, str(error))
-        return None
+        of_all = image.config_of(ResourceType.BROKER, "") if name else configs
+        of_one = configs if name else image.config_of(ResourceType.BROKER, str(self.node_id))
+        before, after = self._dynamic_properties(image) or self.properties, {**self.properties, **of_all, **of_one}
+        try:
+            for key, text in configs.items():
+                if key in self.broker_options:
+                    self.broker_options[key].parse(text, key=key)
+            reason = self._refusal_together([room.load(before) for room in self._rooms], [room.load(after) for room in self._rooms])
+        except ConfigError as error:
+            reason = str(error)
+        return None if reason is None else Refusal(ErrorCode.INVALID_REQUEST, reason)
+
+    def _refusal_together(self, before: Sequence[Configs], after: Sequence[Configs]) -> str | None:
+        """Why a running broker cannot go from these values to those."""
+        for old, new in zip(before, after, strict=True):
+            for field, option in new.OPTIONS.items():
+                reason = _pool_refusal(option, getattr(old, field), getattr(new, field)) if option.is_pool_size else None
+                if reason is not None:
+                    return reason
+        log = next((room for room in after if isinstance(room, LogConfig)), None)
+        error = first_refusal(after) or (local_retention_refusal(log, prefix="log.") if log is not None else None)
+        return None if error is None else str(error)
 
     # ---------------------------------------------------------------- all kinds
 
@@ -259,8 +277,7 @@ class ConfigSchema:
             case ResourceType.BROKER:
                 return self.broker_options.get(name)
             case ResourceType.GROUP:
-                known = GROUP_OPTIONS.get(name)
-                return known.option if known is not None else None
+                return self._groups.options.get(name)
             case ResourceType.CLIENT_METRICS:
                 return CLIENT_METRICS.get(name)
         return None
@@ -283,6 +300,17 @@ class ConfigSchema:
         of_all = image.config_of(ResourceType.BROKER, "")
         own = image.config_of(ResourceType.BROKER, str(self.node_id))
         return {**self.properties, **of_all, **own} if of_all or own else None
+
+
+def _pool_refusal(option: Option, current: int, wanted: int) -> str | None:
+    what = f"Dynamic thread count update validation failed for {option.key}={wanted}"
+    if wanted < 1:
+        return f"{what}, value should be at least 1"
+    if wanted < current // 2:
+        return f"{what}, value should be at least half the current value {current}"
+    if wanted > current * 2:
+        return f"{what}, value should not be greater than double the current value {current}"
+    return None
 
 
 def _overridden(one: Effective, value: str | None) -> Effective:

@@ -235,7 +235,7 @@ def _validate_broker(image: MetadataImage, schema: ConfigSchema, name: str, afte
         if changes[MIN_INSYNC_REPLICAS] is None:
             text = "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
             return Refusal(ErrorCode.INVALID_CONFIG, text)
-    return schema.validate_broker(after, is_default=not name)
+    return schema.validate_broker(image, name, after)
 
 
 def _validate_group(schema: ConfigSchema, name: str, after: Mapping[str, str]) -> Refusal | None:

@@ -6,7 +6,7 @@
 
 from typing import Final
 
-from moldau.config import DAY_MS, MAX_INT, MAX_LONG, Configs, Long, MiB, at_least, each_of, one_of, option
+from moldau.config import DAY_MS, MAX_INT, MAX_LONG, ConfigError, Configs, Long, MiB, at_least, each_of, one_of, option
 from moldau.server.endpoints import PROTOCOLS
 
 ROLES: Final = ("broker", "controller")
@@ -59,6 +59,7 @@ class ServerConfig(Configs):
         check=at_least(1),
         update="cluster-wide",
         importance="high",
+        is_pool_size=True,
     )
     num_replica_alter_log_dirs_threads: int | None = option(
         "num.replica.alter.log.dirs.threads",
@@ -132,7 +133,11 @@ class ServerConfig(Configs):
         "replica.lag.time.max.ms", 30_000, "A follower behind for this long leaves the in-sync set.", importance="high"
     )
     replica_fetch_wait_max_ms: int = option(
-        "replica.fetch.wait.max.ms", 500, "How long a follower's fetch waits for something to come.", importance="high"
+        "replica.fetch.wait.max.ms",
+        500,
+        "How long a follower's fetch waits for something to come.",
+        bounds=["<= replica.lag.time.max.ms", "<= replica.socket.timeout.ms"],
+        importance="high",
     )
     replica_fetch_max_bytes: int = option(
         "replica.fetch.max.bytes", MiB, "Bytes that a follower fetches of one partition at a time.", check=at_least(0)
@@ -186,3 +191,15 @@ class ServerConfig(Configs):
     controlled_shutdown_enable: bool = option(
         "controlled.shutdown.enable", True, "Whether a broker that stops hands its leaderships over first."
     )
+
+    def refusal(self) -> ConfigError | None:
+        if 0 < self.queued_max_request_bytes < self.socket_request_max_bytes:
+            return ConfigError(
+                "queued.max.request.bytes",
+                self.queued_max_request_bytes,
+                f"it must be at least socket.request.max.bytes, which is {self.socket_request_max_bytes}: change one of the two",
+            )
+        if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
+            text = "nobody could connect: set max.connections.per.ip.overrides, or a number above 0"
+            return ConfigError("max.connections.per.ip", 0, text)
+        return None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
-from moldau.config import ConfigError, Configs, nearest
+from moldau.config import ConfigError, Configs, first_refusal, nearest
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.coordinator.txn.config import TransactionConfig
@@ -78,7 +78,9 @@ class NodeConfig:
         warnings = tuple(_check_keys(properties, rooms))
         loaded = {room: room.load(properties) for room in rooms}
         server = cast(ServerConfig, loaded[ServerConfig])
-        cast(LogConfig, loaded[LogConfig]).validate()
+        refusal = first_refusal(loaded.values())
+        if refusal is not None:
+            raise refusal
         _check_identity(properties, server)
         protocols = _protocol_map(properties, server)
         listeners = parse_endpoints("listeners", server.listeners, protocols)
@@ -97,11 +99,10 @@ class NodeConfig:
                 name.upper(): protocols[name.upper()] for name in server.controller_listener_names if name.upper() in protocols
             },
             inter_broker_listener_name=inter_broker,
-            warnings=warnings,
+            warnings=(*warnings, *_doubtful(loaded)),
         )
         _check_roles(config)
         _check_quorum(config)
-        _check_limits(server)
         if config.remote_log.system_enable:
             _check_tiering(config)
         return config
@@ -201,6 +202,23 @@ def _check_keys(properties: Mapping[str, str], rooms: Sequence[type[Configs]]) -
         if meant is not None and _distance(key, meant) <= TYPO_DISTANCE:
             raise UnknownOption(key, value, meant)
         yield f"{key} is not an option of this broker and has no effect" + (f"; the nearest is {meant}" if meant else "")
+
+
+def _doubtful(rooms: Mapping[type[Configs], Configs]) -> Iterable[str]:
+    """What can be started, and will hardly do what was meant."""
+    values = {option.key: getattr(room, field) for room in rooms.values() for field, option in room.OPTIONS.items()}
+    for key, other, so in (
+        ("broker.heartbeat.interval.ms", "broker.session.timeout.ms", "the broker is fenced between two heartbeats"),
+        ("transaction.state.log.min.isr", "transaction.state.log.replication.factor", "no transaction can be begun"),
+        (
+            "share.coordinator.state.topic.min.isr",
+            "share.coordinator.state.topic.replication.factor",
+            "share groups cannot keep their state",
+        ),
+        ("group.min.session.timeout.ms", "group.max.session.timeout.ms", "no classic consumer can join a group"),
+    ):
+        if key in values and other in values and values[key] > values[other]:
+            yield f"{key}={values[key]} is above {other}={values[other]}: {so}"
 
 
 def _distance(one: str, other: str) -> int:
@@ -313,29 +331,16 @@ def _check_broker_listeners(config: NodeConfig) -> None:
 
 def _check_quorum(config: NodeConfig) -> None:
     quorum = config.of(QuorumConfig)
+    if quorum.auto_join_enable and not config.is_controller:
+        raise ConfigError(
+            "controller.quorum.auto.join.enable", True, "only a controller can vote: take it out, or add controller to process.roles"
+        )
     if not quorum.voters and not quorum.bootstrap_servers:
         raise ConfigError(
             "controller.quorum.bootstrap.servers",
             "",
             "say where the controllers are, as in localhost:9093 (or set controller.quorum.voters)",
         )
-
-
-def _check_limits(server: ServerConfig) -> None:
-    if server.replica_fetch_wait_max_ms > server.replica_lag_time_max_ms:
-        raise ConfigError(
-            "replica.fetch.wait.max.ms",
-            server.replica_fetch_wait_max_ms,
-            f"it must not be above replica.lag.time.max.ms, which is {server.replica_lag_time_max_ms}",
-        )
-    if 0 < server.queued_max_request_bytes < server.socket_request_max_bytes:
-        raise ConfigError(
-            "queued.max.request.bytes",
-            server.queued_max_request_bytes,
-            f"it must be at least socket.request.max.bytes, which is {server.socket_request_max_bytes}",
-        )
-    if server.max_connections_per_ip == 0 and not server.max_connections_per_ip_overrides:
-        raise ConfigError("max.connections.per.ip", 0, "nobody could connect: set max.connections.per.ip.overrides, or a number above 0")
 
 
 def _check_tiering(config: NodeConfig) -> None:
@@ -347,6 +352,6 @@ def _check_tiering(config: NodeConfig) -> None:
             raise ConfigError(key, named, text)
     StoreConfig.behind(config.remote_log.storage_prefix, config.properties)
     MetadataTopicConfig.behind(config.remote_log.metadata_prefix, config.properties)
-    refusal = local_retention_refusal(config.log)
+    refusal = local_retention_refusal(config.log, prefix="log.")
     if refusal is not None:
-        raise ConfigError("log.local.retention", "", refusal)
+        raise refusal

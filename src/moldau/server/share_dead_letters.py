@@ -69,7 +69,7 @@ class DeadLetters:
     async def bury(self, group_id: str, partition: Partition, dead: Sequence[DeadRange]) -> None:
         """Returns when the letters are safe, or when there is no place for them.  Errors: KafkaError, what was decided is to go back."""
         values = self._group_values(group_id)
-        topic = values.get("errors.deadletterqueue.topic.name") or ""
+        topic = values.get("errors.deadletterqueue.topic.name", self._config.dead_letter_topic)
         refusal = await self._refusal(topic)
         if refusal is not None:
             count = sum(one.last_offset - one.first_offset + 1 for one in dead)
@@ -83,7 +83,7 @@ class DeadLetters:
             )
             return
         copies: dict[int, Source] = {}
-        if values.get("errors.deadletterqueue.copy.record.enable", False):
+        if values.get("errors.deadletterqueue.copy.record.enable", self._config.has_copies_in_dead_letters):
             copies = await self._copies(partition, dead)
         target = self._target(topic, partition.topic_partition.partition)
         letters = list(letters_of(group_id, partition, dead, copies, self._clock.now_ms()))

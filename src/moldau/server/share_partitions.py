@@ -134,11 +134,13 @@ class SharePartitions:
             record_lock_duration_ms=own.get("share.record.lock.duration.ms", config.record_lock_duration_ms),
             delivery_count_limit=own.get("share.delivery.count.limit", config.delivery_count_limit),
             max_record_locks=own.get("share.partition.max.record.locks", config.max_record_locks),
-            is_renewing_allowed=own.get("share.renew.acknowledge.enable", True),
-            delivery_delay_ms=own.get("share.delivery.delay.ms", topic.share_delivery_delay_ms if topic is not None else 0),
-            retry_delay_ms=own.get("share.retry.delay.ms", topic.share_retry_delay_ms if topic is not None else 0),
-            retry_max_delay_ms=own.get("share.retry.delay.max.ms", 0),
-            has_dead_letters=self.bury is not None and bool(own.get("errors.deadletterqueue.topic.name")),
+            is_renewing_allowed=own.get("share.renew.acknowledge.enable", config.is_renewing_allowed),
+            delivery_delay_ms=own.get(
+                "share.delivery.delay.ms", topic.share_delivery_delay_ms if topic is not None else config.delivery_delay_ms
+            ),
+            retry_delay_ms=own.get("share.retry.delay.ms", topic.share_retry_delay_ms if topic is not None else config.retry_delay_ms),
+            retry_max_delay_ms=own.get("share.retry.delay.max.ms", config.retry_delay_max_ms),
+            has_dead_letters=self.bury is not None and bool(own.get("errors.deadletterqueue.topic.name", config.dead_letter_topic)),
         )
 
     # Finding and loading
@@ -224,7 +226,7 @@ class SharePartitions:
 
     def _first_offset(self, held: SharedPartition) -> int:
         """Where a group begins that has no state of the partition yet."""
-        log, reset = held.partition.log, self.values(held.key.group_id).get("share.auto.offset.reset", "latest")
+        log, reset = held.partition.log, self.values(held.key.group_id).get("share.auto.offset.reset", self._config.auto_offset_reset)
         if reset == "earliest":
             return log.log_start_offset
         if reset.startswith("by_duration:"):

@@ -148,6 +148,7 @@ class LogConfig(Configs, update="cluster-wide"):
         "A record younger than this is not compacted.",
         topic="min.compaction.lag.ms",
         check=at_least(0),
+        bounds=["<= log.cleaner.max.compaction.lag.ms"],
     )
     max_compaction_lag_ms: Long = option(
         "log.cleaner.max.compaction.lag.ms",
@@ -306,21 +307,20 @@ class LogConfig(Configs, update="cluster-wide"):
     def effective_local_retention_ms(self) -> int:
         return self.retention_ms if self.local_retention_ms == SAME_AS_RETENTION else self.local_retention_ms
 
-    def validate(self) -> None:
-        """What no single option can say.  Errors: ConfigError."""
-        if self.min_compaction_lag_ms > self.max_compaction_lag_ms:
-            raise ConfigError(
-                "min.compaction.lag.ms",
-                self.min_compaction_lag_ms,
-                f"must not be larger than max.compaction.lag.ms, which is {self.max_compaction_lag_ms}",
-            )
+    def refusal(self) -> ConfigError | None:
+        # A topic may: whatever it has goes with the next look.
+        if self.retention_ms == 0:
+            return ConfigError("log.retention.ms", 0, "all topics would lose their records at once: give -1 for no limit, or 1 and more")
+        return None
 
 
 class CleanerConfig(Configs):
     """What compaction may take of the machine."""
 
     enable: bool = option("log.cleaner.enable", True, "Whether logs with cleanup.policy=compact are compacted.")
-    threads: int = option("log.cleaner.threads", 1, "How many logs are compacted at once.", check=at_least(0), update="cluster-wide")
+    threads: int = option(
+        "log.cleaner.threads", 1, "How many logs are compacted at once.", check=at_least(0), update="cluster-wide", is_pool_size=True
+    )
     io_max_bytes_per_second: float = option(
         "log.cleaner.io.max.bytes.per.second",
         1.7976931348623157e308,
@@ -336,3 +336,12 @@ class CleanerConfig(Configs):
     backoff_ms: Long = option(
         "log.cleaner.backoff.ms", 15_000, "How long to wait when nothing is dirty.", check=at_least(0), update="cluster-wide"
     )
+
+    def refusal(self) -> ConfigError | None:
+        if self.dedupe_buffer_size <= MiB * self.threads:
+            return ConfigError(
+                "log.cleaner.dedupe.buffer.size",
+                self.dedupe_buffer_size,
+                f"it must be above 1 MiB for each of log.cleaner.threads, which is {self.threads}: give more, or fewer threads",
+            )
+        return None

@@ -60,7 +60,9 @@ def options_page() -> str:
     """Every option that is read, by room."""
     parts = [GENERATED, "# Options\n\nNames and defaults are Kafka's; options marked *(ours)* exist here only.\n"]
     for title, declared in ROOMS.items():
-        parts.append(f"\n## {title}\n\n| option | type | default | topic option | changes | what it does |\n|---|---|---|---|---|---|\n")
+        parts.append(
+            f"\n## {title}\n\n| option | type | default | of a topic or group | changes | what it does |\n|---|---|---|---|---|---|\n"
+        )
         parts += [_option_row(option) for _, option in sorted(declared.OPTIONS.items(), key=lambda item: item[1].key)]
     return "".join(parts)
 
@@ -68,12 +70,14 @@ def options_page() -> str:
 def _option_row(option: Option) -> str:
     default = option.text(option.default)
     shown = "" if default is None else f"`{default}`" if default else "(empty)"
-    topic = f"`{option.topic}`" if option.topic else ""
+    own = option.topic or option.group
+    single = f"`{own}`" if own else ""
     also = "".join(f"<br>`{key}`" for key, _ in option.fallbacks)
     ours = " *(ours)*" if option.is_ours else ""
     doc = option.doc.replace("|", "\\|")
-    key = f"`{option.key}`" if option.key else "(of topics only)"
-    return f"| {key}{ours}{also} | {Kind(option.kind).name.lower()} | {shown} | {topic} | {option.update} | {doc} |\n"
+    changes = option.update if option.key else ""
+    key = f"`{option.key}`" if option.key else f"(of {'topics' if option.topic else 'groups'} only)"
+    return f"| {key}{ours}{also} | {Kind(option.kind).name.lower()} | {shown} | {single} | {changes} | {doc} |\n"
 
 
 def errors_page() -> str:

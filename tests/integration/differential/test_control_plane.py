@@ -60,6 +60,9 @@ TIMES = {
 }
 
 
+IN_OUR_WORDS = ("responses.error_message",)
+
+
 class Case(NamedTuple):
     """`version` None: every version that there is.  `known`: what differs on purpose, beside ids and addresses."""
 
@@ -316,6 +319,15 @@ CASES = {
     "set what is fixed": Case(change(BROKER, "1", ("log.dirs", SET, "/x")), 1),
     "set what each broker has for all": Case(change(BROKER, "", ("advertised.listeners", SET, "PLAINTEXT://x:1")), 1),
     "set a broker badly": Case(change(BROKER, "1", ("log.retention.ms", SET, "abc")), 1),
+    "set a broker to keep nothing": Case(change(BROKER, "1", ("log.retention.ms", SET, "0")), 1, IN_OUR_WORDS),
+    "set many more threads at once": Case(change(BROKER, "", ("num.recovery.threads.per.data.dir", SET, "64")), 1, IN_OUR_WORDS),
+    "set many more threads to compact": Case(change(BROKER, "", ("log.cleaner.threads", SET, "64")), 1, IN_OUR_WORDS),
+    "set no thread to compact": Case(change(BROKER, "", ("log.cleaner.threads", SET, "0")), 1, IN_OUR_WORDS),
+    "set too little memory to compact": Case(change(BROKER, "", ("log.cleaner.dedupe.buffer.size", SET, "1048576")), 1, IN_OUR_WORDS),
+    "set more to stay here than there is": Case(
+        change(BROKER, "1", ("log.local.retention.ms", SET, "6000"), ("log.retention.ms", SET, "5000")), 1, IN_OUR_WORDS
+    ),
+    "set an interval above its limit": Case(change(BROKER, "", ("group.consumer.assignment.interval.ms", SET, "15001")), 1, IN_OUR_WORDS),
     "set another broker": Case(change(BROKER, "7", ("log.retention.ms", SET, "1")), 1),
     "set a broker that is no number": Case(change(BROKER, "abc", ("log.retention.ms", SET, "1")), 1),
     "set min in-sync of a broker": Case(change(BROKER, "1", ("min.insync.replicas", SET, "2")), 1),
@@ -332,6 +344,7 @@ CASES = {
     "set a group with an unknown key": Case(change(GROUP, "g", ("nosuch", SET, "1")), 1),
     "set a group without a name": Case(change(GROUP, "", ("consumer.session.timeout.ms", SET, "50000")), 1),
     "set a group too low": Case(change(GROUP, "g", ("consumer.session.timeout.ms", SET, "10")), 1),
+    "set a group too high": Case(change(GROUP, "g", ("share.delivery.count.limit", SET, "11")), 1),
     "set a group, with no option of a broker behind it": Case(change(GROUP, "g", ("share.auto.offset.reset", SET, "earliest")), 1),
     "describe a group": Case(describe(GROUP, "g"), 4),
     "replace": Case(replace(TOPIC, "configured", ("retention.ms", "7777")), 2),

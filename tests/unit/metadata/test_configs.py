@@ -2,7 +2,8 @@
 
 import pytest
 
-from moldau.config import MAX_INT
+from moldau.config import MAX_INT, MiB
+from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.errors import ErrorCode
 from moldau.metadata.config_schema import ConfigSchema, Source, validate_client_metrics
 from moldau.metadata.configs import alter_configs, elr_safety_records, incremental_alter_configs, list_config_resources
@@ -13,10 +14,12 @@ from moldau.protocol.messages import alter_configs as legacy
 from moldau.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
-from moldau.storage.config import LogConfig
+from moldau.replication.share.config import SharePartitionConfig
+from moldau.storage.config import CleanerConfig, LogConfig
 from moldau.testing.images import an_image
 from moldau.types import METADATA_TOPIC_ID
 
+ROOMS = (LogConfig, CleanerConfig, GroupCoordinatorConfig, SharePartitionConfig)
 TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -30,7 +33,7 @@ def the_image(**configs: str) -> MetadataImage:
 
 
 def schema(**properties: str) -> ConfigSchema:
-    return ConfigSchema({key.replace("_", "."): value for key, value in properties.items()}, (LogConfig,), node_id=1)
+    return ConfigSchema({key.replace("_", "."): value for key, value in properties.items()}, ROOMS, node_id=1)
 
 
 def change(
@@ -113,6 +116,78 @@ def test_a_group_keeps_within_the_brokers_limits() -> None:
     op = ("consumer.session.timeout.ms", SET, "30000")
     assert change(an_image(), GROUP, "g", op)[1] == ErrorCode.INVALID_CONFIG
     assert change(an_image(), GROUP, "g", op, group_consumer_min_session_timeout_ms="1000")[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("configs", "says"),
+    [
+        ({"share.delivery.count.limit": "1"}, "Invalid value 1 for configuration share.delivery.count.limit: Value must be at least 2"),
+        (
+            {"share.delivery.count.limit": "11"},
+            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
+        ),
+        (
+            {"streams.num.standby.replicas": "3"},
+            "streams.num.standby.replicas must be less than or equal to group.streams.max.standby.replicas",
+        ),
+        (
+            {"streams.session.timeout.ms": "6000", "streams.heartbeat.interval.ms": "6000"},
+            "streams.session.timeout.ms must be greater than streams.heartbeat.interval.ms",
+        ),
+        ({"share.auto.offset.reset": "never"}, "Invalid value never for configuration share.auto.offset.reset"),
+        ({"nosuch": "1"}, "Unknown group config name: nosuch"),
+    ],
+)
+def test_what_a_group_is_told_when_it_cannot_have_something(configs: dict[str, str], says: str) -> None:
+    refusal = schema(group_streams_min_session_timeout_ms="5000").validate_group(configs)
+    assert refusal is not None
+    assert refusal.message.startswith(says)
+
+
+def test_what_a_group_was_given_is_kept_within_limits_that_came_later() -> None:
+    values = {"share.session.timeout.ms": "60000", "share.delivery.count.limit": "10", "share.isolation.level": "read_committed"}
+    records = [ConfigRecord(resource_type=GROUP, resource_name="g", name=name, value=value) for name, value in values.items()]
+    narrow = schema(group_share_max_session_timeout_ms="50000", group_share_max_delivery_count_limit="7")
+    assert narrow.group_values(an_image().apply(records), "g") == {
+        "share.session.timeout.ms": 50_000,
+        "share.delivery.count.limit": 7,
+        "share.isolation.level": "read_committed",
+    }
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"log.retention.ms": "0"}, "Invalid value 0 for configuration log.retention.ms"),
+        (
+            {"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"},
+            "log.cleaner.max.compaction.lag.ms, which is 8",
+        ),
+        ({"log.cleaner.threads": "5"}, "log.cleaner.threads=5, value should not be greater than double the current value 2"),
+        ({"log.cleaner.threads": "0"}, "log.cleaner.threads=0, value should be at least 1"),
+        ({"log.cleaner.dedupe.buffer.size": str(2 * MiB)}, "above 1 MiB for each of log.cleaner.threads, which is 2"),
+        ({"group.consumer.assignment.interval.ms": "15001"}, "group.consumer.max.assignment.interval.ms, which is 15000"),
+        ({"log.local.retention.ms": "6", "log.retention.ms": "5"}, "Value must not be more than log.retention.ms property value: 5"),
+    ],
+    ids=str,
+)
+def test_a_running_broker_is_not_given_what_does_not_go_together(changes: dict[str, str], says: str) -> None:
+    made = schema(log_cleaner_threads="2")
+    assert "at least half the current value 8" in str(
+        schema(log_cleaner_threads="8").validate_broker(an_image(1), "1", {"log.cleaner.threads": "3"})
+    )
+    for name in ("", "1"):
+        refusal = made.validate_broker(an_image(1), name, changes)
+        assert refusal is not None and refusal.code == ErrorCode.INVALID_REQUEST
+        assert says in refusal.message
+    assert made.validate_broker(an_image(1), "", {"log.cleaner.threads": "4", "log.retention.ms": "-1"}) is None
+
+
+def test_what_one_broker_has_counts_when_all_are_given_something() -> None:
+    own = ConfigRecord(resource_type=BROKER, resource_name="1", name="log.cleaner.max.compaction.lag.ms", value="8")
+    image = an_image(1).apply([own])
+    assert schema().validate_broker(image, "", {"log.cleaner.min.compaction.lag.ms": "9"}) is not None
+    assert schema().validate_broker(an_image(1), "", {"log.cleaner.min.compaction.lag.ms": "9"}) is None
 
 
 def test_replacing_takes_the_others_away() -> None:

@@ -85,6 +85,32 @@ def test_takes_kafkas_older_keys() -> None:
         ({"replica.fetch.wait.max.ms": "60000"}, ["replica.fetch.wait.max.ms", "60000", "replica.lag.time.max.ms"]),
         ({"queued.max.request.bytes": "5"}, ["queued.max.request.bytes", "5", "socket.request.max.bytes"]),
         ({"max.connections.per.ip": "0"}, ["max.connections.per.ip", "max.connections.per.ip.overrides"]),
+        ({"replica.socket.timeout.ms": "400"}, ["replica.fetch.wait.max.ms", "500", "replica.socket.timeout.ms", "400"]),
+        (
+            {"group.consumer.session.timeout.ms": "100"},
+            ["group.consumer.session.timeout.ms", "100", "group.consumer.min.session.timeout.ms", "45000", "change one of the two"],
+        ),
+        (
+            {"group.share.min.session.timeout.ms": "1", "group.share.session.timeout.ms": "5000"},
+            ["group.share.session.timeout.ms", "5000", "greater than group.share.heartbeat.interval.ms"],
+        ),
+        ({"group.streams.max.standby.replicas": "0", "group.streams.num.standby.replicas": "1"}, ["max.standby.replicas, which is 0"]),
+        ({"group.share.max.share.sessions": "100"}, ["group.share.max.share.sessions", "100", "group.share.max.size", "200"]),
+        ({"group.share.max.record.lock.duration.ms": "30000", "group.share.record.lock.duration.ms": "40000"}, ["40000", "30000"]),
+        (
+            {"log.cleaner.dedupe.buffer.size": "4194304", "log.cleaner.threads": "4"},
+            ["log.cleaner.dedupe.buffer.size", "threads, which is 4"],
+        ),
+        ({"log.retention.hours": "0"}, ["log.retention.ms", "-1"]),
+        (
+            {
+                "process.roles": "broker",
+                "listeners": "PLAINTEXT://:9092",
+                "advertised.listeners": "",
+                "controller.quorum.auto.join.enable": "true",
+            },
+            ["controller.quorum.auto.join.enable", "controller"],
+        ),
         ({"log.cleaner.min.compaction.lag.ms": "9", "log.cleaner.max.compaction.lag.ms": "8"}, ["min.compaction.lag.ms", "9", "8"]),
         ({"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}, ["authorizer.class.name"]),
     ],
@@ -124,6 +150,29 @@ def test_keys_of_others_are_a_warning() -> None:
     assert [warning.split(" ", 1)[0] for warning in config.warnings] == ["confluent.license.topic", "inter.broker.protocol.version"]
 
 
+@pytest.mark.parametrize(
+    ("changed", "warning"),
+    [
+        ({"broker.heartbeat.interval.ms": "9001"}, "broker.heartbeat.interval.ms=9001 is above broker.session.timeout.ms=9000: "),
+        ({"transaction.state.log.replication.factor": "1"}, "transaction.state.log.min.isr=2 is above "),
+        ({"share.coordinator.state.topic.replication.factor": "1"}, "share.coordinator.state.topic.min.isr=2 is above "),
+        ({"group.max.session.timeout.ms": "5000"}, "group.min.session.timeout.ms=6000 is above group.max.session.timeout.ms=5000: "),
+    ],
+    ids=str,
+)
+def test_what_will_hardly_do_what_was_meant_is_a_warning(changed: dict[str, str], warning: str) -> None:
+    (found,) = NodeConfig.parse(COMBINED | changed).warnings
+    assert found.startswith(warning)
+
+
+def test_every_bound_is_another_option_of_a_node() -> None:
+    declared = {option.key: option for room in ROOMS for option in room.OPTIONS.values()}
+    bounds = [(option, bound) for option in declared.values() for bound in option.bounds]
+    assert len(bounds) > 30
+    for option, bound in bounds:
+        assert bound.key in declared and bound.holds(option.default, declared[bound.key].default), (option.key, bound)
+
+
 def test_options_without_effect_are_kafkas_and_no_rooms() -> None:
     declared = {key for room in ROOMS for option in room.OPTIONS.values() for key in option.keys}
     assert accepted_options()["num.io.threads"].default == "8"
@@ -148,7 +197,10 @@ TIERED = {"remote.log.storage.system.enable": "true", "rsm.config.storage.url": 
         ({"rsm.config.storage.url": ""}, "rsm.config.storage.url"),
         ({"rsm.config.storage.s3.regon": "x"}, "did you mean rsm.config.storage.s3.region"),
         ({"remote.log.storage.manager.class.name": "io.aiven.RemoteStorageManager"}, "take the line out"),
-        ({"log.retention.ms": "10", "log.local.retention.ms": "20"}, "Value must not be more than retention.ms"),
+        (
+            {"log.retention.ms": "10", "log.local.retention.ms": "20"},
+            "log.local.retention.ms: Value must not be more than log.retention.ms",
+        ),
         ({"rlmm.config.remote.log.metadata.topic.num.partitions": "0"}, "rlmm.config.remote.log.metadata.topic.num.partitions"),
     ],
 )

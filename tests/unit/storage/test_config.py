@@ -56,12 +56,6 @@ def test_throttled_replicas() -> None:
         assert config.leader_replication_throttled_replicas == tuple(text.split(",") if text else ())
 
 
-def test_lags_must_not_cross() -> None:
-    config = LogConfig.load({}).override({"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
-    with pytest.raises(ConfigError, match=r"min\.compaction\.lag\.ms"):
-        config.validate()
-
-
 def test_every_option_is_documented_and_topic_keys_are_unique() -> None:
     topics = [option.topic for option in LogConfig.OPTIONS.values() if option.topic]
     assert len(topics) == len(set(topics)) == 36

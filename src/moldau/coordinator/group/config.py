@@ -1,6 +1,35 @@
-"""◇ Options of the group coordinator.  Source: GroupCoordinatorConfig, GroupConfig."""
+"""◇ Options of the group coordinator.  Source: GroupCoordinatorConfig, GroupConfig; KIP-848, 932, 1071.
 
-from moldau.config import MAX_INT, Configs, Long, MiB, Short, at_least, between, each_of, one_of, option
+Groups of three kinds obey the same three options, each within limits of its kind: a single group may be given a value of its own.
+"""
+
+from typing import Any
+
+from moldau.config import MAX_INT, Configs, Long, MiB, Short, at_least, between, each_of, group_limit, group_option, one_of, option
+
+
+def _session_timeout(kind: str) -> Any:
+    return group_option(
+        f"{kind}.session.timeout.ms",
+        45_000,
+        f"How long a {kind} group's member may be silent.",
+        check=at_least(1),
+        bounds=[f"> group.{kind}.heartbeat.interval.ms"],
+    )
+
+
+def _heartbeat_interval(kind: str) -> Any:
+    return group_option(f"{kind}.heartbeat.interval.ms", 5_000, f"How often a {kind} group's members report.", check=at_least(1))
+
+
+def _assignment_interval(kind: str) -> Any:
+    return group_option(
+        f"{kind}.assignment.interval.ms",
+        1_000,
+        f"Least time between two assignments of one {kind} group.",
+        check=at_least(0),
+        update="cluster-wide",
+    )
 
 
 class GroupCoordinatorConfig(Configs):
@@ -78,43 +107,21 @@ class GroupCoordinatorConfig(Configs):
         "Without consumer or streams, requests of that protocol are refused.",
         check=each_of("classic", "consumer", "share", "streams"),
     )
-    consumer_session_timeout_ms: int = option(
-        "group.consumer.session.timeout.ms", 45_000, "How long a consumer group's member may be silent.", check=at_least(1)
-    )
-    consumer_min_session_timeout_ms: int = option(
-        "group.consumer.min.session.timeout.ms", 45_000, "Least session time-out that a group may be given.", check=at_least(1)
-    )
-    consumer_max_session_timeout_ms: int = option(
-        "group.consumer.max.session.timeout.ms", 60_000, "Greatest session time-out that a group may be given.", check=at_least(1)
-    )
-    consumer_heartbeat_interval_ms: int = option(
-        "group.consumer.heartbeat.interval.ms", 5_000, "How often a consumer group's members report.", check=at_least(1)
-    )
-    consumer_min_heartbeat_interval_ms: int = option(
-        "group.consumer.min.heartbeat.interval.ms", 5_000, "Least heartbeat interval that a group may be given.", check=at_least(1)
-    )
-    consumer_max_heartbeat_interval_ms: int = option(
-        "group.consumer.max.heartbeat.interval.ms", 15_000, "Greatest heartbeat interval that a group may be given.", check=at_least(1)
-    )
+    consumer_session_timeout_ms: int = _session_timeout("consumer")
+    consumer_min_session_timeout_ms: int = group_limit("min", "consumer.session.timeout.ms", 45_000, check=at_least(1))
+    consumer_max_session_timeout_ms: int = group_limit("max", "consumer.session.timeout.ms", 60_000, check=at_least(1))
+    consumer_heartbeat_interval_ms: int = _heartbeat_interval("consumer")
+    consumer_min_heartbeat_interval_ms: int = group_limit("min", "consumer.heartbeat.interval.ms", 5_000, check=at_least(1))
+    consumer_max_heartbeat_interval_ms: int = group_limit("max", "consumer.heartbeat.interval.ms", 15_000, check=at_least(1))
+    consumer_assignment_interval_ms: int = _assignment_interval("consumer")
+    consumer_min_assignment_interval_ms: int = group_limit("min", "consumer.assignment.interval.ms", 0, check=at_least(0))
+    consumer_max_assignment_interval_ms: int = group_limit("max", "consumer.assignment.interval.ms", 15_000, check=at_least(0))
     consumer_max_size: int = option("group.consumer.max.size", MAX_INT, "Most members of a consumer group.", check=at_least(1))
     consumer_assignors: tuple[str, ...] = option(
         "group.consumer.assignors",
         ("uniform", "range"),
         "Assignors of the server side; the first is the default.",
         check=each_of("uniform", "range"),
-    )
-    consumer_assignment_interval_ms: int = option(
-        "group.consumer.assignment.interval.ms",
-        1_000,
-        "Least time between two assignments of one group.",
-        check=at_least(0),
-        update="cluster-wide",
-    )
-    consumer_min_assignment_interval_ms: int = option(
-        "group.consumer.min.assignment.interval.ms", 0, "Least assignment interval that a group may be given.", check=at_least(0)
-    )
-    consumer_max_assignment_interval_ms: int = option(
-        "group.consumer.max.assignment.interval.ms", 15_000, "Greatest assignment interval that a group may be given.", check=at_least(0)
     )
     consumer_regex_refresh_interval_ms: int = option(
         "group.consumer.regex.refresh.interval.ms",
@@ -128,40 +135,18 @@ class GroupCoordinatorConfig(Configs):
         "Which way a living group may change its protocol.",
         check=one_of("disabled", "upgrade", "downgrade", "bidirectional"),
     )
-    share_session_timeout_ms: int = option(
-        "group.share.session.timeout.ms", 45_000, "How long a share group's member may be silent.", check=at_least(1)
-    )
-    share_min_session_timeout_ms: int = option(
-        "group.share.min.session.timeout.ms", 45_000, "Least session time-out that a share group may be given.", check=at_least(1)
-    )
-    share_max_session_timeout_ms: int = option(
-        "group.share.max.session.timeout.ms", 60_000, "Greatest session time-out that a share group may be given.", check=at_least(1)
-    )
-    share_heartbeat_interval_ms: int = option(
-        "group.share.heartbeat.interval.ms", 5_000, "How often a share group's members report.", check=at_least(1)
-    )
-    share_min_heartbeat_interval_ms: int = option(
-        "group.share.min.heartbeat.interval.ms", 5_000, "Least heartbeat interval that a share group may be given.", check=at_least(1)
-    )
-    share_max_heartbeat_interval_ms: int = option(
-        "group.share.max.heartbeat.interval.ms", 15_000, "Greatest heartbeat interval that a share group may be given.", check=at_least(1)
-    )
+    share_session_timeout_ms: int = _session_timeout("share")
+    share_min_session_timeout_ms: int = group_limit("min", "share.session.timeout.ms", 45_000, check=at_least(1))
+    share_max_session_timeout_ms: int = group_limit("max", "share.session.timeout.ms", 60_000, check=at_least(1))
+    share_heartbeat_interval_ms: int = _heartbeat_interval("share")
+    share_min_heartbeat_interval_ms: int = group_limit("min", "share.heartbeat.interval.ms", 5_000, check=at_least(1))
+    share_max_heartbeat_interval_ms: int = group_limit("max", "share.heartbeat.interval.ms", 15_000, check=at_least(1))
+    share_assignment_interval_ms: int = _assignment_interval("share")
+    share_min_assignment_interval_ms: int = group_limit("min", "share.assignment.interval.ms", 0, check=at_least(0))
+    share_max_assignment_interval_ms: int = group_limit("max", "share.assignment.interval.ms", 15_000, check=at_least(0))
     share_max_size: int = option("group.share.max.size", 200, "Most members of a share group.", check=between(1, 1_000))
     share_assignors: tuple[str, ...] = option(
         "group.share.assignors", ("simple",), "Assignor of share groups: there is one.", check=each_of("simple")
-    )
-    share_assignment_interval_ms: int = option(
-        "group.share.assignment.interval.ms",
-        1_000,
-        "Least time between two assignments of one share group.",
-        check=at_least(0),
-        update="cluster-wide",
-    )
-    share_min_assignment_interval_ms: int = option(
-        "group.share.min.assignment.interval.ms", 0, "Least assignment interval that a share group may be given.", check=at_least(0)
-    )
-    share_max_assignment_interval_ms: int = option(
-        "group.share.max.assignment.interval.ms", 15_000, "Greatest assignment interval that a share group may be given.", check=at_least(0)
     )
     share_initialize_retry_interval_ms: int = option(
         "group.share.initialize.retry.interval.ms",
@@ -170,30 +155,23 @@ class GroupCoordinatorConfig(Configs):
         check=at_least(1),
         importance="low",
     )
-    streams_session_timeout_ms: int = option(
-        "group.streams.session.timeout.ms", 45_000, "How long a streams group's member may be silent.", check=at_least(1)
-    )
-    streams_min_session_timeout_ms: int = option(
-        "group.streams.min.session.timeout.ms", 45_000, "Least session time-out that a streams group may be given.", check=at_least(1)
-    )
-    streams_max_session_timeout_ms: int = option(
-        "group.streams.max.session.timeout.ms", 60_000, "Greatest session time-out that a streams group may be given.", check=at_least(1)
-    )
-    streams_heartbeat_interval_ms: int = option(
-        "group.streams.heartbeat.interval.ms", 5_000, "How often a streams group's members report.", check=at_least(1)
-    )
-    streams_min_heartbeat_interval_ms: int = option(
-        "group.streams.min.heartbeat.interval.ms", 5_000, "Least heartbeat interval that a streams group may be given.", check=at_least(1)
-    )
-    streams_max_heartbeat_interval_ms: int = option(
-        "group.streams.max.heartbeat.interval.ms",
-        15_000,
-        "Greatest heartbeat interval that a streams group may be given.",
-        check=at_least(1),
-    )
+    streams_session_timeout_ms: int = _session_timeout("streams")
+    streams_min_session_timeout_ms: int = group_limit("min", "streams.session.timeout.ms", 45_000, check=at_least(1))
+    streams_max_session_timeout_ms: int = group_limit("max", "streams.session.timeout.ms", 60_000, check=at_least(1))
+    streams_heartbeat_interval_ms: int = _heartbeat_interval("streams")
+    streams_min_heartbeat_interval_ms: int = group_limit("min", "streams.heartbeat.interval.ms", 5_000, check=at_least(1))
+    streams_max_heartbeat_interval_ms: int = group_limit("max", "streams.heartbeat.interval.ms", 15_000, check=at_least(1))
+    streams_assignment_interval_ms: int = _assignment_interval("streams")
+    streams_min_assignment_interval_ms: int = group_limit("min", "streams.assignment.interval.ms", 0, check=at_least(0))
+    streams_max_assignment_interval_ms: int = group_limit("max", "streams.assignment.interval.ms", 15_000, check=at_least(0))
     streams_max_size: int = option("group.streams.max.size", MAX_INT, "Most members of a streams group.", check=at_least(1))
     streams_standby_count: int = option(
-        "group.streams.num.standby.replicas", 0, "Stand-by copies of each task with state.", check=at_least(0)
+        "group.streams.num.standby.replicas",
+        0,
+        "Stand-by copies of each task with state.",
+        group="streams.num.standby.replicas",
+        check=at_least(0),
+        bounds=["<= group.streams.max.standby.replicas"],
     )
     streams_max_standby_count: int = option(
         "group.streams.max.standby.replicas", 2, "Most stand-by copies that a streams group may be given.", check=at_least(0)
@@ -202,21 +180,6 @@ class GroupCoordinatorConfig(Configs):
         "group.streams.initial.rebalance.delay.ms",
         3_000,
         "How long the first assignment of an empty streams group waits for more members.",
-        check=at_least(0),
-    )
-    streams_assignment_interval_ms: int = option(
-        "group.streams.assignment.interval.ms",
-        1_000,
-        "Least time between two assignments of one streams group.",
-        check=at_least(0),
-        update="cluster-wide",
-    )
-    streams_min_assignment_interval_ms: int = option(
-        "group.streams.min.assignment.interval.ms", 0, "Least assignment interval that a streams group may be given.", check=at_least(0)
-    )
-    streams_max_assignment_interval_ms: int = option(
-        "group.streams.max.assignment.interval.ms",
-        15_000,
-        "Greatest assignment interval that a streams group may be given.",
+        group="streams.initial.rebalance.delay.ms",
         check=at_least(0),
     )

@@ -1,9 +1,18 @@
-"""◇ Options of the share partitions that a broker leads.  Source: ShareGroupConfig.
+"""◇ Options of the share partitions that a broker leads, and of single share groups.
 
-What a group may set for itself, within limits that are options too, is in `metadata/group_configs.py`.
+Source: ShareGroupConfig, GroupConfig; KIP-932, 1191.
 """
 
-from moldau.config import HOUR_MS, Configs, at_least, between, option
+from moldau.config import HOUR_MS, Configs, at_least, between, group_limit, group_option, one_of, option
+
+
+def _offset_reset(value: str) -> str | None:
+    if value in ("earliest", "latest") or value.startswith("by_duration:P"):
+        return None
+    return (
+        f"Invalid value `{value}` for configuration share.auto.offset.reset. The value must be either 'earliest', 'latest' or of the "
+        "format 'by_duration:<PnDTnHnMn.nS>'."
+    )
 
 
 class SharePartitionConfig(Configs):
@@ -14,54 +23,77 @@ class SharePartitionConfig(Configs):
         2_000,
         "Share sessions of one broker at a time: one for every member that fetches from it.",
         check=at_least(1),
+        bounds=[">= group.share.max.size"],
     )
-    delivery_count_limit: int = option(
-        "group.share.delivery.count.limit",
-        5,
-        "How often a record is delivered at most, unless its group says otherwise.",
-        check=between(2, 10),
+    delivery_count_limit: int = group_option(
+        "share.delivery.count.limit", 5, "How often a record is delivered at most.", check=between(2, 10), group_check=at_least(2)
     )
-    min_delivery_count_limit: int = option(
-        "group.share.min.delivery.count.limit", 2, "Least delivery count limit that a group may be given.", check=between(2, 5)
-    )
-    max_delivery_count_limit: int = option(
-        "group.share.max.delivery.count.limit", 10, "Greatest delivery count limit that a group may be given.", check=between(5, 25)
-    )
-    record_lock_duration_ms: int = option(
-        "group.share.record.lock.duration.ms",
+    min_delivery_count_limit: int = group_limit("min", "share.delivery.count.limit", 2, check=between(2, 5))
+    max_delivery_count_limit: int = group_limit("max", "share.delivery.count.limit", 10, check=between(5, 25))
+    record_lock_duration_ms: int = group_option(
+        "share.record.lock.duration.ms",
         30_000,
-        "How long a record stays with the member that acquired it, unless its group says otherwise.",
+        "How long a record stays with the member that acquired it.",
         check=between(1_000, HOUR_MS),
+        group_check=at_least(1_000),
     )
-    min_record_lock_duration_ms: int = option(
-        "group.share.min.record.lock.duration.ms",
-        15_000,
-        "Least record lock duration that a group may be given.",
-        check=between(1_000, 30_000),
-    )
-    max_record_lock_duration_ms: int = option(
-        "group.share.max.record.lock.duration.ms",
-        60_000,
-        "Greatest record lock duration that a group may be given.",
-        check=between(30_000, HOUR_MS),
-    )
-    max_record_locks: int = option(
-        "group.share.partition.max.record.locks",
+    min_record_lock_duration_ms: int = group_limit("min", "share.record.lock.duration.ms", 15_000, check=between(1_000, 30_000))
+    max_record_lock_duration_ms: int = group_limit("max", "share.record.lock.duration.ms", 60_000, check=between(30_000, HOUR_MS))
+    max_record_locks: int = group_option(
+        "share.partition.max.record.locks",
         2_000,
-        "Records of one partition that one group may have in flight, unless the group says otherwise.",
+        "Records of one partition that one group may have in flight.",
         check=between(100, 10_000),
+        group_check=at_least(100),
     )
-    min_max_record_locks: int = option(
-        "group.share.min.partition.max.record.locks",
-        100,
-        "Least number of records in flight that a group may be given.",
-        check=between(100, 2_000),
+    min_max_record_locks: int = group_limit("min", "share.partition.max.record.locks", 100, check=between(100, 2_000))
+    max_max_record_locks: int = group_limit("max", "share.partition.max.record.locks", 4_000, check=between(2_000, 10_000))
+    auto_offset_reset: str = option("", "latest", "Where a new share group begins.", group="share.auto.offset.reset", check=_offset_reset)
+    isolation_level: str = option(
+        "",
+        "read_uncommitted",
+        "Whether records of open transactions are delivered.",
+        group="share.isolation.level",
+        check=one_of("read_committed", "read_uncommitted"),
     )
-    max_max_record_locks: int = option(
-        "group.share.max.partition.max.record.locks",
-        4_000,
-        "Greatest number of records in flight that a group may be given.",
-        check=between(2_000, 10_000),
+    is_renewing_allowed: bool = option("", True, "Whether a record's lock can be renewed.", group="share.renew.acknowledge.enable")
+    delivery_delay_ms: int = option(
+        "",
+        0,
+        "How long after its timestamp a record is delivered first.",
+        group="share.delivery.delay.ms",
+        check=at_least(0),
+        is_ours=True,
+    )
+    retry_delay_ms: int = option(
+        "",
+        0,
+        "How long a record waits after a delivery that failed; doubles each time.",
+        group="share.retry.delay.ms",
+        check=at_least(0),
+        is_ours=True,
+    )
+    retry_delay_max_ms: int = option(
+        "",
+        0,
+        "Up to where the wait before a retry doubles; without it, it does not grow.",
+        group="share.retry.delay.max.ms",
+        check=at_least(0),
+        is_ours=True,
+    )
+    dead_letter_topic: str = option(
+        "",
+        "",
+        "Where records go that are rejected or delivered in vain too often.",
+        group="errors.deadletterqueue.topic.name",
+        is_ours=True,
+    )
+    has_copies_in_dead_letters: bool = option(
+        "",
+        False,
+        "Whether a dead letter has key and value of its record.",
+        group="errors.deadletterqueue.copy.record.enable",
+        is_ours=True,
     )
     dead_letter_prefix: str = option(
         "errors.deadletterqueue.topic.name.prefix",

@@ -48,6 +48,7 @@ class RemoteLogConfig(Configs):
         "How many segments are copied at a time.",
         check=at_least(1),
         update="cluster-wide",
+        is_pool_size=True,
     )
     expiration_threads: int = option(
         "remote.log.manager.expiration.thread.pool.size",
@@ -55,9 +56,15 @@ class RemoteLogConfig(Configs):
         "How many segments are deleted at a time.",
         check=at_least(1),
         update="cluster-wide",
+        is_pool_size=True,
     )
     reader_threads: int = option(
-        "remote.log.reader.threads", 10, "How many reads of the object store run at a time.", check=at_least(1), update="cluster-wide"
+        "remote.log.reader.threads",
+        10,
+        "How many reads of the object store run at a time.",
+        check=at_least(1),
+        update="cluster-wide",
+        is_pool_size=True,
     )
     reader_max_pending: int = option(
         "remote.log.reader.max.pending.tasks",
@@ -206,23 +213,25 @@ def refusal_of(config: LogConfig, *, was_enabled: bool, is_system_enabled: bool)
         return "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
     if config.cleanup_policy not in ((), ("delete",)):
         return "Remote log storage only supports topics with cleanup.policy=delete or cleanup.policy being an empty list."
-    return local_retention_refusal(config) or (_copy_disabled_refusal(config) if config.remote_log_copy_disable else None)
+    error = local_retention_refusal(config)
+    if error is not None:
+        return str(error)
+    return _copy_disabled_refusal(config) if config.remote_log_copy_disable else None
 
 
-def local_retention_refusal(config: LogConfig) -> str | None:
-    """Nothing stays on the broker longer than it stays at all."""
+def local_retention_refusal(config: LogConfig, *, prefix: str = "") -> ConfigError | None:
+    """Nothing stays on the broker longer than it stays at all.  `prefix`: `log.` for a broker's own values."""
     for unit, total, local, is_limited in (
         ("bytes", config.retention_bytes, config.local_retention_bytes, config.retention_bytes > NO_LIMIT),
         ("ms", config.retention_ms, config.local_retention_ms, config.retention_ms != NO_LIMIT),
     ):
         if not is_limited or local == SAME_AS_RETENTION:
             continue
+        key, whole = f"{prefix}local.retention.{unit}", f"{prefix}retention.{unit}"
         if local == NO_LIMIT:
-            return str(ConfigError(f"local.retention.{unit}", local, f"Value must not be -1 as retention.{unit} value is set as {total}."))
+            return ConfigError(key, local, f"Value must not be -1 as {whole} value is set as {total}.")
         if local > total:
-            return str(
-                ConfigError(f"local.retention.{unit}", local, f"Value must not be more than retention.{unit} property value: {total}")
-            )
+            return ConfigError(key, local, f"Value must not be more than {whole} property value: {total}")
     return None
 
 

@@ -26,6 +26,7 @@ from moldau.coordinator.txn.config import TransactionConfig
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.controller import Controller, ControllerConfig, idle_interval_ms
+from moldau.metadata.delta import Delta
 from moldau.metadata.features import supported_ranges
 from moldau.metadata.formatting import read_bootstrap
 from moldau.metadata.image import EMPTY, MetadataImage
@@ -130,6 +131,8 @@ class Node:
         self._assignments: DirectoryAssignments
         self._mover: LogMover
         self._publisher: Publisher
+        self._is_publishing = False
+        self._incarnation_id: UUID
         self._coordinators: Coordinators
         self._remote: RemoteLogManager | None = None
         self._shares: SharePartitions
@@ -157,7 +160,7 @@ class Node:
         if self.config.is_broker:
             self._check_tiered_topics()
             await self._recover_logs()
-            self._loader.add_publisher(self._publisher.publish)
+            self._loader.add_publisher(self._publish)
             await self._join()
             await self._housekeeping.note_epochs()
             self._housekeeping.start()
@@ -360,6 +363,7 @@ class Node:
             assignments=self._assignments,
             remote=self._remote,
         )
+        self._incarnation_id = self._new_uuid()
         self._lifecycle = BrokerLifecycle(
             node_id=config.node_id,
             controller=self._controller,
@@ -447,7 +451,7 @@ class Node:
         request = BrokerRegistrationRequest(
             broker_id=config.node_id,
             cluster_id=self._identity.cluster_id,
-            incarnation_id=self._new_uuid(),
+            incarnation_id=self._incarnation_id,
             listeners=[self._registered(endpoint) for endpoint in config.advertised_broker_listeners],
             features=[
                 Feature(name=name, min_supported_version=low, max_supported_version=high)
@@ -465,6 +469,20 @@ class Node:
             raise StartRefused(str(error)) from error
         self._started.append("membership")
         await self._lifecycle.unfence()
+
+    def _publish(self, delta: Delta, image: MetadataImage) -> None:
+        """From when the controller knows this incarnation on.
+
+        After an unclean stop the image says what the one before led.  To lead that in its epoch, for the moment until the controller has
+        taken it away, would load every coordinator twice.
+        """
+        if self._is_publishing:
+            self._publisher.publish(delta, image)
+            return
+        known = image.brokers.get(self.config.node_id)
+        if known is not None and known.incarnation_id == self._incarnation_id:
+            self._is_publishing = True
+            self._publisher.publish(Delta.between(EMPTY, image), image)
 
     def _registered(self, endpoint: Endpoint) -> RegisteredListener:
         """As told to clients: the host by a name, the port that was really opened."""

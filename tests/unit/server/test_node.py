@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from moldau.coordinator.runtime import Shard
 from moldau.errors import ErrorCode
 from moldau.metadata.formatting import FormatRequest, format_storage
 from moldau.net.channel import Channel
@@ -31,6 +32,8 @@ from moldau.protocol.messages.produce import PartitionProduceData, ProduceReques
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.raft.voters import Address
+from moldau.replication.partition import Partition
+from moldau.server.coordinator_topic import CoordinatorTopic
 from moldau.server.folders import StartRefused
 from moldau.server.node import Node
 from moldau.server.node_config import NodeConfig
@@ -40,7 +43,7 @@ from moldau.testing.clock import EPOCH_MS, SimClock
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.testing.loop import Machine, SimLoop
 from moldau.testing.network import SimNetwork
-from moldau.types import ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
+from moldau.types import GROUP_TOPIC, ZERO_UUID, TopicPartition, uuid_from_text, uuid_to_text
 
 CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 PORT, CONTROLLER_PORT = 9092, 9093
@@ -130,6 +133,10 @@ class World:
                 channel.close()
 
         return self.run(self.client, work())
+
+
+async def wait_a_second(channel: Channel) -> None:
+    await asyncio.sleep(1)
 
 
 async def create(channel: Channel, topic: str, partitions: int = 1) -> None:
@@ -325,6 +332,26 @@ def test_the_first_delta_hosts_what_the_log_holds() -> None:
     assert sorted(node.replicas.hosted) == [("orders", 0), ("orders", 1), ("orders", 2)]
     world.crash()
     assert sorted(world.up().replicas.hosted) == [("orders", 0), ("orders", 1), ("orders", 2)]
+
+
+def test_what_a_broker_led_when_it_died_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before it has registered it leads as one that is dead: what was decided in that epoch would be thrown away."""
+    world = World()
+    world.up(offsets__topic__replication__factor="1", offsets__topic__num__partitions="3")
+    world.talk(lambda channel: channel.send(FindCoordinatorRequest(key_type=0, coordinator_keys=["readers"]), 4))
+    world.talk(wait_a_second)
+    world.crash()
+    loaded: list[TopicPartition] = []
+    load = CoordinatorTopic._load
+
+    async def counted(self: CoordinatorTopic[Any], index: int, shard: Shard[Any], partition: Partition) -> None:
+        loaded.append(partition.topic_partition)
+        await load(self, index, shard, partition)
+
+    monkeypatch.setattr(CoordinatorTopic, "_load", counted)
+    world.up(offsets__topic__replication__factor="1", offsets__topic__num__partitions="3")
+    world.talk(wait_a_second)
+    assert sorted(loaded) == [TopicPartition(GROUP_TOPIC, index) for index in range(3)]
 
 
 def test_a_topic_deleted_and_made_again_begins_anew() -> None:

@@ -98,7 +98,7 @@ class ServerConfig(Configs):
         importance="high",
     )
     socket_listen_backlog_size: int = option(
-        "socket.listen.backlog.size", 50, "Connections that may wait to be accepted.", check=at_least(1)
+        "socket.listen.backlog.size", 50, "Connections that may wait to be accepted; 1024 may in any case.", check=at_least(1)
     )
     connections_max_idle_ms: Long = option("connections.max.idle.ms", 600_000, "Close a connection on which nothing moved for this long.")
     max_connections: int = option(

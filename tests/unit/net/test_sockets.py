@@ -149,6 +149,13 @@ async def test_connections_above_a_limit_are_closed_and_leave_room_when_others_g
             assert await again.readexactly(4) == b"room"
 
 
+async def test_a_crowd_that_comes_in_one_turn_of_the_loop_is_not_turned_away() -> None:
+    async with listening() as listener:
+        crowd = [socket.create_connection((HOST, listener.port), timeout=0.8) for _ in range(300)]
+        for one in crowd:
+            one.close()
+
+
 async def test_idle_connections_are_closed() -> None:
     async with listening(limits=ConnectionLimits(idle_ms=5)) as listener, connected(listener) as (reader, _):
         assert await asyncio.wait_for(reader.read(), 1) == b""

@@ -396,13 +396,15 @@ class Admin:
         return found
 
     async def list_partition_reassignments(
-        self, partitions: Sequence[TopicPartition]
+        self, partitions: Sequence[TopicPartition] | None
     ) -> dict[TopicPartition, OngoingPartitionReassignment]:
-        """Those of `partitions` that are on their way to other brokers."""
-        topics = [
-            ListPartitionReassignmentsTopics(name=topic, partition_indexes=[one.partition for one in members])
-            for topic, members in _by_topic(partitions).items()
-        ]
+        """Those of `partitions`, or of all for None, that are on their way to other brokers."""
+        topics = None
+        if partitions is not None:
+            topics = [
+                ListPartitionReassignmentsTopics(name=topic, partition_indexes=[one.partition for one in members])
+                for topic, members in _by_topic(partitions).items()
+            ]
         response = await self.cluster.send(ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics))
         _raise_for(response.error_code, response.error_message)
         return {TopicPartition(topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions}

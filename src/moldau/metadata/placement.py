@@ -108,7 +108,7 @@ def _check(replication_factor: int, broker_count: int, unfenced_count: int) -> N
     if replication_factor <= 0:
         reason = f"Invalid replication factor {replication_factor}: the replication factor must be positive."
     elif unfenced_count == 0:
-        reason = "All brokers are currently fenced."
+        reason = "All brokers are currently fenced, or have all their log directories cordoned."
     elif replication_factor > broker_count:
         reason = (
             f"The target replication factor of {replication_factor} cannot be reached because only {broker_count} broker(s) are registered "

@@ -2,8 +2,6 @@
 
 import asyncio
 import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -14,29 +12,28 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from moldau.clients.cluster import Cluster
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.testing.kafka import java_command
+from moldau.testing import twins
 from moldau.testing.process import BrokerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
-THEIRS = "org.apache.kafka.tools.TransactionsCommand"
+TOOL = "kafka-transactions"
 MOVING = re.compile(r"(?<=\t)(\d{3,6}) *(?=\t)")
 """How long a transaction has been open: producer ids and epochs are shorter here, timestamps longer."""
 KEPT: list[Producer] = []
 """A producer that is collected would abort what it has open."""
 
 
-def run(command: list[str]) -> tuple[int, list[str], list[str]]:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
-    return done.returncode, done.stdout.splitlines(), [line for line in done.stderr.splitlines() if line]
-
-
 def theirs(*arguments: str) -> tuple[int, list[str], list[str]]:
-    return run(java_command(THEIRS, *arguments))
+    return lines(twins.theirs(TOOL, *arguments))
 
 
 def ours(*arguments: str) -> tuple[int, list[str], list[str]]:
-    return run([sys.executable, "-m", "moldau.tools.cli.main", "kafka-transactions", *arguments])
+    return lines(twins.ours(TOOL, *arguments))
+
+
+def lines(ended: twins.Ended) -> tuple[int, list[str], list[str]]:
+    return ended.exit_code, ended.out.splitlines(), [line for line in ended.err.splitlines() if line]
 
 
 @pytest.fixture(scope="module")

@@ -50,6 +50,8 @@ TWINS: Final = {
     "kafka-dump-log": Command(f"{_KAFKAS}.dump_log", "kafka-dump-log.sh"),
     "kafka-delete-records": Command(f"{_KAFKAS}.delete_records", "kafka-delete-records.sh"),
     "kafka-log-dirs": Command(f"{_KAFKAS}.log_dirs", "kafka-log-dirs.sh"),
+    "kafka-leader-election": Command(f"{_KAFKAS}.leader_election", "kafka-leader-election.sh"),
+    "kafka-reassign-partitions": Command(f"{_KAFKAS}.reassign_partitions", "kafka-reassign-partitions.sh"),
     "kafka-metadata-quorum": Command(f"{_KAFKAS}.metadata_quorum", "kafka-metadata-quorum.sh"),
     "kafka-features": Command(f"{_KAFKAS}.features", "kafka-features.sh"),
     "kafka-cluster": Command(f"{_KAFKAS}.cluster", "kafka-cluster.sh"),

@@ -1,5 +1,6 @@
 """What every assignor owes: each partition one owner that wants it; and what uniform promises beyond that."""
 
+import time
 from uuid import UUID
 
 import pytest
@@ -115,3 +116,15 @@ def test_uniform_prefers_a_member_in_the_rack_of_a_replica() -> None:
     }
     assignment = uniform.assign(members, {topic.topic_id: topic})
     assert {name: [each.partition for each in partitions] for name, partitions in assignment.items()} == {"a": [1], "b": [0]}
+
+
+def test_a_large_group_is_assigned_while_others_wait() -> None:
+    """Every partition with one member, and nine more join.  Looking at everything again at each of the moves took two minutes."""
+    topic = TopicView(TOPIC_IDS[0], "large", 20_000)
+    members = {
+        f"m{number}": Subscriber(frozenset({topic.topic_id}), frozenset(topic.partitions() if number == 0 else ())) for number in range(10)
+    }
+    began_s = time.process_time()
+    assignment = uniform.assign(members, {topic.topic_id: topic})
+    assert {len(partitions) for partitions in assignment.values()} == {2_000}
+    assert time.process_time() - began_s < 10, "a fifth of a second, on a machine with nothing else to do"

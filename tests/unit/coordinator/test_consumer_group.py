@@ -321,6 +321,13 @@ def test_who_never_heard_what_it_was_given_is_told_that_first() -> None:
     assert (group.epochs["a"], len(group.owned["a"])) == (before + 2, 2)
 
 
+def test_who_joins_again_is_given_at_once_what_is_there_for_it() -> None:
+    group = Group(ORDERS, PAYMENTS)
+    group.join("a", "orders")
+    group.join("a", "orders", "payments")
+    assert len(group.owned["a"]) == 6
+
+
 def test_two_lost_answers_are_as_good_as_one() -> None:
     group = Group(ORDERS, PAYMENTS)
     group.join("a", "orders")

@@ -22,7 +22,7 @@ from moldau.coordinator.group import migration
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors import ASSIGNORS
 from moldau.coordinator.group.assignors.model import Assignment, Subscriber, TopicIdPartition, TopicView
-from moldau.coordinator.group.consumer_member import Member, MemberState
+from moldau.coordinator.group.consumer_member import Member, MemberState, Subscription
 from moldau.coordinator.group.environment import Client, Commit, Environment
 from moldau.coordinator.group.membership import (
     FIRST_GROUP_EPOCH,
@@ -34,6 +34,7 @@ from moldau.coordinator.group.membership import (
     commit_error,
     fetch_error,
     hash_of,
+    next_step,
 )
 from moldau.coordinator.group.regex import RegexError, compile_regex
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
@@ -67,9 +68,14 @@ class ConsumerGroup:
     target: dict[str, frozenset[TopicIdPartition]] = field(default_factory=dict)
     regexes: dict[str, frozenset[str]] = field(default_factory=dict)
     """What each regular expression of a member matched when it was last looked at."""
+    holders: dict[TopicIdPartition, str] = field(default_factory=dict)
+    """Of each partition the member that has it, or is giving it up: read off `members`."""
     # Soft from here on.
     successor: object | None = None
     """The classic group that this one becomes, once the records of the downgrade are replayed."""
+    matches: dict[str, frozenset[str]] = field(default_factory=dict)
+    """What each regular expression matches among the topics of `matches_version`."""
+    matches_version: int = -1
     told_to_rejoin: set[str] = field(default_factory=set)
     """Classic members that have a deadline to join again."""
     topics_version: int = -1
@@ -113,12 +119,12 @@ class ConsumerGroup:
         before = self._find_member(request, owned, members, target, outcome)
         is_behind = request.member_epoch != before.epoch
         member = self._updated(before, request, client)
-        settled = self.advance(before, member, owned, members, target, outcome, now_ms, stays=is_behind)
+        settled = self.advance(before, member, owned, members, target, outcome, now_ms, epoch=request.member_epoch)
         outcome.timers += self.member_timers(settled, now_ms, is_told_anew=is_behind)
         if is_behind:
             outcome.replies.append(Reply(token, self._answered(settled, settled.holds())))
             return outcome
-        has_news = settled.owned.keys() != member.owned.keys()
+        has_news = settled is not member and settled.owned.keys() != member.owned.keys()
         # Who has to give something up is told until it has: it is out if it does not, and the answer that said so may never have come.
         has_to_give_up = settled.state is MemberState.UNREVOKED_PARTITIONS
         shows_assignment = request.member_epoch == JOIN_EPOCH or _is_full(request) or has_news or has_to_give_up
@@ -135,22 +141,29 @@ class ConsumerGroup:
         outcome: Outcome,
         now_ms: int,
         *,
-        stays: bool = False,
+        epoch: int,
     ) -> Member:
         """One member's step, `before` to `member` to what is returned: group epoch, target, current assignment, with their records.
 
-        `stays`: with another epoch than its own it may have come late, or never heard what it was given last.  What it says it holds counts
-        for nothing then; it is told where it is, and steps on from there.
+        `owned`: what it says it holds; `epoch`: the member epoch with which it says so.
         """
         is_new = before.member_id not in members
         members[member.member_id] = member
         has_new_subscription = is_new or member.subscription() != before.subscription()
         if is_new or member.metadata() != before.metadata():
             outcome.records.append(members_of.metadata_record(self.group_id, member))
-        epoch = self._next_group_epoch(members, outcome, is_changed=has_new_subscription, now_ms=now_ms)
-        target_epoch = self._assign(epoch, members, target, outcome, now_ms)
+        group_epoch = self._next_group_epoch(members, outcome, is_changed=has_new_subscription, now_ms=now_ms)
+        target_epoch = self._assign(group_epoch, members, target, outcome, now_ms)
         own_target = target.get(member.member_id, frozenset())
-        settled = member if stays else members_of.reconcile(member, members, own_target, target_epoch, owned)
+
+        def is_free(partition: TopicIdPartition) -> bool:
+            holder = self.holders.get(partition)
+            # Who is no member any more was succeeded by this one.
+            return holder is None or holder == member.member_id or holder not in members
+
+        settled = next_step(
+            member, epoch, owned, lambda reported: members_of.reconcile(member, is_free, own_target, target_epoch, reported)
+        )
         if settled != member or (is_new and settled.epoch == JOIN_EPOCH):
             outcome.records.append(members_of.current_record(self.group_id, settled))
         return settled
@@ -270,16 +283,22 @@ class ConsumerGroup:
         return records
 
     def _matches(self, regex: str) -> frozenset[str]:
-        pattern = compile_regex(regex)
-        return frozenset(name for name in self.environment.topics.names() if pattern.fullmatch(name))
+        topics = self.environment.topics
+        if self.matches_version != topics.version:
+            self.matches.clear()
+            self.matches_version = topics.version
+        found = self.matches.get(regex)
+        if found is None:
+            pattern = compile_regex(regex)
+            found = self.matches[regex] = frozenset(name for name in topics.names() if pattern.fullmatch(name))
+        return found
 
     def _topic_names(self, members: Mapping[str, Member]) -> set[str]:
-        names: set[str] = set()
-        for member in members.values():
-            names.update(member.topic_names)
-            if member.topic_regex:
-                names |= self._matches(member.topic_regex)
-        return names
+        return set[str]().union(*(self._names_of(one) for one in {each.subscription() for each in members.values()}))
+
+    def _names_of(self, subscription: Subscription) -> Collection[str]:
+        names, regex = subscription
+        return {*names, *self._matches(regex)} if regex else names
 
     def _assign(
         self,
@@ -309,12 +328,16 @@ class ConsumerGroup:
     def _compute(self, members: Mapping[str, Member], target: Mapping[str, frozenset[TopicIdPartition]]) -> Assignment:
         topics: dict[UUID, TopicView] = {}
         subscribers = {}
+        wanted_by: dict[Subscription, frozenset[UUID]] = {}
         for member_id, member in members.items():
-            names = set(member.topic_names) | (self._matches(member.topic_regex) if member.topic_regex else frozenset())
-            wanted = [topic for name in sorted(names) if (topic := self.environment.topics.by_name(name)) is not None]
-            topics.update((topic.topic_id, topic) for topic in wanted)
+            subscription = member.subscription()
+            if subscription not in wanted_by:  # most members subscribe alike
+                names = sorted(self._names_of(subscription))
+                wanted = [topic for name in names if (topic := self.environment.topics.by_name(name)) is not None]
+                topics.update((topic.topic_id, topic) for topic in wanted)
+                wanted_by[subscription] = frozenset(topic.topic_id for topic in wanted)
             subscribers[member_id] = Subscriber(
-                topic_ids=frozenset(topic.topic_id for topic in wanted),
+                topic_ids=wanted_by[subscription],
                 owned=target.get(member_id, frozenset()),
                 instance_id=member.instance_id,
                 rack_id=member.rack_id,
@@ -452,14 +475,23 @@ class ConsumerGroup:
         if isinstance(value, stored.ConsumerGroupMemberMetadataValue):
             self.members[member_id] = (self.members.get(member_id) or Member(member_id)).with_metadata(value)
         else:
-            self.members.pop(member_id, None)
+            self._forget_holds(self.members.pop(member_id, None))
 
     def _replay_current(self, member_id: str, value: object) -> None:
         member = self.members.get(member_id)
+        self._forget_holds(member)
         if isinstance(value, stored.ConsumerGroupCurrentMemberAssignmentValue):
-            self.members[member_id] = (member or Member(member_id)).with_assignment(value)
+            self.members[member_id] = now = (member or Member(member_id)).with_assignment(value)
+            self.holders.update(dict.fromkeys(now.holds(), member_id))
         elif member is not None:
             self.members[member_id] = member.without_assignment()
+
+    def _forget_holds(self, member: Member | None) -> None:
+        if member is None:
+            return
+        for partition in member.holds():
+            if self.holders.get(partition) == member.member_id:  # a successor may have it by now
+                del self.holders[partition]
 
     # -- answers --------------------------------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 Source: ConsumerGroupMember, CurrentAssignmentBuilder, GroupCoordinatorRecordHelpers.  Used by `consumer` and `migration`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
@@ -23,6 +23,10 @@ class MemberState(IntEnum):
 
 Owned = Mapping[TopicIdPartition, int]
 """Partitions with the member epoch at which each was given out."""
+
+
+Subscription = tuple[tuple[str, ...], str | None]
+"""Topics by name, and a regular expression for others."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -74,7 +78,7 @@ class Member:
             self.classic,
         )
 
-    def subscription(self) -> tuple[object, ...]:
+    def subscription(self) -> Subscription:
         """What begins a new group epoch when it changes; rack and assignor count from the next one on."""
         return (self.topic_names, self.topic_regex)
 
@@ -108,12 +112,12 @@ class Member:
 
 def reconcile(
     member: Member,
-    members: Mapping[str, Member],
+    is_free: Callable[[TopicIdPartition], bool],
     target: frozenset[TopicIdPartition],
     target_epoch: int,
     reported: frozenset[TopicIdPartition] | None,
 ) -> Member:
-    """The member's next step towards its target: revoke, wait for others, or take."""
+    """The member's next step towards its target: revoke, wait for others, or take.  `is_free`: nobody else holds it."""
     if member.state is MemberState.STABLE and member.epoch == target_epoch:
         return member
     if member.state is MemberState.UNREVOKED_PARTITIONS and (reported is None or reported & member.pending_revocation.keys()):
@@ -122,8 +126,7 @@ def reconcile(
     given_up = {partition: epoch for partition, epoch in member.owned.items() if partition not in target}
     if given_up and (reported is None or reported & given_up.keys()):
         return replace(member, state=MemberState.UNREVOKED_PARTITIONS, owned=kept, pending_revocation=given_up)
-    held_by_others = {partition for each in members.values() if each.member_id != member.member_id for partition in each.holds()}
-    taken = {partition: target_epoch for partition in target if partition not in kept and partition not in held_by_others}
+    taken = {partition: target_epoch for partition in target if partition not in kept and is_free(partition)}
     is_waiting = len(kept) + len(taken) < len(target)
     return replace(
         member,

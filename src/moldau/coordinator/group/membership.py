@@ -39,7 +39,16 @@ class HasEpoch(Protocol):
     def epoch(self) -> int: ...
 
 
+class Reconciled(HasEpoch, Protocol):
+    """One that gives up first what it is to give up."""
+
+    @property
+    def pending_revocation(self) -> object: ...
+
+
 M = TypeVar("M", bound=HasEpoch)
+ReconciledT = TypeVar("ReconciledT", bound=Reconciled)
+R = TypeVar("R")
 
 
 def commit_error(
@@ -90,10 +99,28 @@ def names_no_member(commit: Commit) -> bool:
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
+    """In order."""
     grouped: dict[UUID, list[int]] = {}
-    for topic_id, partition in sorted(partitions):
+    for topic_id, partition in partitions:
         grouped.setdefault(topic_id, []).append(partition)
-    return grouped
+    # By number, and topics apart from partitions: to compare two UUIDs costs many times as much.
+    return {topic_id: sorted(grouped[topic_id]) for topic_id in sorted(grouped, key=lambda each: each.int)}
+
+
+def next_step(member: ReconciledT, epoch: int, reported: R | None, reconcile: Callable[[R | None], ReconciledT]) -> ReconciledT:
+    """A member's step at a report with `epoch`: `reconcile` goes by what it says it holds, or by nothing.
+
+    With another epoch than its own the report may have come late, or from one that never heard what it was given last.  What it says it
+    holds counts for nothing then, and nothing is taken back: it is told where it is, and steps on from there.
+    """
+    if epoch == member.epoch:
+        return reconcile(reported)
+    if epoch == JOIN_EPOCH:
+        # Whatever happened to it, it begins again: it need not come twice for what is there for it.
+        settled = reconcile(None)
+        if not settled.pending_revocation:
+            return settled
+    return member
 
 
 def hash_of(topics: Iterable[TopicView]) -> int:

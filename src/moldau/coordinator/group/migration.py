@@ -162,7 +162,7 @@ def join(group: consumer.ConsumerGroup, token: Token, request: JoinGroupRequest,
         classic=members_of.ClassicMember(request.session_timeout_ms, protocols),
     )
     owned = _named(subscription.owned_partitions, group.environment.topics)
-    settled = group.advance(before, member, owned, members, target, outcome, now_ms)
+    settled = group.advance(before, member, owned, members, target, outcome, now_ms, epoch=member.epoch)
     outcome.timers += [*group.member_timers(settled, now_ms), Timer(join_key(group.group_id, member_id))]
     outcome.timers.append(_deadline(group, settled, sync_key(group.group_id, member_id), now_ms + rebalance_timeout_ms))
     group.told_to_rejoin.discard(member_id)
@@ -314,9 +314,8 @@ def _supports(group: consumer.ConsumerGroup, member_id: str, protocol_type: str,
 
 
 def _waits_for_others(group: consumer.ConsumerGroup, member: members_of.Member) -> bool:
-    held = {partition for each in group.members.values() if each.member_id != member.member_id for partition in each.holds()}
     target = group.target.get(member.member_id, frozenset())
-    return any(partition in held for partition in target if partition not in member.owned)
+    return any(group.holders.get(partition, member.member_id) != member.member_id for partition in target)
 
 
 def _rejoin_deadline(group: consumer.ConsumerGroup, member: members_of.Member, now_ms: int) -> list[Timer]:

@@ -3,10 +3,16 @@
 Three steps: members keep what they own; what is left goes to the least loaded member that wants it, one in the partition's rack first;
 last, partitions move from more to less loaded members as long as that evens them out.
 
+A group may have tens of thousands of partitions and thousands of members, and the loop waits: no step looks at all members or all
+partitions again for each partition.  Topics that the same members want are one *class*; members are found by heaps whose entries are
+dropped when they come up and the load has changed since.
+
 Source: UniformAssignor (KIP-848).
 """
 
-from collections.abc import Mapping
+import heapq
+from collections.abc import Iterable, Mapping
+from typing import Final
 from uuid import UUID
 
 from moldau.coordinator.group.assignors.model import Assignment, Subscriber, TopicIdPartition, TopicView
@@ -14,47 +20,168 @@ from moldau.coordinator.group.assignors.model import Assignment, Subscriber, Top
 
 def assign(members: Mapping[str, Subscriber], topics: Mapping[UUID, TopicView]) -> Assignment:
     """Deterministic: the same members and topics give the same assignment."""
-    partitions = [partition for _, topic in sorted(topics.items()) for partition in topic.partitions()]
-    wanted_by = {topic_id: sorted(each for each in members if topic_id in members[each].topic_ids) for topic_id in topics}
-    partitions = [partition for partition in partitions if wanted_by[partition.topic_id]]
-    loads: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in sorted(members)}
-    owners = {partition: member_id for member_id in reversed(loads) for partition in members[member_id].owned}
-    unowned = []
-    for partition in partitions:
-        owner = owners.get(partition)
-        if owner is not None and partition.topic_id in members[owner].topic_ids:
-            loads[owner].add(partition)
-        else:
-            unowned.append(partition)
-    for partition in unowned:
-        _give(partition, members, wanted_by[partition.topic_id], topics[partition.topic_id], loads)
-    _even_out(wanted_by, loads)
-    return {member_id: frozenset(load) for member_id, load in loads.items()}
+    return _Balance(members, topics).assignment()
 
 
-def _give(
-    partition: TopicIdPartition,
-    members: Mapping[str, Subscriber],
-    wanting: list[str],
-    topic: TopicView,
-    loads: dict[str, set[TopicIdPartition]],
-) -> None:
-    racks = topic.racks[partition.partition] if partition.partition < len(topic.racks) else frozenset()
-    taker = min(wanting, key=lambda each: (len(loads[each]), members[each].rack_id not in racks, each))
-    loads[taker].add(partition)
+class _Load:
+    """What one member has so far."""
+
+    __slots__ = ("count", "of_class", "wanted_classes")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.of_class: dict[int, list[int]] = {}
+        """Numbers of partitions by class: a heap each, the one to give away first on top."""
+        self.wanted_classes: list[int] = []
+
+    def add(self, class_number: int, number: int) -> None:
+        heapq.heappush(self.of_class.setdefault(class_number, []), number)
+        self.count += 1
 
 
-def _even_out(wanted_by: Mapping[UUID, list[str]], loads: dict[str, set[TopicIdPartition]]) -> None:
-    """One move at a time from the most loaded member that can give, so that nobody gives more than it must."""
-    # Each move makes the sum of squares of the loads smaller, so this ends.
-    while True:
-        takers = {topic_id: min(wanting, key=lambda each: (len(loads[each]), each)) for topic_id, wanting in wanted_by.items() if wanting}
-        for giver in sorted(loads, key=lambda each: (-len(loads[each]), each)):
-            movable = [each for each in loads[giver] if len(loads[giver]) - len(loads[takers[each.topic_id]]) > 1]
-            if movable:
-                partition = min(movable, key=lambda each: (len(loads[takers[each.topic_id]]), each))
-                loads[giver].remove(partition)
-                loads[takers[partition.topic_id]].add(partition)
-                break
-        else:
-            return
+class _Balance:
+    def __init__(self, members: Mapping[str, Subscriber], topics: Mapping[UUID, TopicView]) -> None:
+        self._members: Final = members
+        self._topics: Final = topics
+        self._loads: Final = {member_id: _Load() for member_id in sorted(members)}
+        self._class_of: Final[dict[UUID, int]] = {}
+        """The class of each topic that anybody wants."""
+        self._partitions: Final[list[TopicIdPartition]] = []
+        """In order, each known by its number here: to compare and to look up topic ids costs many times as much."""
+        self._wanting: Final[list[list[str]]] = []
+        self._takers: Final[list[list[tuple[int, str]]]] = []
+        """Of each class those who want it, by load: a heap."""
+        self._takers_in_rack: Final[list[dict[str, list[tuple[int, str]]]]] = []
+        self._classify()
+
+    def assignment(self) -> Assignment:
+        unowned = self._keep()
+        self._make_heaps()
+        for class_number, number in unowned:
+            self._give(class_number, number)
+        self._even_out()
+        return {
+            member_id: frozenset(self._partitions[number] for numbers in load.of_class.values() for number in numbers)
+            for member_id, load in self._loads.items()
+        }
+
+    def _classify(self) -> None:
+        """Most members subscribe alike: what is asked of each subscription is not asked of each member."""
+        subscribed: dict[frozenset[UUID], list[str]] = {}
+        for member_id in self._loads:
+            subscribed.setdefault(self._members[member_id].topic_ids, []).append(member_id)
+        subscriptions_of: dict[UUID, list[int]] = {}
+        for number, topic_ids in enumerate(subscribed):
+            for topic_id in topic_ids:
+                subscriptions_of.setdefault(topic_id, []).append(number)
+        members_of = list(subscribed.values())
+        classes: dict[tuple[int, ...], int] = {}
+        for topic_id in self._topics:
+            numbers = tuple(subscriptions_of.get(topic_id, ()))
+            if not numbers:
+                continue
+            if numbers not in classes:
+                classes[numbers] = len(classes)
+                self._wanting.append(sorted(member_id for number in numbers for member_id in members_of[number]))
+            self._class_of[topic_id] = classes[numbers]
+        for class_number, wanting in enumerate(self._wanting):
+            for member_id in wanting:
+                self._loads[member_id].wanted_classes.append(class_number)
+
+    def _keep(self) -> list[tuple[int, int]]:
+        """What nobody keeps, in order, each with its class.  Of several who own a partition the first keeps it."""
+        owners: dict[TopicIdPartition, str] = {}
+        for member_id in reversed(self._loads):
+            owners.update(dict.fromkeys(self._members[member_id].owned, member_id))
+        unowned = []
+        for topic_id in sorted(self._class_of):
+            class_number = self._class_of[topic_id]
+            first = len(self._partitions)
+            self._partitions.extend(self._topics[topic_id].partitions())
+            for number in range(first, len(self._partitions)):
+                owner = owners.get(self._partitions[number])
+                if owner is not None and topic_id in self._members[owner].topic_ids:
+                    load = self._loads[owner]
+                    load.of_class.setdefault(class_number, []).append(number)  # in order, so it is a heap
+                    load.count += 1
+                else:
+                    unowned.append((class_number, number))
+        return unowned
+
+    def _make_heaps(self) -> None:
+        has_racks = any(topic.racks for topic in self._topics.values())
+        for wanting in self._wanting:
+            in_rack: dict[str, list[tuple[int, str]]] = {}
+            for member_id in wanting if has_racks else ():
+                rack = self._members[member_id].rack_id
+                if rack is not None:
+                    in_rack.setdefault(rack, []).append((self._loads[member_id].count, member_id))
+            for heap in in_rack.values():
+                heapq.heapify(heap)
+            self._takers_in_rack.append(in_rack)
+            takers = [(self._loads[member_id].count, member_id) for member_id in wanting]
+            heapq.heapify(takers)
+            self._takers.append(takers)
+
+    def _give(self, class_number: int, number: int) -> None:
+        count, taker = self._least(self._takers[class_number])
+        in_rack = self._takers_in_rack[class_number]
+        if in_rack:
+            partition = self._partitions[number]
+            racks = self._topics[partition.topic_id].racks
+            if partition.partition < len(racks):
+                near = [self._least(in_rack[rack]) for rack in racks[partition.partition] if rack in in_rack]
+                taker = min((each for load, each in near if load == count), default=taker)
+        self._loads[taker].add(class_number, number)
+        self._count_changed(taker)
+
+    def _least(self, heap: list[tuple[int, str]]) -> tuple[int, str]:
+        while heap[0][0] != self._loads[heap[0][1]].count:
+            heapq.heappop(heap)
+        return heap[0]
+
+    def _count_changed(self, member_id: str) -> None:
+        load, rack = self._loads[member_id], self._members[member_id].rack_id
+        for class_number in load.wanted_classes:
+            heapq.heappush(self._takers[class_number], (load.count, member_id))
+            in_rack = self._takers_in_rack[class_number].get(rack) if rack is not None else None
+            if in_rack is not None:
+                heapq.heappush(in_rack, (load.count, member_id))
+
+    def _even_out(self) -> None:
+        """One move at a time from the most loaded member that can give, so that nobody gives more than it must."""
+        givers = [(-load.count, member_id) for member_id, load in self._loads.items()]
+        heapq.heapify(givers)
+        passed: list[str] = []
+        # Each move makes the sum of squares of the loads smaller, so this ends.
+        while givers:
+            count, giver = heapq.heappop(givers)
+            load = self._loads[giver]
+            if -count != load.count:
+                continue
+            class_number = self._best_to_give(load)
+            if class_number is None:
+                passed.append(giver)
+                continue
+            taker = self._least(self._takers[class_number])[1]
+            self._loads[taker].add(class_number, heapq.heappop(load.of_class[class_number]))
+            load.count -= 1
+            changed = [giver, taker]
+            for each in changed:
+                self._count_changed(each)
+            if passed and any(self._least(self._takers[each])[1] == giver for each in load.wanted_classes):
+                # Nobody has less than the giver now: who found nobody before may find it.
+                changed += passed
+                passed.clear()
+            for each in changed:
+                heapq.heappush(givers, (-self._loads[each].count, each))
+
+    def _best_to_give(self, load: _Load) -> int | None:
+        """The class whose least loaded member would have less than this one still; None when there is none."""
+        able: Iterable[tuple[int, int, int]] = (
+            (count, numbers[0], class_number)
+            for class_number, numbers in load.of_class.items()
+            if numbers and load.count - (count := self._least(self._takers[class_number])[0]) > 1
+        )
+        best = min(able, default=None)
+        return best[2] if best is not None else None

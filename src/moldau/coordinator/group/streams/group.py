@@ -29,6 +29,7 @@ from moldau.coordinator.group.membership import (
     commit_error,
     fetch_error,
     hash_of,
+    next_step,
 )
 from moldau.coordinator.group.streams import answers
 from moldau.coordinator.group.streams import member as members_of
@@ -151,9 +152,12 @@ class StreamsGroup:
         self._maybe_delay_first_assignment(outcome, now_ms)
         target = self._assigned(epoch, members, configured, outcome, now_ms)
         own_target = target.of_members.get(member.member_id, Tasks())
-        # With another epoch than its own it may have come late, or never heard what it was given last.  What it says it holds counts for
-        # nothing then; it is told where it is, and steps on from there.
-        settled = member if is_behind else reconcile(member, own_target, target.epoch, reported, holders_of(self.members.values()))
+        settled = next_step(
+            member,
+            request.member_epoch,
+            reported,
+            lambda said: reconcile(member, own_target, target.epoch, said, lambda: holders_of(self.members.values())),
+        )
         if settled != member:
             outcome.records.append(members_of.assignment_record(self.group_id, settled))
         outcome.timers += self._member_timers(settled, now_ms, is_told_anew=is_behind)

@@ -8,7 +8,7 @@ same task, so a standby or warm-up task waits for those of its own process.
 Source: CurrentAssignmentBuilder of streams groups.  Called by `group.StreamsGroup`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from moldau.coordinator.group.streams.member import Member, MemberState
@@ -41,8 +41,12 @@ def holders_of(members: Iterable[Member]) -> Holders:
     return Holders(active, copies)
 
 
-def reconcile(member: Member, target: Tasks, target_epoch: int, reported: Tasks | None, holders: Holders) -> Member:
-    """The member's next step.  `reported`: what it says it has, or None where it does not say; `holders` counts the member itself too."""
+def reconcile(member: Member, target: Tasks, target_epoch: int, reported: Tasks | None, holders: Callable[[], Holders]) -> Member:
+    """The member's next step.
+
+    `reported`: what it says it has, or None where it does not say.  `holders` counts the member itself too, and is asked only when there
+    is something to take.
+    """
     if member.is_settled_at(target_epoch):
         return member
     if member.state is MemberState.UNREVOKED_TASKS and (reported is None or member.pending_revocation.has_any_of(reported)):
@@ -60,7 +64,7 @@ def reconcile(member: Member, target: Tasks, target_epoch: int, reported: Tasks 
     )
     if given_up and (reported is None or given_up.has_any_of(reported)):
         return replace(member, state=MemberState.UNREVOKED_TASKS, held=kept, pending_revocation=given_up)
-    taken = _takable(member, target, target_epoch, kept, holders)
+    taken = _takable(member, target, target_epoch, kept, holders()) if kept.ids() != target else HeldTasks()
     after = kept | taken
     return replace(
         member,

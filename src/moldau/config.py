@@ -16,6 +16,7 @@ import dataclasses
 import difflib
 import operator
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from decimal import Decimal
 from enum import IntEnum
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast, dataclass_transform
@@ -139,8 +140,11 @@ class Option:
         """Every broker key that sets this option, in falling precedence."""
         return (self.key, *(key for key, _ in self.fallbacks))
 
-    def parse(self, text: str, *, key: str | None = None, factor: int = 1) -> Any:
-        """Errors: ConfigError."""
+    def parse(self, text: str, *, key: str | None = None, factor: int = 1, is_stored: bool = False) -> Any:
+        """What `is_stored` was accepted once, and holds though its like may be refused today (KIP-1030 raised many a least value).
+
+        Errors: ConfigError.
+        """
         name = key or self.key
         try:
             value = _PARSERS[self.kind](text.strip() if self.kind is not Kind.PASSWORD else text)
@@ -148,7 +152,7 @@ class Option:
             raise ConfigError(name, text, str(error)) from None
         if factor != 1 and value >= 0:
             value *= factor
-        reason = self.check(value) if self.check else None
+        reason = self.check(value) if self.check and not is_stored else None
         if reason is not None:
             raise ConfigError(name, text, reason)
         return value
@@ -267,6 +271,16 @@ class Configs:
             for key, text in topic_configs.items()
             if text is not None and key in by_topic_key
         }
+        return dataclasses.replace(cast(Any, self), **values) if values else self
+
+    def stored_override(self, topic_configs: Mapping[str, str]) -> Self:
+        """`override` by what is in the metadata: it was checked when it was set, and nobody is there now who could be told."""
+        by_topic_key = self.by_topic_key()
+        values = {}
+        for key, text in topic_configs.items():
+            with suppress(ConfigError):
+                if key in by_topic_key:
+                    values[by_topic_key[key].field] = by_topic_key[key].parse(text, key=key, is_stored=True)
         return dataclasses.replace(cast(Any, self), **values) if values else self
 
     def refusal(self) -> ConfigError | None:

@@ -115,6 +115,8 @@ def _hash(text: str) -> int:
     return value - (1 << 32) if value >= 1 << 31 else value
 
 
+MIN_JAVA_INT: Final = -(1 << 31)
+"""The one hash without a positive twin."""
 MAX_KNOWN_LENGTH: Final = 256
 """Longer names are hashed each time: what is kept in memory must not be the peer's choice."""
 _known_hash: Final = lru_cache(maxsize=4096)(_hash)

@@ -97,7 +97,7 @@ class ConfigSchema:
         """What the log of a partition of `topic` works with on this node."""
         properties = self._dynamic_properties(image)
         static = LogConfig.load(properties) if properties else self._static_log
-        return static.override(image.topic_config(topic))
+        return static.stored_override(image.topic_config(topic))
 
     def min_insync_replicas(self, image: MetadataImage, topic: str) -> int:
         """As the controller sees it: the topic's own, or that of all brokers."""
@@ -296,10 +296,24 @@ class ConfigSchema:
         return option.text(option.default)
 
     def _dynamic_properties(self, image: MetadataImage) -> Mapping[str, str] | None:
-        """The properties with what was set at run time over them; None when nothing was."""
+        """The properties with what was set at run time over them; None when nothing was.
+
+        What would be refused today was set on another release: then it is as if it was not, as in Kafka.
+        """
         of_all = image.config_of(ResourceType.BROKER, "")
         own = image.config_of(ResourceType.BROKER, str(self.node_id))
-        return {**self.properties, **of_all, **own} if of_all or own else None
+        if not of_all and not own:
+            return None
+        return {**self.properties, **{key: text for key, text in {**of_all, **own}.items() if self._is_acceptable(key, text)}}
+
+    def _is_acceptable(self, key: str, text: str) -> bool:
+        option = self.broker_options.get(key)
+        try:
+            if option is not None:
+                option.parse(text, key=key)
+        except ConfigError:
+            return False
+        return True
 
 
 def _pool_refusal(option: Option, current: int, wanted: int) -> str | None:

@@ -23,7 +23,7 @@ from moldau.protocol.wire import DecodeError
 from moldau.replication.partition import Partition
 from moldau.server.coordinator_log import PartitionLog, RecordFormat
 from moldau.server.later import Later
-from moldau.types import java_string_hash
+from moldau.types import MIN_JAVA_INT, java_string_hash
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -84,8 +84,9 @@ class CoordinatorTopic(Generic[M]):
     # -- what handlers use ----------------------------------------------------------------------------------------------------
 
     def partition_for(self, key: str) -> int:
-        """Which partition a group or transactional id lives on.  Source: Utils.abs(hashCode) % partitions."""
-        return (java_string_hash(key) & 0x7FFFFFFF) % self.partition_count
+        """Which partition a group, a transactional id or a share partition lives on.  Source: Utils.abs(hashCode) % partitions."""
+        number = java_string_hash(key)
+        return 0 if number == MIN_JAVA_INT else abs(number) % self.partition_count
 
     def shard_for(self, key: str) -> Shard[M] | ErrorCode:
         """Errors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""

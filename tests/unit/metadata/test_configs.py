@@ -54,6 +54,19 @@ def test_setting_writes_what_differs() -> None:
     assert change(image, TOPIC, "t", ("flush.ms", DELETE, None)) == ({}, 0)
 
 
+def test_what_another_release_accepted_keeps_nobody_from_starting() -> None:
+    """A topic keeps its value, a broker's is as if it was not set."""
+    image = the_image(segment_bytes="20000", retention_ms="what?", flush_ms="7")
+    image = image.apply([ConfigRecord(resource_type=BROKER, resource_name="", name="log.segment.bytes", value="14")])
+    config = schema().log_config(image, "t")
+    assert (config.segment_bytes, config.retention_ms, config.flush_ms) == (20_000, LogConfig.load({}).retention_ms, 7)
+    assert schema().log_config(image, "u").segment_bytes == LogConfig.load({}).segment_bytes
+    assert schema().options(image, LogConfig).segment_bytes == LogConfig.load({}).segment_bytes
+    shown = {one.name: one.value for one in schema().topic_configs(image, image.topic_config("t"))}
+    assert shown["segment.bytes"] == "20000"
+    assert change(image, TOPIC, "t", ("segment.bytes", SET, "30000"))[1] == ErrorCode.INVALID_CONFIG
+
+
 def test_a_broker_is_told_again() -> None:
     assert change(an_image(1), BROKER, "1", ("log.retention.ms", DELETE, None)) == ({"log.retention.ms": None}, 0)
 

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from moldau.coordinator.group.offsets import commit_record
 from moldau.coordinator.group.records import GROUP_RECORDS
 from moldau.coordinator.runtime import ShardState
@@ -56,3 +58,12 @@ def test_the_loop_serves_others_while_a_long_log_is_loaded(harness: Any) -> None
         harness.broker.coordinators.close()
 
     asyncio.run(run())
+
+
+@pytest.mark.parametrize(("key", "of_four", "of_fifty"), [("t-a", 0, 18), ("t-open", 1, 11), ("polygenelubricants", 0, 0), ("", 0, 0)])
+def test_a_key_lives_where_kafka_looks_for_it(harness: Any, key: str, of_four: int, of_fifty: int) -> None:
+    """`t-open` has a negative hash; the next one has the only number whose absolute value is none, in Java."""
+    topic = harness.broker.coordinators.groups
+    assert topic.partition_count == 50 and topic.partition_for(key) == of_fifty
+    topic.partition_count = 4
+    assert topic.partition_for(key) == of_four

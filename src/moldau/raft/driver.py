@@ -1,4 +1,4 @@
-"""● The loop around `RaftNode`: it owns the log of `__cluster_metadata-0`, the file `quorum-state` and the snapshots.
+"""● The loop around `RaftNode`: it owns the log of `__cluster_metadata-0`, the file `quorum-state` and the folder of snapshots.
 
     propose ─▶ node ─▶ append to the page cache, at once ─▶ one fdatasync for all that waits, off the loop ─▶ high watermark
                                                                                     └─▶ listener.committed, then whoever awaits the offset
@@ -24,12 +24,13 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.control import ControlType, build_control_batch, parse_control_key
-from moldau.raft import snapshots
 from moldau.raft.config import QuorumConfig
 from moldau.raft.control import control_value, parse_control_value
 from moldau.raft.node import Entry, LeaderChange, Proposal, RaftNode, Resign, Synced, Tick, count_committed
 from moldau.raft.records import KRaftVersionRecord, LeaderChangeMessage, LeaderChangeMessageVoter, VotersRecord
 from moldau.raft.roles import CorruptQuorumState, ElectionState
+from moldau.raft.snapshot_folder import SnapshotFolder
+from moldau.raft.snapshots import Snapshot, build_snapshot
 from moldau.raft.voters import VoterSet
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files
@@ -106,10 +107,10 @@ class RaftDriver:
         self.node_id: Final = node_id
         self.directory_id: Final = directory_id
         self.config: Final = config
+        self.snapshots: Final = SnapshotFolder(files, self.directory)
         self.kraft_version = 0
         self.log: Log
         self.node: RaftNode
-        self.latest_snapshot: OffsetAndEpoch | None = None
         self.bytes_since_snapshot = 0
         self.last_append_ms = -1
         self.failure: Exception | None = None
@@ -123,7 +124,6 @@ class RaftDriver:
         self._is_leader_told = False
         self._wake = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
-        self._snapshot_ids: list[OffsetAndEpoch] = []
 
     # ---------------------------------------------------------------- what is
 
@@ -162,7 +162,7 @@ class RaftDriver:
             listener.load_snapshot(snapshot_id, snapshot.last_contained_log_timestamp, snapshot.records)
             self._delivered = snapshot_id.offset
         found = await self.files.run(self._voters_in_log, voters)
-        last_epoch = max(self.log.epochs.latest_epoch, self.latest_snapshot.epoch if self.latest_snapshot else 0, 0)
+        last_epoch = max(self.log.epochs.latest_epoch, loaded[0].epoch if loaded is not None else 0, 0)
         self.node = RaftNode(
             node_id=self.node_id,
             directory_id=self.directory_id,
@@ -345,15 +345,13 @@ class RaftDriver:
 
     # ---------------------------------------------------------------- files
 
-    def _open(self) -> tuple[OffsetAndEpoch, snapshots.Snapshot] | None:
+    def _open(self) -> tuple[OffsetAndEpoch, Snapshot] | None:
         """Opens the log and reads the newest snapshot.  Blocks."""
         self.files.mkdir(self.directory)
-        self._remove_leftovers()
-        self._snapshot_ids = self._list_snapshots()
-        newest = self._snapshot_ids[-1] if self._snapshot_ids else None
-        self.latest_snapshot = newest
-        start = newest.offset if newest else 0
-        oldest = self._snapshot_ids[0].offset if self._snapshot_ids else 0
+        self.snapshots.open()
+        newest = self.snapshots.newest
+        start = newest.offset if newest is not None else 0
+        oldest = self.snapshots.ids[0].offset if newest is not None else 0
         self.log = Log.open(
             self.files,
             self.directory,
@@ -371,14 +369,7 @@ class RaftDriver:
         if self.log.log_end_offset < start:
             self.log.truncate_fully_and_start_at(start, self.clock.now_ms())
         self._write_partition_metadata()
-        if newest is None:
-            return None
-        data = self.files.read(f"{self.directory}/{snapshots.snapshot_name(newest)}")
-        try:
-            return newest, snapshots.read_snapshot(data)
-        except snapshots.CorruptSnapshot as error:
-            name = f"{self.directory}/{snapshots.snapshot_name(newest)}"
-            raise snapshots.CorruptSnapshot(f"{name}: {error}; bring it back from a backup or from another controller") from error
+        return (newest, self.snapshots.read(newest)) if newest is not None else None
 
     def _log_config(self) -> LogConfig:
         """Segments by metadata.log.*; what goes is decided here, by snapshots, never by age or size of the log alone."""
@@ -396,15 +387,6 @@ class RaftDriver:
         path = f"{self.directory}/{PARTITION_METADATA}"
         if not self.files.exists(path):
             self.files.write_atomically(path, f"version: 0\ntopic_id: {uuid_to_text(METADATA_TOPIC_ID)}".encode("ascii"))
-
-    def _remove_leftovers(self) -> None:
-        for name in self.files.listdir(self.directory):
-            if name.endswith((snapshots.PARTIAL_SUFFIX, snapshots.DELETED_SUFFIX, snapshots.SUFFIX + ".tmp")):
-                self.files.unlink(f"{self.directory}/{name}")
-
-    def _list_snapshots(self) -> list[OffsetAndEpoch]:
-        found = (snapshots.parse_snapshot_name(name) for name in self.files.listdir(self.directory))
-        return sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
 
     def _read_election(self, last_epoch: int) -> ElectionState:
         """`last_epoch` is the log's: an election is on the disk before anything of its epoch."""
@@ -446,16 +428,15 @@ class RaftDriver:
 
         Old snapshots, and the log before those that stay, go by metadata.max.retention.*.
         """
-        if self.latest_snapshot is not None and snapshot_id <= self.latest_snapshot:
+        if self.snapshots.newest is not None and snapshot_id <= self.snapshots.newest:
             return
         self.bytes_since_snapshot = 0
         await self.files.run(self._write_snapshot, snapshot_id, timestamp_ms, records)
-        self._snapshot_ids.append(snapshot_id)
-        self.latest_snapshot = snapshot_id
-        await self._clean()
+        self.snapshots.ids.append(snapshot_id)
+        await self._retire_snapshots()
 
     def _write_snapshot(self, snapshot_id: OffsetAndEpoch, timestamp_ms: int, records: Callable[[], Sequence[bytes]]) -> None:
-        parts = snapshots.build_snapshot(
+        parts = build_snapshot(
             records(),
             epoch=snapshot_id.epoch,
             now_ms=self.clock.now_ms(),
@@ -463,49 +444,20 @@ class RaftDriver:
             kraft_version=self.kraft_version,
             voters=self.node.voters if self.kraft_version > 0 else None,
         )
-        path = f"{self.directory}/{snapshots.snapshot_name(snapshot_id)}"
-        partial = path.removesuffix(snapshots.SUFFIX) + snapshots.PARTIAL_SUFFIX
-        file = self.files.open(partial, create=True)
-        try:
-            file.truncate(0)
-            position = 0
-            for part in parts:
-                file.pwrite([part], position)
-                position += len(part)
-            file.sync()
-        finally:
-            file.close()
-        self.files.rename(partial, path)
-        self.files.sync_dir(self.directory)
+        self.snapshots.write(snapshot_id, parts)
 
-    async def _clean(self) -> None:
-        """Retire old snapshots; the log then begins with the oldest that stays."""
-        sizes = {one: self.files.size(f"{self.directory}/{snapshots.snapshot_name(one)}") for one in self._snapshot_ids}
+    async def _retire_snapshots(self) -> None:
+        """The log then begins with the oldest that stays."""
         now_ms = self.clock.now_ms()
-        while len(self._snapshot_ids) > 1:
-            oldest = self._snapshot_ids[0]
-            total = self.log.size + sum(sizes[one] for one in self._snapshot_ids)
-            if total <= self.config.max_retention_bytes and not self._is_too_old(oldest, now_ms):
+        while len(self.snapshots.ids) > 1:
+            is_large = self.log.size + self.snapshots.total_size() > self.config.max_retention_bytes
+            if not is_large and not self.snapshots.is_oldest_older_than(self.config.max_retention_ms, now_ms):
                 break
-            self._snapshot_ids.pop(0)
-            path = f"{self.directory}/{snapshots.snapshot_name(oldest)}"
-            retired = path.removesuffix(snapshots.SUFFIX) + snapshots.DELETED_SUFFIX
-            self.files.rename(path, retired)
-            self.log.raise_log_start_offset(self._snapshot_ids[0].offset)
+            retired = self.snapshots.retire_oldest()
+            self.log.raise_log_start_offset(self.snapshots.ids[0].offset)
             await self.files.run(self.files.unlink, retired)
         self.log.delete_old_segments(now_ms)
         await self.files.run(self.log.delete_due_files, now_ms)
-
-    def _is_too_old(self, snapshot_id: OffsetAndEpoch, now_ms: int) -> bool:
-        """By when the last record that it holds was written.  One that cannot be read is of no use to anybody: it is."""
-        if self.config.max_retention_ms < 0:
-            return False
-        data = self.files.read(f"{self.directory}/{snapshots.snapshot_name(snapshot_id)}")
-        try:
-            timestamp_ms = snapshots.read_snapshot(data).last_contained_log_timestamp
-        except snapshots.CorruptSnapshot:
-            return True
-        return timestamp_ms > 0 and now_ms - timestamp_ms > self.config.max_retention_ms
 
 
 def _as_committed(entry: Entry, size: int) -> CommittedBatch:

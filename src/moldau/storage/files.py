@@ -49,10 +49,6 @@ class File(Protocol):
         """Fewer bytes than `size` only at the end of the file."""
         ...
 
-    def pread_into(self, buffer: bytearray | memoryview, position: int) -> int:
-        """Fills `buffer`; the number of bytes, fewer only at the end of the file."""
-        ...
-
     def pwrite(self, parts: Sequence[Buffer], position: int) -> None:
         """All of it, or OSError with an unknown part of it written."""
         ...
@@ -164,16 +160,6 @@ class SystemFile:
                 break
             data += more
         return data
-
-    def pread_into(self, buffer: bytearray | memoryview, position: int) -> int:
-        view = memoryview(buffer)
-        done = 0
-        while done < len(view):
-            count = os.preadv(self._descriptor, [view[done:]], position + done)
-            if count == 0:
-                break
-            done += count
-        return done
 
     def pwrite(self, parts: Sequence[Buffer], position: int) -> None:
         assert self._writable, f"{self.path} is closed for writing"

@@ -33,7 +33,6 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 SNAPSHOT_HEAD: Final = Struct(">hIi")
 SNAPSHOT_ENTRY: Final = Struct(">qhiqiqiq")
 CRC_END: Final = 6
-LATE_TRANSACTION_BUFFER_MS: Final = 5 * 60_000
 
 
 class AppendOrigin(IntEnum):
@@ -279,14 +278,6 @@ class ProducerStates:
             producer_id: waiting for producer_id, waiting in self._verifications.items() if now_ms - waiting.since_ms < expiration_ms
         }
         return len(expired)
-
-    def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
-        """Whether a transaction hangs: open far longer than any time-out allows."""
-        producer_id = next(iter(self.open_transactions.values()), None)
-        entry = self.producers.get(producer_id) if producer_id is not None else None
-        return (
-            entry is not None and entry.last_timestamp > 0 and now_ms - entry.last_timestamp > max_timeout_ms + LATE_TRANSACTION_BUFFER_MS
-        )
 
     def clear(self, end_offset: int) -> None:
         self.producers.clear()

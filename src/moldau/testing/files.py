@@ -134,12 +134,6 @@ class MemoryFile:
         self._files.strike("pread", self.path)
         return bytes(self._inode.now[position : position + size])
 
-    def pread_into(self, buffer: bytearray | memoryview, position: int) -> int:
-        self._files.strike("pread", self.path)
-        data = self._inode.now[position : position + len(buffer)]
-        memoryview(buffer)[: len(data)] = data
-        return len(data)
-
     def pwrite(self, parts: Sequence[Buffer], position: int) -> None:
         assert self._writable, f"{self.path} is closed for writing"
         data = b"".join(parts)

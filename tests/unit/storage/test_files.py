@@ -23,8 +23,6 @@ def test_bytes_come_back_from_where_they_were_put(place: tuple[Files, str]) -> N
     file = files.open(f"{directory}/f", create=True)
     file.pwrite([b"abc", memoryview(b"defg"), bytearray(b"h")], 2)
     assert (file.size(), file.pread(100, 1), file.pread(2, 3)) == (10, b"\0abcdefgh", b"bc")
-    buffer = bytearray(4)
-    assert file.pread_into(buffer, 8) == 2 and buffer == b"gh\0\0"
     file.truncate(5)
     assert files.read(f"{directory}/f") == b"\0\0abc" and files.size(f"{directory}/f") == 5
 

@@ -87,7 +87,6 @@ def test_silent_producers_are_forgotten_but_not_in_a_transaction() -> None:
     states.append(header(producer_id=8, offset=1))
     assert states.remove_expired(NOW + 999, 1000) == 0
     assert states.remove_expired(NOW + 1000, 1000) == 1 and list(states.producers) == [8]
-    assert states.has_late_transaction(NOW + 5 * 60_000 + 11, 10) and not states.has_late_transaction(NOW + 5 * 60_000, 10)
 
 
 def test_a_snapshot_brings_everything_back_but_the_older_batches() -> None:

@@ -1,0 +1,90 @@
+"""◇ The snapshots in the folder of a metadata log: which there are, writing one, and when the oldest may go.
+
+A snapshot counts once it bears its name: it is written under another and renamed when it is on the disk.  One that is retired is renamed
+first and unlinked later.  Nothing here is kept in step with the log: `driver.py` does that.  Source: KafkaMetadataLog, Snapshots.java.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from moldau.raft.snapshots import (
+    DELETED_SUFFIX,
+    PARTIAL_SUFFIX,
+    SUFFIX,
+    CorruptSnapshot,
+    Snapshot,
+    parse_snapshot_name,
+    read_snapshot,
+    snapshot_name,
+)
+from moldau.storage.files import Files
+from moldau.types import OffsetAndEpoch
+
+
+class SnapshotFolder:
+    """Oldest first in `ids`."""
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self.ids: list[OffsetAndEpoch] = []
+        self._files: Final = files
+        self._directory: Final = directory
+
+    @property
+    def newest(self) -> OffsetAndEpoch | None:
+        return self.ids[-1] if self.ids else None
+
+    def open(self) -> None:
+        """Takes away what was being written or retired, and lists the rest."""
+        for name in self._files.listdir(self._directory):
+            if name.endswith((PARTIAL_SUFFIX, DELETED_SUFFIX, SUFFIX + ".tmp")):
+                self._files.unlink(f"{self._directory}/{name}")
+        found = (parse_snapshot_name(name) for name in self._files.listdir(self._directory))
+        self.ids = sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
+
+    def read(self, snapshot_id: OffsetAndEpoch) -> Snapshot:
+        """Errors: CorruptSnapshot, which names the file."""
+        path = self._path(snapshot_id)
+        try:
+            return read_snapshot(self._files.read(path))
+        except CorruptSnapshot as error:
+            raise CorruptSnapshot(f"{path}: {error}; bring it back from a backup or from another controller") from error
+
+    def write(self, snapshot_id: OffsetAndEpoch, parts: Iterable[bytearray]) -> None:
+        """On the disk afterwards; whoever called in a thread puts it among `ids` in the loop."""
+        path = self._path(snapshot_id)
+        partial = path.removesuffix(SUFFIX) + PARTIAL_SUFFIX
+        file = self._files.open(partial, create=True)
+        try:
+            file.truncate(0)
+            position = 0
+            for part in parts:
+                file.pwrite([part], position)
+                position += len(part)
+            file.sync()
+        finally:
+            file.close()
+        self._files.rename(partial, path)
+        self._files.sync_dir(self._directory)
+
+    def total_size(self) -> int:
+        return sum(self._files.size(self._path(one)) for one in self.ids)
+
+    def retire_oldest(self) -> str:
+        """It counts no longer; the path of what is left of it, to unlink."""
+        path = self._path(self.ids.pop(0))
+        retired = path.removesuffix(SUFFIX) + DELETED_SUFFIX
+        self._files.rename(path, retired)
+        return retired
+
+    def is_oldest_older_than(self, retention_ms: int, now_ms: int) -> bool:
+        """By when the last record that it holds was written; negative: never.  One that cannot be read is of no use to anybody: it is."""
+        if retention_ms < 0:
+            return False
+        try:
+            timestamp_ms = self.read(self.ids[0]).last_contained_log_timestamp
+        except CorruptSnapshot:
+            return True
+        return timestamp_ms > 0 and now_ms - timestamp_ms > retention_ms
+
+    def _path(self, snapshot_id: OffsetAndEpoch) -> str:
+        return f"{self._directory}/{snapshot_name(snapshot_id)}"

@@ -1,5 +1,6 @@
 import pytest
 
+from moldau.config import MAX_LONG
 from moldau.storage.epochs import UNKNOWN_END, CorruptCheckpoint, EpochEnd, EpochEntry, LeaderEpochs
 from moldau.testing.files import Fault, MemoryFiles
 
@@ -32,6 +33,81 @@ def test_what_contradicts_a_new_epoch_goes() -> None:
     epochs = some_epochs()
     epochs.assign(6, 12)
     assert epochs.entries == [EpochEntry(0, 0), EpochEntry(2, 10), EpochEntry(6, 12)]
+
+
+@pytest.mark.parametrize(
+    ("epoch", "offset", "left"),
+    [
+        (5, 20, [(0, 0), (2, 10), (5, 20)]),  # as it is
+        (5, 25, [(0, 0), (2, 10), (5, 20)]),  # an epoch that is there already grows
+        (5, 15, [(0, 0), (2, 10), (5, 15)]),  # it began earlier than was known
+        (2, 30, [(0, 0), (2, 30)]),  # nothing that is newer or as new stays
+        (6, 10, [(0, 0), (6, 10)]),  # nothing that begins later or there stays
+        (0, 0, [(0, 0)]),
+    ],
+)
+def test_an_epoch_stands_behind_older_ones_that_begin_before_it(epoch: int, offset: int, left: list[tuple[int, int]]) -> None:
+    files = MemoryFiles()
+    epochs = some_epochs(files)
+    epochs.save()
+    epochs.assign(epoch, offset)
+    assert epochs.entries == left and epochs.latest_epoch == epochs.appendable_epoch == epoch
+    assert LeaderEpochs(files, "/d").entries == left
+
+
+def test_how_far_an_epoch_reaches() -> None:
+    epochs = some_epochs()
+    assert [epochs.end_of_epoch_at(offset) for offset in (0, 9, 10, 19, 20, 99)] == [10, 10, 20, 20, MAX_LONG, MAX_LONG]
+    assert epochs.earliest == (0, 0)
+    epochs.truncate_from_start(12)
+    assert epochs.earliest == (2, 12)
+    assert (epochs.epoch_for_offset(11), epochs.end_of_epoch_at(11)) == (-1, 12)
+    epochs.clear()
+    assert epochs.earliest is None
+
+
+def test_a_log_reopened_goes_on_in_its_epoch() -> None:
+    files = MemoryFiles()
+    some_epochs(files).save()
+    again = LeaderEpochs(files, "/d")
+    assert again.appendable_epoch == 5 and not again.is_behind
+    again.loaded(21)
+    assert again.appendable_epoch == 5 and again.latest_epoch == 5
+    again.loaded(20)
+    assert again.appendable_epoch == -1 and again.latest_epoch == 2 and again.is_behind
+    again.truncate_from_end(10)
+    assert again.appendable_epoch == again.latest_epoch == 0 and not again.is_behind
+    again.begin(7, 10)
+    assert again.appendable_epoch == -1 and again.latest_epoch == 7
+    other = MemoryFiles()
+    other.mkdir("/d")
+    assert LeaderEpochs(other, "/d").appendable_epoch == -1
+
+
+def test_another_replicas_epochs_take_the_place_of_ones_own() -> None:
+    files = MemoryFiles()
+    epochs = some_epochs(files)
+    given = [EpochEntry(4, 7)]
+    epochs.replace(given)
+    given.append(EpochEntry(9, 9))
+    assert epochs.entries == LeaderEpochs(files, "/d").entries == [EpochEntry(4, 7)] and epochs.latest_epoch == 4
+
+
+def test_what_changes_nothing_writes_nothing() -> None:
+    files = MemoryFiles()
+    epochs = some_epochs(files)
+    epochs.save()
+    epochs.truncate_from_start(4)
+    files.hook = lambda call, path: Fault()
+    epochs.truncate_from_end(21)
+    epochs.truncate_from_start(4)
+    epochs.truncate_from_start(3)
+    epochs.loaded(99)
+    assert epochs.entries == [(0, 4), (2, 10), (5, 20)]
+    nothing = MemoryFiles()
+    nothing.mkdir("/d")
+    nothing.hook = lambda call, path: Fault()
+    LeaderEpochs(nothing, "/d").clear()
 
 
 def test_the_file_is_kafkas_and_comes_back() -> None:
@@ -128,11 +204,34 @@ def test_a_truncation_that_does_not_reach_the_disk_has_not_happened() -> None:
 
 
 @pytest.mark.parametrize(
-    "garbage", ["\n", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0 x\n", "0\n2\n3 0\n2 5\n", "0\n2\n2 9\n3 5\n", "0\nx\n", "0\n1\n0 0 0\n"]
+    ("garbage", "says"),
+    [
+        ("\n", "line 1 must be the version 0, it is ''"),
+        ("1\n0\n", "line 1 must be the version 0, it is '1'"),
+        ("0\n", "line 2 must be the number of entries, 0, it is ''"),
+        ("0\nx\n", "line 2 must be the number of entries, 0, it is 'x'"),
+        ("0\n2\n0 0\n", "line 2 must be the number of entries, 1, it is '2'"),
+        ("0\n1\n0 0\n1 5\n", "line 2 must be the number of entries, 2, it is '1'"),
+        ("0\n1\n0 x\n", "line 3 is malformed: '0 x'"),
+        ("0\n2\n0 0\nx 5\n", "line 4 is malformed: 'x 5'"),
+        ("0\n1\n0 0 0\n", "line 3 is malformed: '0 0 0'"),
+        (f"0\n1\n0 {10**19}\n", f"line 3 is malformed: '0 {10**19}'"),
+        ("0\n2\n3 0\n2 5\n", ""),
+        ("0\n2\n3 0\n3 5\n", ""),
+        ("0\n2\n2 9\n3 5\n", ""),
+    ],
 )
-def test_garbage_is_refused_with_the_files_name(garbage: str) -> None:
+def test_garbage_is_refused_with_the_files_name(garbage: str, says: str) -> None:
     files = MemoryFiles()
     files.mkdir("/d")
     files.write_atomically("/d/leader-epoch-checkpoint", garbage.encode())
-    with pytest.raises(CorruptCheckpoint, match="/d/leader-epoch-checkpoint"):
+    with pytest.raises(CorruptCheckpoint) as error:
         LeaderEpochs(files, "/d")
+    assert str(error.value).startswith("/d/leader-epoch-checkpoint") and says in str(error.value)
+
+
+def test_a_file_that_was_only_made_has_no_epochs() -> None:
+    files = MemoryFiles()
+    files.mkdir("/d")
+    files.write_atomically("/d/leader-epoch-checkpoint", b"")
+    assert LeaderEpochs(files, "/d").entries == []

@@ -3,7 +3,7 @@ import pytest
 from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import BatchHeader, read_header
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.storage.producer_state import AppendOrigin, CorruptSnapshot, EndMarker, ProducerStates, VerificationGuard
+from moldau.storage.producer_state import MAX_SEQUENCE, AppendOrigin, CorruptSnapshot, EndMarker, ProducerStates, VerificationGuard
 
 NOW = 1_700_000_000_000
 
@@ -79,6 +79,93 @@ def test_followers_take_what_the_leader_has() -> None:
     states.append(header(epoch=5))
     assert states.refusal_of(header(9, epoch=1), AppendOrigin.REPLICATION) is None
     assert states.refusal_of(header(9, epoch=5), AppendOrigin.COORDINATOR) is None  # no sequences there
+
+
+def test_data_of_a_zombie_and_writes_beside_a_transaction_are_refused() -> None:
+    states = ProducerStates("t-0")
+    states.append(header(epoch=5))
+    assert error_of(states, header(epoch=4)) is ErrorCode.INVALID_PRODUCER_EPOCH
+    assert error_of(states, header(1, epoch=5, is_transactional=False)) is ErrorCode.INVALID_TXN_STATE
+    assert error_of(states, header(1, epoch=5)) is None
+    zombie = states.marker_refusal_of(header(-1, epoch=4), EndMarker(False, 0), AppendOrigin.REPLICATION)
+    assert zombie is None, "the leader has decided"
+
+
+def test_sequences_follow_each_other_within_an_epoch() -> None:
+    states = ProducerStates("t-0")
+    assert error_of(states, header(5, is_transactional=False)) is None, "nobody remembers this producer"
+    states.append(header(5, count=3, is_transactional=False))
+    for sequence, wrong in ((8, None), (7, 45), (9, 45), (0, 45)):
+        found = error_of(states, header(sequence, is_transactional=False))
+        assert found == (None if wrong is None else ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), sequence
+    states.append(header(0, epoch=1, offset=3, is_transactional=False))
+    assert [batch.first_sequence for batch in states.producers[7].batches] == [0], "another epoch begins anew"
+    states.append(header(MAX_SEQUENCE, epoch=1, offset=4, is_transactional=False))
+    assert error_of(states, header(0, epoch=1, is_transactional=False)) is None
+
+
+def test_the_last_stable_offset_waits_for_the_oldest_transaction_and_for_its_marker() -> None:
+    states = ProducerStates("t-0")
+    states.append(header(offset=10))
+    states.append(header(offset=11, producer_id=8))
+    states.append(header(1, offset=12))
+    assert states.first_unstable_offset == 10
+    completed = states.complete(header(-1, offset=13), EndMarker(False, 1))
+    assert completed == (7, 10, 13, False)
+    assert states.last_stable_offset_after(completed) == 11
+    states.settle(completed)
+    states.high_watermark_moved(13)
+    assert states.first_unstable_offset == 10, "the marker may still be lost"
+    states.high_watermark_moved(14)
+    assert states.first_unstable_offset == 11
+    last = states.complete(header(-1, offset=14, producer_id=8), EndMarker(True, 1))
+    assert last is not None and states.last_stable_offset_after(last) == 15
+    states.settle(last)
+    states.high_watermark_moved(15)
+    assert states.first_unstable_offset is None and not states.unreplicated
+
+
+def test_a_marker_for_nothing_completes_nothing() -> None:
+    states = ProducerStates("t-0")
+    assert states.complete(header(-1, epoch=3), EndMarker(False, 9)) is None
+    entry = states.producers[7]
+    assert (entry.producer_epoch, entry.coordinator_epoch, entry.batches) == (3, 9, [])
+    states.append(header(0, epoch=3, offset=1, is_transactional=False))
+    states.complete(header(-1, epoch=4, offset=2), EndMarker(False, 9))
+    assert (entry.producer_epoch, entry.batches) == (4, []), "its epoch is the producer's from then on"
+    again = ProducerStates("t-0")
+    again.restore(states.snapshot(), 3)
+    assert again.producers[7].batches == [] and again.producers[7].producer_epoch == 4
+
+
+def test_a_verification_is_over_with_the_batch_the_marker_or_in_time() -> None:
+    def begun() -> tuple[ProducerStates, VerificationGuard | None]:
+        states = ProducerStates("t-0")
+        return states, states.begin_verification(7, 0, 0, NOW, supports_epoch_bump=False)
+
+    for end in (
+        lambda states: states.append(header(producer_id=7)),
+        lambda states: states.complete(header(-1), EndMarker(True, 0)),
+        lambda states: states.remove_expired(NOW + 1000, 1000),
+        lambda states: states.clear(0),
+    ):
+        states, guard = begun()
+        assert states.begin_verification(7, 0, 0, NOW, supports_epoch_bump=False) is guard
+        end(states)
+        states.complete(header(-1, offset=1), EndMarker(True, 0))  # nothing is open any more
+        assert error_of(states, header(), guard, verify=True) is ErrorCode.INVALID_TXN_STATE
+    states, guard = begun()
+    assert states.remove_expired(NOW + 999, 1000) == 0
+    states.append(header(is_transactional=False, producer_id=9))
+    assert error_of(states, header(), guard, verify=True) is None
+
+
+def test_the_lowest_sequence_of_the_newest_epoch_is_what_a_verification_waits_for() -> None:
+    states = ProducerStates("t-0")
+    for sequence, epoch in ((5, 1), (3, 1), (4, 1), (1, 0), (9, 2), (0, 1)):
+        guard = states.begin_verification(7, sequence, epoch, NOW, supports_epoch_bump=False)
+    assert error_of(states, header(10, epoch=2), guard, verify=True) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert error_of(states, header(9, epoch=2), guard, verify=True) is None
 
 
 def test_silent_producers_are_forgotten_but_not_in_a_transaction() -> None:

@@ -85,8 +85,18 @@ def test_a_torn_batch_is_left_out_or_refused(kept: int) -> None:
     whole = a_batch()
     torn = memoryview(bytes(whole + a_batch()[:kept]))
     assert [position for position, _ in batches(torn)] == [0]
-    with pytest.raises(CorruptBatch, match="left"):
+    left = len(torn) - len(whole)
+    with pytest.raises(CorruptBatch, match=rf"\b{left} (bytes )?are left"):
         list(batches(torn, strict=True))
+
+
+def test_the_flags_of_a_batch() -> None:
+    for attributes, flags in ((0, ()), (0x10, ("is_transactional",)), (0x20, ("is_control",)), (0x40, ("has_delete_horizon",))):
+        batch = a_batch()
+        batch[ATTRIBUTES_AT : ATTRIBUTES_AT + 2] = pack(">h", attributes)
+        header = read_header(batch)
+        assert tuple(name for name in ("is_transactional", "is_control", "has_delete_horizon") if getattr(header, name)) == flags
+        assert header.timestamp_type == TimestampType.CREATE_TIME
 
 
 @pytest.mark.parametrize("length", [-1, 0, 48, -0x80000000])
@@ -111,6 +121,11 @@ def test_a_message_set_shorter_than_our_header_is_still_recognised() -> None:
     for attempt in (lambda: read_header(magic_0), lambda: list(batches(magic_0))):
         with pytest.raises(UnsupportedMagic, match="magic 0:"):
             attempt()
+    behind = memoryview(bytes(a_batch()) + magic_0)
+    with pytest.raises(UnsupportedMagic, match="magic 0:"):
+        list(batches(behind))
+    cut_before_its_magic = behind[: len(a_batch()) + 16]
+    assert len(list(batches(cut_before_its_magic))) == 1
 
 
 def test_crc_covers_what_follows_it() -> None:
@@ -186,6 +201,9 @@ def test_a_header_key_that_is_not_text_is_read_as_java_reads_it() -> None:
         (record(b"\x00\x00\x00\x01\x01" + encode_varint(-1)), 1, "-1 headers"),
         (record(b"\x00\x00\x00\x01\x01" + encode_varint(1 << 29) + bytes(9)), 1, "536870912 headers"),
         (record(b"\x00\x00\x00\x01\x01\x02\x01\x01"), 1, "no key"),
+        (record(b"\x00\x00\x00\x01\x01\x04\x00\x01\x00"), 1, "says it has 2 headers in the 3 bytes left"),
+        (record(b"\x00\x00\x00\x06abc\x01\x00") + record(b""), 2, "within record 1"),
+        (record(b"\x00\x00\x00\x0aabc\x00"), 1, "says it has 5 bytes, 4 are left in its record"),
         (record(b"\x00\x00\x00\x01\x01\x00\x00"), 1, "fields end at"),
         (record(b"\x00\x00\x00\x01\x01") + b"\x00", 1, "fields end at"),
     ],

@@ -30,6 +30,19 @@ def test_the_markers_bytes_are_kafkas() -> None:
     assert (bytes(record.key or b"").hex(), bytes(record.value or b"").hex()) == ("00000001", "000000000003")
 
 
+def test_the_numbers_are_kafkas() -> None:
+    assert {kind.name: int(kind) for kind in ControlType} == {
+        "ABORT": 0,
+        "COMMIT": 1,
+        "LEADER_CHANGE": 2,
+        "SNAPSHOT_HEADER": 3,
+        "SNAPSHOT_FOOTER": 4,
+        "KRAFT_VERSION": 5,
+        "KRAFT_VOTERS": 6,
+        "UNKNOWN": -1,
+    }
+
+
 @pytest.mark.parametrize("kind", [kind for kind in ControlType if kind is not ControlType.UNKNOWN])
 def test_keys_round_trip(kind: ControlType) -> None:
     assert parse_control_key(control_key(kind)).type is kind

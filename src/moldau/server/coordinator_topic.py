@@ -8,7 +8,7 @@ Source: GroupCoordinatorService, TransactionStateManager, CoordinatorLoaderImpl.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
@@ -30,8 +30,8 @@ LOG: Final = logging.getLogger(__name__)
 LOAD_BYTES: Final = 5 * 1024 * 1024
 """Read at once while loading, unless an option says otherwise."""
 LOAD_RECORDS_A_TURN: Final = 200
-"""Some ten milliseconds' worth: between two turns the loop serves others.  A broker that is busy loading for longer than its own session
-is fenced, leads anew, and has to load again."""
+"""Some ten milliseconds' worth, of all that load together: between two turns the loop serves others.  A broker that is busy loading for
+longer than its own session is fenced, leads anew, and has to load again."""
 
 M = TypeVar("M", bound=Machine)
 T = TypeVar("T")
@@ -79,6 +79,8 @@ class CoordinatorTopic(Generic[M]):
         self._shards: dict[int, Shard[M]] = {}
         self._leader_epochs: dict[int, int] = {}
         self._loading: dict[int, asyncio.Task[None]] = {}
+        self._turn: Final = asyncio.Lock()
+        """Of those that load: one after the other, a piece in each turn of the loop."""
         self._alarms: dict[Shard[M], tuple[int, asyncio.TimerHandle]] = {}
 
     # -- what handlers use ----------------------------------------------------------------------------------------------------
@@ -193,8 +195,16 @@ class CoordinatorTopic(Generic[M]):
 
     async def _load(self, index: int, shard: Shard[M], partition: Partition) -> None:
         started_ms = self._clock.monotonic_ms()
+        count = 0
         try:
-            count = await self._replay(shard, partition)
+            pieces = self._replay(shard, partition)
+            while True:
+                async with self._turn:
+                    replayed = next(pieces, None)
+                    await asyncio.sleep(0)
+                if replayed is None:
+                    break
+                count += replayed
         except (CorruptBatch, DecodeError) as reason:
             LOG.error("%s cannot be loaded, its coordinator stays closed: %s", partition.topic_partition, reason)
             shard.close()
@@ -207,24 +217,23 @@ class CoordinatorTopic(Generic[M]):
         level = logging.INFO if count else logging.DEBUG
         LOG.log(level, "%s: coordinator loaded %d records in %d ms", partition.topic_partition, count, elapsed_ms)
 
-    async def _replay(self, shard: Shard[M], partition: Partition) -> int:
+    def _replay(self, shard: Shard[M], partition: Partition) -> Iterator[int]:
+        """From piece to piece, each with the number of its records."""
         log = partition.log
-        offset, count, count_of_turn = log.log_start_offset, 0, 0
+        offset = log.log_start_offset
         while offset < log.log_end_offset:
             data = log.read(offset, self._load_bytes, limit_offset=log.log_end_offset, min_one_batch=True)
             if isinstance(data, ErrorCode):
                 raise CorruptBatch(f"offset {offset} cannot be read: {data.name}")
             view = memoryview(data.records.read() if data.records is not None else b"")
+            count = 0
             for position, header in batches(view):
-                replayed = self._replay_batch(shard, view[position : position + header.size])
-                count += replayed
-                count_of_turn += replayed
+                count += self._replay_batch(shard, view[position : position + header.size])
                 offset = max(offset, header.next_offset)
-                if count_of_turn >= LOAD_RECORDS_A_TURN:
-                    count_of_turn = 0
-                    await asyncio.sleep(0)
-            await asyncio.sleep(0)
-        return count
+                if count >= LOAD_RECORDS_A_TURN:
+                    yield count
+                    count = 0
+            yield count
 
     def _replay_batch(self, shard: Shard[M], batch: memoryview) -> int:
         header = next(batches(batch))[1]

@@ -587,7 +587,7 @@ class GroupMachine:
         group_ids = dict.fromkeys([*self.groups, *self.offsets.groups()])
         listed = []
         for group_id in group_ids:
-            group = self.groups.get(group_id) or ClassicGroup(group_id, self.environment)
+            group = self.groups.get(group_id, self._only_offsets)
             listed.append(
                 ListedGroup(
                     group_id=group_id,

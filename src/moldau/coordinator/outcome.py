@@ -4,11 +4,14 @@ Nothing in an `Outcome` has happened yet.  `runtime.Shard` makes it happen: it a
 and lets replies and sends go once the records are committed.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from moldau.errors import ErrorCode
+
+PIECE_RECORDS: Final = 500
+"""Of an outcome that is not atomic: well below what a batch may hold, whatever the names are."""
 
 
 class CoordinatorRecord(NamedTuple):
@@ -56,7 +59,7 @@ class Outcome:
     """What one operation decided.  Nothing has happened yet."""
 
     records: list[CoordinatorRecord] = field(default_factory=list)
-    """The truth to write: replaying them is the change of state.  One atomic batch."""
+    """The truth to write: replaying them is the change of state.  One atomic batch, unless `is_atomic` says otherwise."""
     replies: list[Reply] = field(default_factory=list)
     """Sent once `records` are committed; they may answer requests parked earlier."""
     timers: list[Timer] = field(default_factory=list)
@@ -65,8 +68,16 @@ class Outcome:
     """Messages for other nodes, sent once `records` are committed."""
     producer: ProducerIdAndEpoch | None = None
     """The transaction that `records` belong to: they count when its marker says so."""
+    is_atomic: bool = True
+    """Turned off where a part of the records is good for itself, and all of them may be more than one batch holds."""
     guard: object | None = None
     """What the log has to see to take `records` into that transaction (KIP-890)."""
+
+    def pieces(self) -> Iterator[list[CoordinatorRecord]]:
+        """The records, batch by batch."""
+        at_once = len(self.records) if self.is_atomic else PIECE_RECORDS
+        for start in range(0, len(self.records), at_once or 1):
+            yield self.records[start : start + at_once]
 
     def __iadd__(self, other: "Outcome") -> "Outcome":
         """This, then `other`."""

@@ -128,17 +128,16 @@ class Shard(Generic[M]):
         """Decides, writes, replays; replies now or when committed."""
         assert self.state is ShardState.ACTIVE, self.state
         outcome = operation(now_ms)
-        base_offset = self._writer.end_offset
-        end_offset = base_offset
-        if outcome.records:
-            appended = self._writer.append(outcome.records, outcome.producer, outcome.guard, now_ms)
+        end_offset = self._writer.end_offset
+        for records in outcome.pieces():
+            appended = self._writer.append(records, outcome.producer, outcome.guard, now_ms)
             if isinstance(appended, ErrorCode):
                 self._append_failed(outcome, appended)
                 return
-            end_offset = self._watched_offset = appended
-            assert end_offset - base_offset == len(outcome.records), "one offset a record"
-            for offset, record in enumerate(outcome.records, base_offset):
+            assert appended - end_offset == len(records), "one offset a record"
+            for offset, record in enumerate(records, end_offset):
                 self.machine.replay(offset, record, outcome.producer)
+            end_offset = self._watched_offset = appended
         ahead_ms = 0 if steady_ms is None else steady_ms - now_ms
         for timer in outcome.timers:
             self._timers.apply(timer, ahead_ms)

@@ -6,6 +6,7 @@ from uuid import UUID
 import pytest
 
 from moldau.coordinator.group.assignors.model import TopicView
+from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
@@ -23,7 +24,8 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from moldau.protocol.stored import encode_versioned
-from moldau.testing.coordination import Desk
+from moldau.testing.coordination import Desk, MemoryLog
+from moldau.types import TopicPartition
 
 GROUP = "readers"
 MINUTE_MS = 60_000
@@ -57,7 +59,8 @@ class Group:
         )
         numbers = iter(range(1, 1_000))
         environment = Environment(config, BothTopics(), lambda: UUID(int=next(numbers)))
-        self.desk = Desk(lambda: GroupMachine(environment))
+        self.new_machine = lambda: GroupMachine(environment)
+        self.desk = Desk(self.new_machine)
 
     def ask(self, name: str, request: Any, *rest: Any) -> Any:
         return self.desk.ask(lambda token, now_ms: getattr(self.desk.machine, name)(token, request, *rest, now_ms)).answer
@@ -190,3 +193,59 @@ def test_an_offset_that_a_transaction_will_change_stays() -> None:
     assert group.after(RETENTION_MINUTES + CHECK_MINUTES + 1) == {"orders"}
     group.desk.end_transaction(ProducerIdAndEpoch(5, 0), is_commit=False)
     assert group.after(CHECK_MINUTES + 1) == set()
+
+
+class SmallBatches(MemoryLog):
+    """Refuses what no batch could hold."""
+
+    def append(self, records: list[Any], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int) -> int | ErrorCode:
+        return ErrorCode.MESSAGE_TOO_LARGE if len(records) > 1_000 else super().append(records, producer, guard, now_ms)
+
+
+def many_offsets(count: int) -> Group:
+    group = Group()
+    group.desk = Desk(group.new_machine, SmallBatches())
+    for number in range(count):
+        group.commit(f"topic-{number}")
+    return group
+
+
+def test_many_offsets_expire_in_several_goes() -> None:
+    """All at once they were more than a batch holds: nothing was ever forgotten again."""
+    group = many_offsets(5_000)
+    group.desk.advance(RETENTION_MINUTES * MINUTE_MS - 1)
+    left = [len(group.desk.machine.offsets.committed(GROUP))]
+    while left[-1] and len(left) < 20:
+        group.desk.advance(100)
+        left.append(len(group.desk.machine.offsets.committed(GROUP)))
+    assert left == [5_000, 4_000, 3_000, 2_000, 1_000, 0]
+    assert not group.desk.replayed().offsets.knows(GROUP)
+
+
+def test_a_group_with_many_offsets_can_be_deleted() -> None:
+    group = many_offsets(3_000)
+    asked = group.desk.ask(lambda token, now_ms: group.desk.machine.delete_group(token, GROUP))
+    assert asked.answer.error_code == ErrorCode.NONE
+    assert not group.desk.replayed().offsets.knows(GROUP)
+
+
+def test_offsets_of_many_partitions_of_a_deleted_topic_are_forgotten() -> None:
+    group = many_offsets(3_000)
+    gone = [TopicPartition(f"topic-{number}", 0) for number in range(1, 3_000)]
+    group.desk.ask(lambda token, now_ms: group.desk.machine.forget_topic_partitions(gone))
+    assert list(group.desk.replayed().offsets.committed(GROUP)) == [TopicPartition("topic-0", 0)]
+
+
+def test_what_members_read_is_asked_once_for_all_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To read it off the subscriptions of a thousand classic members takes milliseconds, and offsets come by the ten thousand."""
+    group = many_offsets(50)
+    asked: list[str] = []
+
+    def counted(self: ClassicGroup) -> frozenset[str]:
+        asked.append(self.group_id)
+        return frozenset()
+
+    monkeypatch.setattr(ClassicGroup, "subscribed_topics", counted)
+    group.join("orders")
+    group.desk.advance(2 * CHECK_MINUTES * MINUTE_MS)
+    assert 1 <= len(asked) <= 3

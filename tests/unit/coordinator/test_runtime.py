@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token
+from moldau.coordinator.outcome import PIECE_RECORDS, CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token
 from moldau.coordinator.runtime import Shard, ShardState
 from moldau.errors import ErrorCode
 
@@ -34,6 +34,7 @@ class Log:
         self.failure: ErrorCode | None = None
         self.watched: list[int] = []
         self.is_dropped = False
+        self.most_records = 1_000_000
 
     def watch(self, end_offset: int) -> None:
         self.watched.append(end_offset)
@@ -50,6 +51,8 @@ class Log:
     ) -> int | ErrorCode:
         if self.failure is not None:
             return self.failure
+        if len(records) > self.most_records:
+            return ErrorCode.MESSAGE_TOO_LARGE
         self.records += records
         return len(self.records)
 
@@ -120,6 +123,23 @@ def test_a_read_behind_what_others_appended_waits_for_it_and_no_longer() -> None
     log.committed_offset = 2
     shard.release()
     assert read.answers == [1]
+
+
+def test_what_need_not_be_atomic_may_be_more_than_a_batch_holds() -> None:
+    log, asked = Log(), Asked()
+    log.most_records = PIECE_RECORDS
+    shard = a_shard(log)
+    records = [CoordinatorRecord(f"{number}", number) for number in range(3 * PIECE_RECORDS + 1)]
+    shard.run(lambda now_ms: Outcome(records, [Reply(asked, "done")], is_atomic=False), 0)
+    assert shard.machine.offsets == list(range(len(records)))
+    log.committed_offset = len(records) - 1
+    shard.release()
+    assert not asked.answers
+    log.committed_offset = len(records)
+    shard.release()
+    assert asked.answers == ["done"]
+    shard.run(lambda now_ms: Outcome(records, [Reply(asked, "done")]), 0)
+    assert asked.answers == ["done", ErrorCode.MESSAGE_TOO_LARGE]
 
 
 def test_a_failed_append_changes_nothing_and_sends_everyone_away() -> None:

@@ -197,16 +197,11 @@ class ClassicGroup:
         for member in self.members.values():
             yield from (token for token in (member.join_token, member.sync_token) if token is not None)
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Whether members still read it: offsets of such a topic are kept.  A group that cannot be read keeps all of them."""
+    def subscribed_topics(self) -> frozenset[str] | None:
+        """What members read: offsets of such topics are kept.  None of a group that cannot be read: it keeps all of them."""
         if self.state is GroupState.EMPTY or self.protocol_type != CONSUMER_PROTOCOL_TYPE:
-            return False
-        topics = self.topics()
-        return topics is None or topic in topics
-
-    def topics(self) -> frozenset[str] | None:
-        """What members subscribed to, None while that cannot be known (no protocol chosen yet, or metadata of some other form)."""
-        if self.protocol_type != CONSUMER_PROTOCOL_TYPE or self.protocol_name is None:
+            return frozenset()
+        if self.protocol_name is None:
             return None
         return subscribed_topics(member.protocols.get(self.protocol_name, b"") for member in self.members.values())
 

@@ -11,7 +11,7 @@ A partition is given to a member only when no other holds it, so it has one owne
 Source: ConsumerGroup, CurrentAssignmentBuilder, TargetAssignmentBuilder; KIP-848, 881, 1251.  Called by `machine.GroupMachine`.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar, Final
@@ -439,8 +439,8 @@ class ConsumerGroup:
         """Errors: those of `fetch_error`."""
         return fetch_error(self.members, member_id, member_epoch)
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return topic in self._topic_names(self.members)
+    def subscribed_topics(self) -> Set[str]:
+        return self._topic_names(self.members)
 
     # -- hard state -----------------------------------------------------------------------------------------------------------
 

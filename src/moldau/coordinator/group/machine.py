@@ -69,6 +69,10 @@ from moldau.types import ZERO_UUID, TopicPartition
 
 GENERATION_ERROR_UNTIL: Final = 8
 """Last OffsetCommit version that says ILLEGAL_GENERATION where later ones say GROUP_ID_NOT_FOUND."""
+EXPIRED_AT_ONCE: Final = 1_000
+EXPIRY_PAUSE_MS: Final = 100
+"""Between two goes: others are served."""
+EXPIRY_KEY: Final = "expire-offsets"
 NOT_FOUND_SINCE: Final = 6
 """First DescribeGroups version that says GROUP_ID_NOT_FOUND of a group it does not know."""
 
@@ -383,7 +387,7 @@ class GroupMachine:
     def forget_topics(self, topic_ids: Collection[UUID]) -> Outcome:
         """The topics were deleted: share groups have no states of theirs any more."""
         groups = [group for group in self.groups.values() if isinstance(group, ShareGroup)]
-        return Outcome([record for group in groups for record in group.forget_topics(topic_ids)])
+        return Outcome([record for group in groups for record in group.forget_topics(topic_ids)], is_atomic=False)
 
     # -- offsets --------------------------------------------------------------------------------------------------------------
 
@@ -519,9 +523,10 @@ class GroupMachine:
             return answer(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=[]))
         if isinstance(group, ClassicGroup) and group.members and group.protocol_type != "consumer":
             return answer(token, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP, topics=[]))
-        outcome, topics = Outcome(), []
+        outcome, topics = Outcome(is_atomic=False), []
+        subscribed = group.subscribed_topics() if group is not None else frozenset[str]()
         for topic in request.topics:
-            is_in_use = group is not None and group.is_subscribed_to(topic.name)
+            is_in_use = subscribed is None or topic.name in subscribed
             code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_in_use else ErrorCode.NONE
             topics.append(
                 OffsetDeleteResponseTopic(
@@ -542,14 +547,9 @@ class GroupMachine:
 
     def forget_topic_partitions(self, partitions: Iterable[TopicPartition]) -> Outcome:
         """The partitions were deleted: no offset of theirs means anything any more."""
-        gone = set(partitions)
-        records = [
-            record
-            for group_id in dict.fromkeys(self.offsets.groups())
-            for record in self.offsets.tombstones(group_id)
-            if TopicPartition(record.key.topic, record.key.partition) in gone
-        ]
-        return Outcome(records)
+        gone = frozenset(partitions)
+        group_ids = dict.fromkeys(self.offsets.groups())
+        return Outcome([record for group_id in group_ids for record in self.offsets.tombstones(group_id, gone)], is_atomic=False)
 
     # -- administration -------------------------------------------------------------------------------------------------------
 
@@ -606,6 +606,7 @@ class GroupMachine:
         if group is not None and not group.is_empty:
             return answer(token, DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NON_EMPTY_GROUP))
         outcome = answer(token, DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NONE))
+        outcome.is_atomic = False
         outcome.records += self.offsets.tombstones(group_id)
         if group is not None:
             outcome.records += group.tombstones()
@@ -614,26 +615,36 @@ class GroupMachine:
     # -- expiry ---------------------------------------------------------------------------------------------------------------
 
     def expire_offsets(self, now_ms: int) -> Outcome:
-        """Forgets offsets past their time, and groups that have nothing left (KIP-211)."""
-        outcome = Outcome(timers=[self._expiry_timer(now_ms)])
+        """Forgets offsets past their time, and groups that have nothing left (KIP-211); in several goes where there are many."""
+        outcome = Outcome(is_atomic=False)
         for group_id in dict.fromkeys([*self.groups, *self.offsets.groups()]):
             group = self.groups.get(group_id)
             committed = self.offsets.committed(group_id)
-            expired = [
-                partition
-                for partition, offset in committed.items()
-                if self._is_expired(group, partition, offset, now_ms) and not self.offsets.has_pending(group_id, partition)
-            ]
+            expired = self._expired(group_id, group, committed, now_ms)[: EXPIRED_AT_ONCE - len(outcome.records)]
             outcome.records += [tombstone(group_id, partition) for partition in expired]
             is_left_with_nothing = len(expired) == len(committed) and not self.offsets.has_pending(group_id)
             is_kept = isinstance(group, ShareGroup)  # its offsets are elsewhere: only an administrator forgets it
             if group is not None and is_left_with_nothing and group.is_empty and not is_kept:
                 outcome.records += group.tombstones()
+            if len(outcome.records) >= EXPIRED_AT_ONCE:
+                outcome.timers.append(Timer(EXPIRY_KEY, now_ms + EXPIRY_PAUSE_MS, self.expire_offsets))
+                return outcome
+        outcome.timers.append(self._expiry_timer(now_ms))
         return outcome
 
-    def _is_expired(self, group: Group | None, partition: TopicPartition, offset: CommittedOffset, now_ms: int) -> bool:
-        if group is not None and group.is_subscribed_to(partition.topic):
-            return False
+    def _expired(self, group_id: str, group: Group | None, committed: GroupOffsets, now_ms: int) -> list[TopicPartition]:
+        subscribed = group.subscribed_topics() if group is not None and committed else frozenset[str]()
+        if subscribed is None:
+            return []
+        return [
+            partition
+            for partition, offset in committed.items()
+            if partition.topic not in subscribed
+            and self._is_past(group, offset, now_ms)
+            and not self.offsets.has_pending(group_id, partition)
+        ]
+
+    def _is_past(self, group: Group | None, offset: CommittedOffset, now_ms: int) -> bool:
         if offset.expire_timestamp_ms is not None:
             return now_ms >= offset.expire_timestamp_ms
         since_ms = offset.commit_timestamp_ms if group is None else group.offsets_kept_since_ms(offset.commit_timestamp_ms)
@@ -643,7 +654,7 @@ class GroupMachine:
         return elapsed_ms >= self.environment.config.offsets_retention_minutes * 60_000
 
     def _expiry_timer(self, now_ms: int) -> Timer:
-        return Timer("expire-offsets", now_ms + self.environment.config.offsets_retention_check_interval_ms, self.expire_offsets)
+        return Timer(EXPIRY_KEY, now_ms + self.environment.config.offsets_retention_check_interval_ms, self.expire_offsets)
 
     # -- what several decisions ask -------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ A commit inside a transaction is pending until the transaction's marker: then it
 Source: OffsetMetadataManager; KIP-98, 211, 447.  Called by `machine.GroupMachine`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import NamedTuple
 from uuid import UUID
 
@@ -88,12 +88,12 @@ class Offsets:
         """Whether an open transaction will commit for the group, or for that partition of it."""
         return any(group_id in by_group and (partition is None or partition in by_group[group_id]) for by_group in self._pending.values())
 
-    def tombstones(self, group_id: str) -> list[CoordinatorRecord]:
-        """What forgets every offset of the group, pending ones too."""
+    def tombstones(self, group_id: str, among: Set[TopicPartition] | None = None) -> list[CoordinatorRecord]:
+        """What forgets every offset of the group, pending ones too; or those `among` some partitions."""
         partitions = set(self._committed.get(group_id, ()))
         for by_group in self._pending.values():
             partitions |= by_group.get(group_id, {}).keys()
-        return [tombstone(group_id, partition) for partition in sorted(partitions)]
+        return [tombstone(group_id, partition) for partition in sorted(partitions if among is None else partitions & among)]
 
 
 def tombstone(group_id: str, partition: TopicPartition) -> CoordinatorRecord:

@@ -8,7 +8,7 @@ hard state, changed by `replay`; only timers, and since when states are being be
 Source: ShareGroup, ShareGroupAssignmentBuilder, GroupMetadataManager.shareGroupHeartbeat.  Called by `machine.GroupMachine`.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import ClassVar, Final
@@ -329,8 +329,8 @@ class ShareGroup:
     def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
         return commit_timestamp_ms
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return topic in _topic_names(self.members)
+    def subscribed_topics(self) -> Set[str]:
+        return _topic_names(self.members)
 
     # -- hard state -----------------------------------------------------------------------------------------------------------
 
@@ -477,7 +477,8 @@ def refusal(code: ErrorCode, message: str) -> messages.ShareGroupHeartbeatRespon
 
 
 def _topic_names(members: Mapping[str, Member]) -> set[str]:
-    return {name for member in members.values() for name in member.topic_names}
+    # Most members subscribe alike, and every heartbeat asks.
+    return set[str]().union(*{member.topic_names for member in members.values()})
 
 
 def _partitions_of(topic_id: UUID, partitions: Iterable[int]) -> list[TopicIdPartition]:

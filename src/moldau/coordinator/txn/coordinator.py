@@ -253,7 +253,7 @@ class TransactionMachine:
     # -- time-outs ------------------------------------------------------------------------------------------------------------
 
     def abort_timed_out(self, now_ms: int) -> Outcome:
-        outcome = Outcome(timers=[self._abort_timer(now_ms)])
+        outcome = Outcome(timers=[self._abort_timer(now_ms)], is_atomic=False)
         for transaction in list(self.transactions.values()):
             if transaction.state is TransactionState.ONGOING:
                 elapsed_ms = now_ms - transaction.start_ms
@@ -263,7 +263,7 @@ class TransactionMachine:
 
     def expire(self, now_ms: int) -> Outcome:
         """Forgets transactional ids that nobody used for long."""
-        outcome = Outcome(timers=[self._expiry_timer(now_ms)])
+        outcome = Outcome(timers=[self._expiry_timer(now_ms)], is_atomic=False)
         for transaction in self.transactions.values():
             elapsed_ms = now_ms - transaction.updated_ms
             if transaction.state in IDLE and elapsed_ms >= self.environment.config.transactional_id_expiration_ms:

@@ -11,7 +11,7 @@ hard state, changed by `replay`.  A decision works on values of its own and leav
 Source: StreamsGroup, GroupMetadataManager.streamsGroupHeartbeat.  Called by `machine.GroupMachine`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -357,8 +357,8 @@ class StreamsGroup:
     def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
         return commit_timestamp_ms
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return bool(self.members) and self.topology is not None and topic in self.topology.readers
+    def subscribed_topics(self) -> Set[str]:
+        return self.topology.readers.keys() if self.members and self.topology is not None else frozenset()
 
     # -- hard state -----------------------------------------------------------------------------------------------------------
 

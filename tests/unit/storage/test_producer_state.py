@@ -121,8 +121,33 @@ def test_the_last_stable_offset_waits_for_the_oldest_transaction_and_for_its_mar
     last = states.complete(header(-1, offset=14, producer_id=8), EndMarker(True, 1))
     assert last is not None and states.last_stable_offset_after(last) == 15
     states.settle(last)
+    states.high_watermark_moved(14)
+    assert states.first_unstable_offset == 11
     states.high_watermark_moved(15)
     assert states.first_unstable_offset is None and not states.unreplicated
+
+
+def test_a_younger_transaction_that_ends_first_waits_behind_the_older_one() -> None:
+    states = ProducerStates("t-0")
+    states.append(header(offset=10))
+    states.append(header(offset=11, producer_id=8))
+    younger = states.complete(header(-1, offset=12, producer_id=8), EndMarker(False, 1))
+    assert younger is not None and states.last_stable_offset_after(younger) == 10
+    states.settle(younger)
+    states.note_first_unstable()
+    assert states.first_unstable_offset == 10
+    states.clear(0)
+    states.high_watermark_moved(0)
+    assert states.first_unstable_offset is None and not states.unreplicated
+
+
+def test_a_coordinator_is_fenced_after_a_restart_too() -> None:
+    states = ProducerStates("t-0")
+    states.complete(header(-1, epoch=3), EndMarker(False, 9))
+    again = ProducerStates("t-0")
+    again.restore(states.snapshot(), 1)
+    refusal = again.marker_refusal_of(header(-1, epoch=3), EndMarker(False, 8), AppendOrigin.COORDINATOR)
+    assert refusal is not None and refusal.error is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
 def test_a_marker_for_nothing_completes_nothing() -> None:

@@ -25,6 +25,7 @@ COMMANDS: Final = {
     "serve": Command(f"{_OURS}.serve", "run a node from a server.properties file"),
     "storage": Command(f"{_OURS}.storage", "format and inspect a node's folders"),
     "topics": Command(f"{_OURS}.topics", "list, create, describe, extend and delete topics"),
+    "partitions": Command(f"{_OURS}.partitions", "where replicas are; move them to other folders, elect leaders"),
     "configs": Command(f"{_OURS}.configs", "read and change the settings of topics and brokers"),
     "produce": Command(f"{_OURS}.produce", "write records from the command line or from lines of input"),
     "consume": Command(f"{_OURS}.consume", "read records"),

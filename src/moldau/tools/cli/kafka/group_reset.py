@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from moldau.clients.admin import EARLIEST, LATEST, Admin
+from moldau.clients.cluster import Cluster
 from moldau.clients.group_admin import GroupAdmin
 from moldau.errors import ErrorCode, KafkaError
 from moldau.types import TopicPartition
@@ -75,7 +76,7 @@ def parse_duration(text: str) -> int:
 
 async def reset_partitions(groups: GroupAdmin, known: Iterable[TopicPartition], options: argparse.Namespace) -> Offsets:
     """Where a share group would go on: in the topics named, or in those that are `known`.  Errors: ResetRefused, KafkaError."""
-    partitions = await existing_partitions(groups, options.topic) if options.topic else list(known)
+    partitions = await existing_partitions(groups.cluster, options.topic) if options.topic else list(known)
     if options.to_datetime is not None:
         return await _at(groups, partitions, parse_datetime(options.to_datetime))
     return await _log_offsets(groups, partitions, EARLIEST if options.to_earliest else LATEST)
@@ -93,7 +94,7 @@ async def reset_offsets(
         return await _within_log(groups, plan)
     committed = {one: offset.offset for one, offset in (await groups.offsets(group_id)).items()}
     if partitions is None:
-        partitions = sorted(committed) if options.all_topics else await existing_partitions(groups, options.topic)
+        partitions = sorted(committed) if options.all_topics else await existing_partitions(groups.cluster, options.topic)
     if options.to_offset is not None:
         return await _within_log(groups, dict.fromkeys(partitions, options.to_offset))
     if options.shift_by is not None:
@@ -130,13 +131,13 @@ def read_plan(path: str, group_id: str, *, is_single: bool) -> Offsets | None:
     return plan or None
 
 
-async def existing_partitions(groups: GroupAdmin, topics: Iterable[str]) -> list[TopicPartition]:
+async def existing_partitions(cluster: Cluster, topics: Iterable[str]) -> list[TopicPartition]:
     """`topic` or `topic:0,1`.  Errors: ResetRefused, KafkaError."""
     found: list[TopicPartition] = []
     missing: list[TopicPartition] = []
     for text in topics:
         topic, indexes = parse_topic(text)
-        view = await groups.cluster.refresh([topic])
+        view = await cluster.refresh([topic])
         code = view.error_of(topic) or ErrorCode.NONE
         if code is not ErrorCode.NONE:
             raise KafkaError(code)

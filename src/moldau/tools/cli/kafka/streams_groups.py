@@ -370,7 +370,7 @@ async def _reset(groups: StreamsGroupAdmin, options: argparse.Namespace) -> None
 async def _to_reset(groups: StreamsGroupAdmin, group_id: str, options: argparse.Namespace) -> list[TopicPartition]:
     if options.all_input_topics:
         return await _committed_inputs(groups, group_id)
-    partitions = await existing_partitions(groups.groups, options.input_topic)
+    partitions = await existing_partitions(groups.cluster, options.input_topic)
     committed = await groups.groups.offsets(group_id)
     if any(one not in committed for one in partitions):
         print_error(f"One or more topics are not part of the group '{group_id}'.")

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.config_schema import ConfigSchema
-from moldau.metadata.features import METADATA_VERSION, MINIMUM_LEVEL
+from moldau.metadata.features import METADATA_VERSION, MINIMUM_LEVEL, is_controller_registration_supported
 from moldau.metadata.image import BrokerRegistration, MetadataImage, PartitionRegistration
 from moldau.metadata.outcome import Outcome
 from moldau.metadata.partition_change import Election, PartitionChange
@@ -191,8 +191,10 @@ def _check_log_dirs(image: MetadataImage, request: BrokerRegistrationRequest) ->
                 raise refuse(f"Broker {broker.id} is already registered with directory {uuid_to_text(directory)}")
 
 
-def register_controller(request: ControllerRegistrationRequest) -> Outcome[ControllerRegistrationResponse]:
-    """A controller tells how it can be reached and what it supports."""
+def register_controller(image: MetadataImage, request: ControllerRegistrationRequest) -> Outcome[ControllerRegistrationResponse]:
+    """A controller tells how it can be reached and what it supports; a cluster of before Kafka 3.7 has no record for that."""
+    if not is_controller_registration_supported(image.metadata_version):
+        return Outcome(ControllerRegistrationResponse(error_code=0, error_message=None))
     record = RegisterControllerRecord(
         controller_id=request.controller_id,
         incarnation_id=request.incarnation_id,

@@ -211,7 +211,7 @@ class Controller:
         return await self._decide(lambda image: brokers.unregister_broker(image, self.config.schema, request))
 
     async def register_controller(self, request: ControllerRegistrationRequest) -> ControllerRegistrationResponse:
-        return await self._decide(lambda _: brokers.register_controller(request))
+        return await self._decide(lambda image: brokers.register_controller(image, request))
 
     # ---------------------------------------------------------------- how
 

@@ -55,6 +55,7 @@ LATEST_LEVEL: Final = 30
 CHANGED_RECORDS: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels that brought records, or fields of records, which an older level cannot write: nothing goes back below one of them."""
 
+_CONTROLLER_REGISTRATION: Final = 15
 _DIRECTORIES: Final = 17
 _ELR: Final = 23
 _CORDONED: Final = 30
@@ -114,6 +115,11 @@ def record_version(name: str, metadata_version: int) -> int:
             return 3 if metadata_version >= _CORDONED else 2 if metadata_version >= _DIRECTORIES else 1
         case _:
             return 0
+
+
+def is_controller_registration_supported(metadata_version: int) -> bool:
+    """Whether controllers are known to the cluster like its brokers (KIP-919)."""
+    return metadata_version >= _CONTROLLER_REGISTRATION
 
 
 def is_directory_assignment_supported(metadata_version: int) -> bool:

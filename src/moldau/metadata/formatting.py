@@ -366,9 +366,9 @@ def storage_info(files: Files, log_dirs: Sequence[str]) -> tuple[list[str], int]
     if found:
         lines += ["Found log directory:" if len(found) == 1 else "Found log directories:", *(f"  {path}" for path in found), ""]
     if first is not None:
-        directory_id = uuid_to_text(first.directory_id)
+        directory_id = "" if first.directory_id is None else f"directory.id={uuid_to_text(first.directory_id)}, "
         lines += [
-            f"Found metadata: {{cluster.id={first.cluster_id}, directory.id={directory_id}, node.id={first.node_id}, version=1}}",
+            f"Found metadata: {{cluster.id={first.cluster_id}, {directory_id}node.id={first.node_id}, version=1}}",
             "",
         ]
     if problems:

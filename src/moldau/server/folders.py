@@ -4,7 +4,6 @@ Source: MetaPropertiesEnsemble.verify.  Called by `node.py` once the folders are
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 from uuid import UUID
 
 from moldau.storage.directory import LogDirectory
@@ -14,19 +13,11 @@ class StartRefused(Exception):
     """Why the node does not start, and what to do about it, in one line."""
 
 
-class Identity(NamedTuple):
-    """What the folders say the node is."""
-
-    cluster_id: str
-    directory_ids: dict[str, UUID]
-    """By folder."""
-
-
-def check_folders(directories: Sequence[LogDirectory], node_id: int) -> Identity:
-    """Errors: StartRefused."""
+def check_folders(directories: Sequence[LogDirectory], node_id: int) -> str:
+    """The cluster that they are of.  Errors: StartRefused."""
     cluster_id: str | None = None
     first = ""
-    ids: dict[str, UUID] = {}
+    ids: set[UUID] = set()
     for directory in directories:
         if not directory.is_online:
             continue
@@ -44,12 +35,13 @@ def check_folders(directories: Sequence[LogDirectory], node_id: int) -> Identity
             raise StartRefused(
                 f"{directory.path} belongs to the cluster {meta.cluster_id}, and {first} to {cluster_id}: log.dirs must be of one cluster"
             )
-        if meta.directory_id in ids.values():
+        if meta.directory_id in ids:
             raise StartRefused(
                 f"{directory.path}/meta.properties has the directory.id of another folder: one is a copy, take it out of log.dirs"
             )
         cluster_id, first = meta.cluster_id, first or directory.path
-        ids[directory.path] = meta.directory_id
+        if meta.directory_id is not None:
+            ids.add(meta.directory_id)
     if cluster_id is None:
         raise StartRefused("none of log.dirs can be used: see the lines above")
-    return Identity(cluster_id, ids)
+    return cluster_id

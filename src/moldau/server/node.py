@@ -59,7 +59,7 @@ from moldau.server.directory_assignments import DirectoryAssignments
 from moldau.server.dispatch import Dispatcher, Reply
 from moldau.server.endpoints import PROTOCOLS, Endpoint
 from moldau.server.fetch_session import FetchSessionCache
-from moldau.server.folders import Identity, StartRefused, check_folders
+from moldau.server.folders import StartRefused, check_folders
 from moldau.server.handlers import MODULES
 from moldau.server.handlers.registry import apis_of
 from moldau.server.housekeeping import Housekeeping
@@ -122,7 +122,9 @@ class Node:
         """Open doors by listener name."""
         self._timer: asyncio.TimerHandle | None = None
         self._serving = asyncio.Event()
-        self._identity: Identity
+        self._cluster_id: str
+        self._directory_ids: dict[str, UUID]
+        """Of every folder that could be read."""
         self._driver: RaftDriver
         self._loader: Loader
         self._controller: Controller
@@ -180,7 +182,8 @@ class Node:
         if not self.config.is_controller:
             raise StartRefused("process.roles: a broker without a controller is not served yet: set broker,controller")
         self.logs.on_directory_failure = self._directory_failed
-        self._identity = check_folders(self.logs.directories, self.config.node_id)
+        self._cluster_id = check_folders(self.logs.directories, self.config.node_id)
+        self._directory_ids = self.logs.name_directories(self._new_uuid)
         for directory in self.logs.directories:
             if directory.failure is not None:
                 LOG.error("%s is offline: %s", directory.path, directory.failure)
@@ -230,7 +233,7 @@ class Node:
             clock=self.clock,
             directory=self.config.metadata_log_dir,
             node_id=self.config.node_id,
-            directory_id=self._identity.directory_ids[self.config.metadata_log_dir],
+            directory_id=self._directory_ids[self.config.metadata_log_dir],
             config=quorum,
             static_voters=self._static_voters(quorum),
             on_failure=self._fail,
@@ -248,7 +251,7 @@ class Node:
             self._loader,
             self.clock,
             ControllerConfig(
-                cluster_id=self._identity.cluster_id,
+                cluster_id=self._cluster_id,
                 session_timeout_ms=server.broker_session_timeout_ms,
                 delete_topic_enable=server.delete_topic_enable,
                 rules=rules,
@@ -380,7 +383,7 @@ class Node:
         }
         broker = Broker(
             config=config,
-            cluster_id=self._identity.cluster_id,
+            cluster_id=self._cluster_id,
             controller=self._controller,
             loader=self._loader,
             files=self.files,
@@ -450,7 +453,7 @@ class Node:
         config = self.config
         request = BrokerRegistrationRequest(
             broker_id=config.node_id,
-            cluster_id=self._identity.cluster_id,
+            cluster_id=self._cluster_id,
             incarnation_id=self._incarnation_id,
             listeners=[self._registered(endpoint) for endpoint in config.advertised_broker_listeners],
             features=[
@@ -458,7 +461,7 @@ class Node:
                 for name, (low, high) in sorted(supported_ranges().items())
             ],
             rack=config.server.broker_rack,
-            log_dirs=sorted(self._identity.directory_ids[directory.path] for directory in self.logs.directories if directory.is_online),
+            log_dirs=sorted(self._directory_ids[directory.path] for directory in self.logs.directories if directory.is_online),
             previous_broker_epoch=self._previous_epoch(),
         )
         # These folders are locked: whoever was this broker before is gone, and nobody has to wait for the end of his session.
@@ -584,7 +587,7 @@ class Node:
             raise KafkaError(ErrorCode(result.error_code), result.error_message)  # type: ignore[call-arg]
 
     def _offline_dirs(self) -> Sequence[UUID]:
-        ids = self._identity.directory_ids
+        ids = self._directory_ids
         return [ids[directory.path] for directory in self.logs.directories if not directory.is_online and directory.path in ids]
 
     def _directory_failed(self, directory: object, error: OSError) -> None:

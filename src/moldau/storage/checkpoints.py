@@ -62,9 +62,11 @@ class MetaProperties(NamedTuple):
 
     cluster_id: str
     node_id: int
-    directory_id: UUID
+    directory_id: UUID | None
+    """None: formatted before there were such (Kafka 3.7), and not started since."""
 
     def text(self) -> bytes:
+        assert self.directory_id is not None, "a directory is named before it is written of"
         return (
             f"cluster.id={self.cluster_id}\ndirectory.id={uuid_to_text(self.directory_id)}\nnode.id={self.node_id}\nversion=1\n"
         ).encode()
@@ -80,13 +82,13 @@ def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
         raise CorruptCheckpoint(f"{path}: version 1 is expected, it is {properties.get('version', 'missing')}")
     try:
         node_id = int(properties["node.id"])
-        directory_id = uuid_from_text(properties["directory.id"])
+        directory_id = uuid_from_text(properties["directory.id"]) if "directory.id" in properties else None
         cluster_id = properties["cluster.id"]
     except KeyError as error:
         raise CorruptCheckpoint(f"{path}: {error.args[0]} is missing") from None
     except ValueError as error:
         raise CorruptCheckpoint(f"{path}: {error}") from None
-    if node_id < 0 or not cluster_id or directory_id.int < RESERVED_UUIDS:
+    if node_id < 0 or not cluster_id or (directory_id is not None and directory_id.int < RESERVED_UUIDS):
         raise CorruptCheckpoint(f"{path}: node.id {node_id}, cluster.id {cluster_id!r} or directory.id {directory_id} cannot be")
     return MetaProperties(cluster_id, node_id, directory_id)
 

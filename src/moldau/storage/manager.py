@@ -26,6 +26,7 @@ from moldau.storage.checkpoints import (
     HIGH_WATERMARKS,
     LOCK,
     LOG_START_OFFSETS,
+    META_PROPERTIES,
     RECOVERY_POINTS,
     Offsets,
     clean_shutdown_text,
@@ -108,6 +109,20 @@ class LogManager:
         if directory.was_clean:
             files.unlink(f"{path}/{CLEAN_SHUTDOWN}")  # from here on a crash is one
             files.sync_dir(path)
+
+    def name_directories(self, new_id: Callable[[], UUID]) -> dict[str, UUID]:
+        """The id of each folder; one that was formatted before there were ids gets its own (KIP-858).  Errors: OSError."""
+        ids = {}
+        for directory in self.directories:
+            meta = directory.meta
+            if meta is None:
+                continue
+            if meta.directory_id is None:
+                meta = directory.meta = meta._replace(directory_id=new_id())
+                self.files.write_atomically(f"{directory.path}/{META_PROPERTIES}", meta.text())
+            assert meta.directory_id is not None
+            ids[directory.path] = meta.directory_id
+        return ids
 
     def _settle_moves(self) -> None:
         """What a crash left of moves: one that had got as far as its swap is finished, of others the copy goes.  See `move`.

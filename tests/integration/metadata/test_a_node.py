@@ -1,23 +1,31 @@
 """One node as a process: topics that come to be when they are asked for, metadata after kills, and starts that cannot be."""
 
+import re
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from moldau.errors import ErrorCode
+from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from moldau.testing.child import BrokerFailed
+from moldau.testing.child import CLUSTER_ID, BrokerFailed
 from moldau.testing.differential import RawClient
 from moldau.testing.process import BrokerProcess
 
 pytestmark = pytest.mark.slow
 
 WITHIN_S = 60.0
+KNOWN_TO_3_3 = {
+    ("REGISTER_BROKER_RECORD", "1"),
+    ("BROKER_REGISTRATION_CHANGE_RECORD", "1"),
+    *((f"{name}_RECORD", "0") for name in ("FEATURE_LEVEL", "NO_OP", "TOPIC", "PARTITION", "PARTITION_CHANGE")),
+}
 
 
 def ask(broker: BrokerProcess, *names: str, may_create: bool = True) -> dict[str | None, tuple[int, int]]:
@@ -66,6 +74,41 @@ def test_every_acknowledged_change_outlives_kills() -> None:
                 broker.start()
             found = {topic.name for topic in broker.metadata().topics if topic.error_code == 0}
             assert found == there
+
+
+class OldFolder(BrokerProcess):
+    """Formatted as Kafka 3.3 did: the level of its metadata, voters by their addresses, no id in the folder."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory=directory)
+        self.extra["controller.quorum.voters"] = f"1@127.0.0.1:{self.controller_port}"
+
+    def format_folder(self) -> None:
+        format_command = ("storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_file), "--release-version", "3.3")
+        subprocess.run([sys.executable, "-m", "moldau.tools.cli.main", *format_command], check=True, timeout=WITHIN_S)
+        self.identity.write_text("".join(line for line in self.identity.open() if not line.startswith("directory.id")))
+
+    @property
+    def identity(self) -> Path:
+        return self.log_dir / "meta.properties"
+
+
+def test_a_folder_of_an_old_release_is_served_in_what_that_release_knows(tmp_path: Path) -> None:
+    with OldFolder(tmp_path) as broker:
+        named = broker.identity.read_text()
+        assert "directory.id=" in named and create(broker, "orders") == 0
+        joining = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=0, subscribed_topic_names=["orders"])
+        assert broker.ask(joining, version=1).error_code == ErrorCode.UNSUPPORTED_VERSION, "group.version is 0"
+        broker.stop()
+        broker.start()
+        assert ask(broker, "orders") == {"orders": (0, 1)}
+        broker.stop()
+        assert broker.identity.read_text() == named
+        log = broker.log_dir / "__cluster_metadata-0" / "00000000000000000000.log"
+        dump = [sys.executable, "-m", "moldau.tools.cli.main", "kafka-dump-log", "--cluster-metadata-decoder", "--files", str(log)]
+        printed = subprocess.run(dump, capture_output=True, text=True, check=True, timeout=WITHIN_S).stdout
+        written = set(re.findall(r'"type":"(\w+)","version":(\d+)', printed))
+        assert ("TOPIC_RECORD", "0") in written and written <= KNOWN_TO_3_3, written - KNOWN_TO_3_3
 
 
 def test_the_controllers_listener_tells_its_controllers() -> None:

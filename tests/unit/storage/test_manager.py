@@ -394,3 +394,17 @@ def test_a_start_that_ends_early_forgets_nothing_and_is_no_clean_stop() -> None:
     early.open(NOW)
     early.close()
     assert read_clean_shutdown(crashed, "/data/a") == 7, "it was clean and is clean"
+
+
+def test_a_directory_of_before_there_were_ids_gets_one_for_good() -> None:
+    files = MemoryFiles()
+    files.mkdir("/data/a")
+    files.write_atomically("/data/a/meta.properties", b"node.id=1\nversion=1\ncluster.id=abc\n")
+    first = a_manager(files)
+    first.open(NOW)
+    assert first.directories[0].directory_id is None
+    assert first.name_directories(lambda: UUID(int=777)) == {"/data/a": UUID(int=777)}
+    first.close()
+    again = a_manager(files)
+    again.open(NOW)
+    assert again.name_directories(lambda: UUID(int=778)) == {"/data/a": UUID(int=777)}

@@ -3,7 +3,7 @@
 Versions       0-1.
 Authorises     DESCRIBE on each group, and on the topics that its members read.
 Version notes  1+ says which protocol each member speaks.
-Errors         On a group UNSUPPORTED_VERSION (the protocol is switched off),
+Errors         On a group UNSUPPORTED_VERSION (the protocol is switched off, or group.version is 0),
                INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND (of another protocol too).
 Differs from Kafka: nothing known.
 """
@@ -19,7 +19,7 @@ from moldau.protocol.messages.consumer_group_describe import (
 from moldau.server.broker import Broker
 from moldau.server.coordinator_topic import gather
 from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.groups import authorized_operations
+from moldau.server.handlers.groups import authorized_operations, serves_consumer_groups
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
 
@@ -48,7 +48,7 @@ def _describe(broker: Broker, group_id: str) -> DescribedGroup | Later[Described
     def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
         return machine.describe_consumer_group(token, group_id)
 
-    if "consumer" not in broker.coordinators.group_environment.config.rebalance_protocols:
+    if not serves_consumer_groups(broker):
         return refused(ErrorCode.UNSUPPORTED_VERSION)
     if not group_id:
         return refused(ErrorCode.INVALID_GROUP_ID)

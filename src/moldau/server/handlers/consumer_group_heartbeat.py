@@ -4,7 +4,7 @@ Versions       0-1.
 Authorises     READ on the group, DESCRIBE on each topic subscribed to.
 Behaviour      Answers with the member's epoch and, when it changed or was asked for, its assignment.
 Version notes  0 lets the broker choose the member id; 1+ brings it along, and may subscribe by a regular expression.
-Errors         UNSUPPORTED_VERSION (the protocol is switched off),
+Errors         UNSUPPORTED_VERSION (the protocol is switched off, or group.version is 0),
                INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, and those of `ConsumerGroup.heartbeat`.
 Differs from Kafka: regular expressions are matched at once, not a moment later.  A report under an older epoch gives nothing up: its
                member is told where it is.  One on a connection that its member has replaced is not answered, the connection is closed.
@@ -19,7 +19,7 @@ from moldau.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.groups import client_of, close_if_overtaken
+from moldau.server.handlers.groups import client_of, close_if_overtaken, serves_consumer_groups
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
 
@@ -30,7 +30,7 @@ MEMBER_ID_BROUGHT_SINCE: Final = 1
 def consumer_group_heartbeat(
     broker: Broker, context: RequestContext, request: ConsumerGroupHeartbeatRequest
 ) -> ConsumerGroupHeartbeatResponse | Later[ConsumerGroupHeartbeatResponse]:
-    if "consumer" not in broker.coordinators.group_environment.config.rebalance_protocols:
+    if not serves_consumer_groups(broker):
         return request.refused(ErrorCode.UNSUPPORTED_VERSION)
     if context.version < MEMBER_ID_BROUGHT_SINCE and not request.member_id and request.member_epoch == JOIN_EPOCH:
         request.member_id = str(broker.coordinators.group_environment.new_uuid())

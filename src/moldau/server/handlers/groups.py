@@ -32,6 +32,12 @@ def authorized_operations(*, is_asked: bool) -> int:
     return ALL_GROUP_OPERATIONS if is_asked else NOT_ASKED
 
 
+def serves_consumer_groups(broker: Broker) -> bool:
+    """Whether the cluster has finalized them (KIP-848), and this broker has not switched them off."""
+    is_finalized = broker.cluster.features().finalized.get("group.version", 0) >= 1
+    return is_finalized and "consumer" in broker.coordinators.group_environment.config.rebalance_protocols
+
+
 def serves_share_groups(broker: Broker) -> bool:
     """Whether the cluster has finalized them (KIP-932)."""
     return broker.cluster.features().finalized.get("share.version", 0) >= 1

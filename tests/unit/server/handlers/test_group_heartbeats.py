@@ -26,7 +26,7 @@ HEARTBEATS = {
 
 @pytest.mark.parametrize("kind", HEARTBEATS)
 def test_a_heartbeat_from_before_is_not_taken_for_news(harness: Any, kind: str) -> None:
-    harness.cluster.finalized = {"share.version": 1, "streams.version": 1}
+    harness.cluster.finalized = {"group.version": 1, "share.version": 1, "streams.version": 1}
     handler, request = HEARTBEATS[kind]
 
     def beat(connection: int) -> ErrorCode:

@@ -11,6 +11,7 @@ written.  Source: MetadataLoader, SnapshotGenerator; KIP-630, 868.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
@@ -21,6 +22,8 @@ from moldau.metadata.records import METADATA_RECORDS, AbortTransactionRecord, Be
 from moldau.protocol.wire import StoredRecord
 from moldau.raft.driver import CommittedBatch, RaftDriver
 from moldau.types import OffsetAndEpoch
+
+LOG: Final = logging.getLogger(__name__)
 
 Publisher = Callable[[Delta, MetadataImage], None]
 
@@ -113,7 +116,12 @@ class Loader:
         """Of the image as it is now."""
         self._snapshot_ms = self._clock.monotonic_ms()
         image = self.image
-        await driver.write_snapshot(OffsetAndEpoch(image.offset + 1, image.epoch), image.timestamp_ms, image.encoded)
+        try:
+            await driver.write_snapshot(OffsetAndEpoch(image.offset + 1, image.epoch), image.timestamp_ms, image.encoded)
+        except OSError as error:
+            LOG.error(
+                "the metadata snapshot below offset %d cannot be written, the log stays until a later one is: %s", image.offset + 1, error
+            )
 
     async def stop(self) -> None:
         """A snapshot that is being written is finished."""

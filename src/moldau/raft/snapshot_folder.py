@@ -5,6 +5,7 @@ first and unlinked later.  Nothing here is kept in step with the log: `driver.py
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Final
 
 from moldau.raft.snapshots import (
@@ -50,10 +51,23 @@ class SnapshotFolder:
             raise CorruptSnapshot(f"{path}: {error}; bring it back from a backup or from another controller") from error
 
     def write(self, snapshot_id: OffsetAndEpoch, parts: Iterable[bytearray]) -> None:
-        """On the disk afterwards; whoever called in a thread puts it among `ids` in the loop."""
+        """On the disk afterwards; whoever called in a thread puts it among `ids` in the loop.
+
+        Errors: OSError, and nothing is left of it.
+        """
         path = self._path(snapshot_id)
         partial = path.removesuffix(SUFFIX) + PARTIAL_SUFFIX
-        file = self._files.open(partial, create=True)
+        try:
+            self._write(partial, parts)
+            self._files.rename(partial, path)
+        except OSError:
+            with suppress(OSError):
+                self._files.unlink(partial)  # on a full disk it would take room until the next start
+            raise
+        self._files.sync_dir(self._directory)
+
+    def _write(self, path: str, parts: Iterable[bytearray]) -> None:
+        file = self._files.open(path, create=True)
         try:
             file.truncate(0)
             position = 0
@@ -63,8 +77,6 @@ class SnapshotFolder:
             file.sync()
         finally:
             file.close()
-        self._files.rename(partial, path)
-        self._files.sync_dir(self._directory)
 
     def total_size(self) -> int:
         return sum(self._files.size(self._path(one)) for one in self.ids)

@@ -9,6 +9,7 @@ import pytest
 from moldau.coordinator.group.assignors import simple
 from moldau.coordinator.group.assignors.model import Subscriber, TopicIdPartition, TopicView
 from moldau.coordinator.group.config import GroupCoordinatorConfig
+from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.share import BeginStates, ShareGroup
@@ -224,8 +225,9 @@ def test_other_protocols_have_no_group_of_that_name() -> None:
     consumer = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id="c", member_epoch=0)
     assert queue.ask("consumer_heartbeat", consumer, CLIENT, 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert queue.ask("describe", GROUP, Client("", "", 6)).error_code == ErrorCode.GROUP_ID_NOT_FOUND
-    assert queue.ask("describe_consumer_group", GROUP).error_message == f"Group {GROUP} is not a consumer group."
-    assert queue.ask("describe_consumer_group", "nosuch").error_message == "Group nosuch not found."
+    for group_id, what in ((GROUP, "is not a consumer group"), ("nosuch", "not found")):
+        told = queue.ask("describe_of", group_id, ConsumerGroup, lambda *said: said)
+        assert told == (group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}.")
     (listed,) = queue.ask("list_groups")
     assert (listed.group_type, listed.protocol_type, listed.group_state) == ("share", "share", "Stable")
 

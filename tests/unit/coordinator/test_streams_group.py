@@ -428,7 +428,7 @@ def test_offsets_are_fetched_and_deleted_by_their_members_rules() -> None:
 def test_groups_are_described_listed_and_deleted() -> None:
     program = Program()
     program.join("a", client_tags=[])
-    described = program.ask("describe_streams_group", GROUP)
+    described = program.ask("describe_of", GROUP, StreamsGroup, lambda *said: said)
     assert (described.group_state, described.group_epoch, described.assignment_epoch) == ("Stable", 2, 2)
     sizes = {
         each.subtopology_id: [topic.partitions for topic in each.repartition_source_topics] for each in described.topology.subtopologies
@@ -445,7 +445,7 @@ def test_groups_are_described_listed_and_deleted() -> None:
     assert program.ask("delete_group", GROUP).error_code == ErrorCode.NON_EMPTY_GROUP
     program.beat("a", -1)
     assert program.ask("delete_group", GROUP).error_code == ErrorCode.NONE
-    assert program.ask("describe_streams_group", GROUP).error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert program.ask("describe_of", GROUP, StreamsGroup, lambda *said: said[1]) == ErrorCode.GROUP_ID_NOT_FOUND
     assert not program.desk.replayed().groups
 
 

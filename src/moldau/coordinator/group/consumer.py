@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 from uuid import UUID
 
 from moldau.coordinator.group import consumer_member as members_of
-from moldau.coordinator.group import migration
+from moldau.coordinator.group import migration, sessions
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors import ASSIGNORS
 from moldau.coordinator.group.assignors.model import Assignment, Subscriber, TopicIdPartition, TopicView
@@ -548,17 +548,12 @@ class ConsumerGroup:
 
     def member_timers(self, member: Member, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
         """`is_told_anew`: whoever has to give something up has its whole time for that from now on."""
-        session_due_ms = now_ms + (member.classic.session_timeout_ms if member.classic else self._session_timeout_ms())
-        timers = [Timer(self._session_key(member.member_id), session_due_ms, lambda then_ms: self.fence(member.member_id, then_ms))]
-        revoking_key = self._revoking_key(member.member_id)
-        if member.state is MemberState.UNREVOKED_PARTITIONS:
-            before = self.members.get(member.member_id)
-            if is_told_anew or before is None or before.pending_revocation != member.pending_revocation:
-                due_ms = now_ms + member.rebalance_timeout_ms
-                timers.append(Timer(revoking_key, due_ms, lambda then_ms: self._revoking_is_over(member, then_ms)))
-        else:
-            timers.append(Timer(revoking_key))
-        return timers
+        session_ms = member.classic.session_timeout_ms if member.classic else self._session_timeout_ms()
+        due_ms = now_ms + member.rebalance_timeout_ms
+        return [
+            sessions.session_timer(self, member.member_id, now_ms + session_ms),
+            *sessions.revoking_timers(self, member, due_ms, is_told_anew=is_told_anew),
+        ]
 
     def _session_timeout_ms(self) -> int:
         of_all = self.environment.config.consumer_session_timeout_ms
@@ -568,24 +563,12 @@ class ConsumerGroup:
         of_all = self.environment.config.consumer_heartbeat_interval_ms
         return self.environment.of_group(self.group_id, "consumer.heartbeat.interval.ms", of_all)
 
-    def _revoking_is_over(self, member: Member, now_ms: int) -> Outcome:
-        known = self.members.get(member.member_id)
-        has_not_moved = known is not None and known.pending_revocation == member.pending_revocation and known.epoch == member.epoch
-        return self.fence(member.member_id, now_ms) if has_not_moved else Outcome()
-
     def cancelled_timers(self, member_id: str) -> list[Timer]:
         return [
-            Timer(self._session_key(member_id)),
-            Timer(self._revoking_key(member_id)),
+            *sessions.cancelled(self, member_id),
             Timer(migration.join_key(self.group_id, member_id)),
             Timer(migration.sync_key(self.group_id, member_id)),
         ]
-
-    def _session_key(self, member_id: str) -> tuple[str, str, str]:
-        return ("session", self.group_id, member_id)
-
-    def _revoking_key(self, member_id: str) -> tuple[str, str, str]:
-        return ("revoking", self.group_id, member_id)
 
     def static_member(self, instance_id: str) -> Member | None:
         return next((member for member in self.members.values() if member.instance_id == instance_id), None)

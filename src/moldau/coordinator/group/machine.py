@@ -5,7 +5,7 @@ Finds the group that a request names, checks what is common to all protocols, an
 Source: GroupCoordinatorShard.  Called by `server/coordinators.py`.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Final, TypeVar, get_args
 from uuid import UUID
 
@@ -19,13 +19,11 @@ from moldau.coordinator.group.offsets import CommittedOffset, GroupOffsets, Offs
 from moldau.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from moldau.coordinator.group.share import ShareGroup
 from moldau.coordinator.group.share_topics import Partitions
-from moldau.coordinator.group.streams.answers import not_described as streams_not_described
 from moldau.coordinator.group.streams.answers import refusal as streams_refusal
 from moldau.coordinator.group.streams.group import HeartbeatResult, StreamsGroup
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
-from moldau.protocol.messages.consumer_group_describe import DescribedGroup as DescribedConsumerGroup
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.delete_groups import DeletableGroupResult
 from moldau.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
@@ -53,7 +51,6 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from moldau.protocol.messages.share_group_describe import DescribedGroup as DescribedShareGroup
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
@@ -106,6 +103,9 @@ STREAMS_KEYS: Final = get_args(StreamsKey)
 
 Group = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
 GroupT = TypeVar("GroupT", ShareGroup, StreamsGroup)
+DescribedKind = ConsumerGroup | ShareGroup | StreamsGroup
+NotDescribed = Callable[[str, ErrorCode, str | None], object]
+"""(group id, code, message) → the part of an answer that only says why not."""
 
 
 def written_version(value: StoredRecord) -> int:
@@ -300,14 +300,6 @@ class GroupMachine:
         outcome += decided
         return outcome
 
-    def describe_streams_group(self, token: Token, group_id: str) -> Outcome:
-        """One group's part of a StreamsGroupDescribe.  Errors: GROUP_ID_NOT_FOUND, of a group of another protocol too."""
-        group = self.groups.get(group_id)
-        if isinstance(group, StreamsGroup):
-            return answer(token, group.describe())
-        what = "is not a streams group" if self._is_known(group_id) else "not found"
-        return answer(token, streams_not_described(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}."))
-
     # -- share groups ---------------------------------------------------------------------------------------------------------
 
     def share_heartbeat(self, token: Token, request: ShareGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
@@ -323,26 +315,6 @@ class GroupMachine:
         if outcome.records:
             self._prepared[request.group_id] = prepared
         return outcome
-
-    def describe_share_group(self, token: Token, group_id: str) -> Outcome:
-        """One group's part of a ShareGroupDescribe.  Errors: GROUP_ID_NOT_FOUND, of a group of another protocol too."""
-        group = self.groups.get(group_id)
-        if isinstance(group, ShareGroup):
-            return answer(token, group.describe())
-        what = "is not a share group" if self._is_known(group_id) else "not found"
-        return answer(
-            token,
-            DescribedShareGroup(
-                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {group_id} {what}.",
-                group_id=group_id,
-                group_state="",
-                group_epoch=0,
-                assignment_epoch=0,
-                assignor_name="",
-                members=[],
-            ),
-        )
 
     def share_states_began(self, group_id: str, done: Partitions) -> Outcome:
         """The share coordinator has begun what a heartbeat or an administrator asked for."""
@@ -562,25 +534,16 @@ class GroupMachine:
             return answer(token, _dead_group(group_id, f"Group {group_id} {what}.", is_error=is_error))
         return answer(token, _described(group or ClassicGroup(group_id, self.environment)))
 
-    def describe_consumer_group(self, token: Token, group_id: str) -> Outcome:
-        """One group's part of a ConsumerGroupDescribe.  Errors: GROUP_ID_NOT_FOUND, of a group of another protocol too."""
+    def describe_of(self, token: Token, group_id: str, kind: type[DescribedKind], not_described: NotDescribed) -> Outcome:
+        """One group's part of a ConsumerGroupDescribe, or of the same for another `kind`.
+
+        Errors: GROUP_ID_NOT_FOUND, of a group of another protocol too.
+        """
         group = self.groups.get(group_id)
-        if isinstance(group, ConsumerGroup):
+        if isinstance(group, kind):
             return answer(token, group.describe())
-        what = "is not a consumer group" if group is not None or self._is_known(group_id) else "not found"
-        return answer(
-            token,
-            DescribedConsumerGroup(
-                error_code=ErrorCode.GROUP_ID_NOT_FOUND,
-                error_message=f"Group {group_id} {what}.",
-                group_id=group_id,
-                group_state="",
-                group_epoch=0,
-                assignment_epoch=0,
-                assignor_name="",
-                members=[],
-            ),
-        )
+        what = f"is not a {kind.group_type} group" if self._is_known(group_id) else "not found"
+        return answer(token, not_described(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}."))
 
     def list_groups(self, token: Token) -> Outcome:
         """Replies with a list of `ListedGroup`, not filtered."""

@@ -15,6 +15,7 @@ from typing import ClassVar, Final
 from uuid import UUID
 
 from moldau.coordinator.group import records as stored
+from moldau.coordinator.group import sessions
 from moldau.coordinator.group.assignors import simple
 from moldau.coordinator.group.assignors.model import Subscriber, TopicIdPartition
 from moldau.coordinator.group.consumer_member import MemberState
@@ -309,7 +310,7 @@ class ShareGroup:
             CoordinatorRecord(stored.ShareGroupMemberMetadataKey(**key), None),
             self._epoch_record(self.epoch + 1, metadata_hash),
         ]
-        return Outcome(records, timers=[Timer(self._session_key(member_id))])
+        return Outcome(records, timers=sessions.cancelled(self, member_id))
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """What forgets an empty group."""
@@ -466,10 +467,7 @@ class ShareGroup:
     def _session_timer(self, member_id: str, now_ms: int) -> Timer:
         of_all = self.environment.config.share_session_timeout_ms
         due_ms = now_ms + self.environment.of_group(self.group_id, "share.session.timeout.ms", of_all)
-        return Timer(self._session_key(member_id), due_ms, lambda then_ms: self.fence(member_id, then_ms))
-
-    def _session_key(self, member_id: str) -> tuple[str, str, str]:
-        return ("session", self.group_id, member_id)
+        return sessions.session_timer(self, member_id, due_ms)
 
 
 def refusal(code: ErrorCode, message: str) -> messages.ShareGroupHeartbeatResponse:

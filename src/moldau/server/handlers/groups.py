@@ -1,11 +1,17 @@
-"""◇ What the handlers of groups share: who asks, whether it has gone on meanwhile, which rights an administrator is shown, and which
-protocols are served."""
+"""● What the handlers of groups share: who asks, whether it has gone on meanwhile, which rights an administrator is shown, how groups are
+described, and which protocols are served."""
 
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Final, Protocol, TypeVar
 
 from moldau.coordinator.group.environment import Client
+from moldau.coordinator.group.machine import DescribedKind, GroupMachine
+from moldau.coordinator.outcome import Outcome, Token
+from moldau.errors import ErrorCode
 from moldau.server.broker import Broker
+from moldau.server.coordinator_topic import gather
 from moldau.server.dispatch import ConnectionClosed, RequestContext
+from moldau.server.later import Later
 
 GROUP_OPERATIONS: Final = (3, 6, 8, 10, 11)
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: AclOperation numbers that apply to a group."""
@@ -47,3 +53,45 @@ def serves_streams_groups(broker: Broker) -> bool:
     """Whether the cluster has finalized them (KIP-1071), and this broker has not switched them off."""
     is_finalized = broker.cluster.features().finalized.get("streams.version", 0) >= 1
     return is_finalized and "streams" in broker.coordinators.group_environment.config.rebalance_protocols
+
+
+class Described(Protocol):
+    """One group's part of an answer that describes groups."""
+
+    error_code: int
+    authorized_operations: int
+
+
+DescribedT = TypeVar("DescribedT", bound=Described)
+ResponseT = TypeVar("ResponseT")
+
+
+def describe_each(
+    broker: Broker,
+    kind: type[DescribedKind],
+    group_ids: Iterable[str],
+    not_described: Callable[[str, ErrorCode, str | None], DescribedT],
+    respond: Callable[[list[DescribedT]], ResponseT],
+    *,
+    refusal: ErrorCode,
+    asks_operations: bool,
+) -> ResponseT | Later[ResponseT]:
+    """Groups of one protocol.  `refusal` of all, if it is one.  Errors on a group: INVALID_GROUP_ID, and those of `describe_of`."""
+
+    def describe(group_id: str) -> DescribedT | Later[DescribedT]:
+        code = refusal or (ErrorCode.NONE if group_id else ErrorCode.INVALID_GROUP_ID)
+        if code:
+            return not_described(group_id, code, None)
+
+        def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
+            return machine.describe_of(token, group_id, kind, not_described)
+
+        return broker.coordinators.groups.ask(group_id, decide, refused=lambda code: not_described(group_id, code, None))
+
+    def with_operations(groups: list[DescribedT]) -> ResponseT:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = authorized_operations(is_asked=asks_operations)
+        return respond(groups)
+
+    return gather([describe(group_id) for group_id in group_ids], with_operations)

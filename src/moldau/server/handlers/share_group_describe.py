@@ -7,14 +7,12 @@ Errors         On a group UNSUPPORTED_VERSION (share.version is 0), INVALID_GROU
 Differs from Kafka: nothing known.
 """
 
-from moldau.coordinator.group.machine import GroupMachine
-from moldau.coordinator.outcome import Outcome, Token
+from moldau.coordinator.group.share import ShareGroup
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.share_group_describe import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import gather
 from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.groups import authorized_operations, serves_share_groups
+from moldau.server.handlers.groups import describe_each, serves_share_groups
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
 
@@ -23,26 +21,26 @@ from moldau.server.later import Later
 def share_group_describe(
     broker: Broker, context: RequestContext, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse | Later[ShareGroupDescribeResponse]:
-    def combined(groups: list[DescribedGroup]) -> ShareGroupDescribeResponse:
-        for group in groups:
-            if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = authorized_operations(is_asked=request.include_authorized_operations)
-        return ShareGroupDescribeResponse(groups=groups)
+    is_served = serves_share_groups(broker)
+    return describe_each(
+        broker,
+        ShareGroup,
+        request.group_ids,
+        _not_described,
+        lambda groups: ShareGroupDescribeResponse(groups=groups),
+        refusal=ErrorCode.NONE if is_served else ErrorCode.UNSUPPORTED_VERSION,
+        asks_operations=request.include_authorized_operations,
+    )
 
-    return gather([_describe(broker, group_id) for group_id in request.group_ids], combined)
 
-
-def _describe(broker: Broker, group_id: str) -> DescribedGroup | Later[DescribedGroup]:
-    def refused(code: ErrorCode) -> DescribedGroup:
-        return DescribedGroup(
-            error_code=code, group_id=group_id, group_state="", group_epoch=0, assignment_epoch=0, assignor_name="", members=[]
-        )
-
-    def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
-        return machine.describe_share_group(token, group_id)
-
-    if not serves_share_groups(broker):
-        return refused(ErrorCode.UNSUPPORTED_VERSION)
-    if not group_id:
-        return refused(ErrorCode.INVALID_GROUP_ID)
-    return broker.coordinators.groups.ask(group_id, decide, refused=refused)
+def _not_described(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
+    return DescribedGroup(
+        error_code=code,
+        error_message=message,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )

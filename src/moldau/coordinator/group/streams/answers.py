@@ -150,12 +150,6 @@ def _internal(topic: InternalTopic) -> described.TopicInfo:
     )
 
 
-def not_described(group_id: str, code: ErrorCode, message: str | None) -> described.DescribedGroup:
-    return described.DescribedGroup(
-        error_code=code, error_message=message, group_id=group_id, group_state="", group_epoch=0, assignment_epoch=0, members=[]
-    )
-
-
 def described_member(member: Member, target: Tasks) -> described.Member:
     endpoint = member.endpoint
     return described.Member(

@@ -18,6 +18,7 @@ from enum import Enum
 from typing import ClassVar, Final, NamedTuple
 
 from moldau.coordinator.group import records as stored
+from moldau.coordinator.group import sessions
 from moldau.coordinator.group.assignors import sticky
 from moldau.coordinator.group.environment import Client, Commit, Environment
 from moldau.coordinator.group.membership import (
@@ -324,7 +325,7 @@ class StreamsGroup:
             return Outcome()
         records = members_of.removal(self.group_id, member_id)
         records.append(self._epoch_record(self.epoch + 1, self.metadata_hash, self.validated_topology_epoch, self.assignment_configs))
-        return Outcome(records, timers=[Timer(self._session_key(member_id)), Timer(self._revoking_key(member_id))])
+        return Outcome(records, timers=sessions.cancelled(self, member_id))
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """What forgets an empty group."""
@@ -435,28 +436,13 @@ class StreamsGroup:
 
     def _member_timers(self, member: Member, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
         """`is_told_anew`: whoever has to give something up has its whole time for that from now on."""
-        member_id = member.member_id
         of_all = self.environment.config.streams_session_timeout_ms
-        due_ms = now_ms + self.environment.of_group(self.group_id, "streams.session.timeout.ms", of_all)
-        timers = [Timer(self._session_key(member_id), due_ms, lambda then_ms: self.fence(member_id, then_ms))]
-        if member.state is not MemberState.UNREVOKED_TASKS:
-            return [*timers, Timer(self._revoking_key(member_id))]
-        before = self.members.get(member_id)
-        if is_told_anew or before is None or before.pending_revocation != member.pending_revocation:
-            due_ms = now_ms + member.rebalance_timeout_ms
-            timers.append(Timer(self._revoking_key(member_id), due_ms, lambda then_ms: self._revoking_is_over(member, then_ms)))
-        return timers
-
-    def _revoking_is_over(self, member: Member, now_ms: int) -> Outcome:
-        known = self.members.get(member.member_id)
-        is_same = known is not None and known.state is MemberState.UNREVOKED_TASKS and known.epoch == member.epoch
-        return self.fence(member.member_id, now_ms) if is_same else Outcome()
-
-    def _session_key(self, member_id: str) -> tuple[str, str, str]:
-        return ("session", self.group_id, member_id)
-
-    def _revoking_key(self, member_id: str) -> tuple[str, str, str]:
-        return ("revoking", self.group_id, member_id)
+        session_ms = self.environment.of_group(self.group_id, "streams.session.timeout.ms", of_all)
+        due_ms = now_ms + member.rebalance_timeout_ms
+        return [
+            sessions.session_timer(self, member.member_id, now_ms + session_ms),
+            *sessions.revoking_timers(self, member, due_ms, is_told_anew=is_told_anew),
+        ]
 
     def _heartbeat_interval_ms(self) -> int:
         of_all = self.environment.config.streams_heartbeat_interval_ms

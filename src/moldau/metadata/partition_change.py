@@ -140,9 +140,9 @@ class _Build:
 
     def _note_last_known_leader(self) -> None:
         made, before = self.made, self.before
-        if made.isr == [] and before.last_known_elr != (before.leader,):
+        if made.leader == NO_LEADER != before.leader and not before.last_known_elr:
             made.last_known_elr = [before.leader]
-        elif before.last_known_elr and (made.leader >= 0 or NO_LEADER not in (before.leader, made.leader)):
+        elif made.leader >= 0 and before.last_known_elr:
             made.last_known_elr = []
 
     def _note_assignment(self) -> None:

@@ -86,9 +86,6 @@ class Ready:
     high_watermark: int | None = None
     """Set when it moved (exclusive)."""
 
-    def __bool__(self) -> bool:
-        return self.election is not None or bool(self.entries) or self.high_watermark is not None
-
 
 class RaftNode:
     """See the module.  `end_offset` is exclusive and includes entries that are still to be appended."""

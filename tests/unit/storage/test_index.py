@@ -125,6 +125,33 @@ def test_a_torn_file_is_not_adopted() -> None:
         OffsetIndex(files, "/index", BASE).adopt()
 
 
+def test_a_file_is_synced_once_there_is_one_and_found_under_another_name() -> None:
+    files = MemoryFiles()
+    index, aborted = offsets(files), TransactionIndex(files, "/txn")
+    called: list[tuple[str, str]] = []
+    files.hook = lambda call, path: called.append((call, path)) if call == "sync" else None
+    index.sync()
+    aborted.sync()
+    assert called == []
+    index.append(1004, 100)
+    index.save()
+    aborted.append(FIRST)
+    files.rename("/index", "/index.swap")
+    files.rename("/txn", "/txn.swap")
+    index.moved_to("/index.swap")
+    aborted.moved_to("/txn.swap")
+    index.sync()
+    aborted.sync()
+    assert called == [("sync", "/index.swap"), ("sync", "/txn.swap")]
+    index.append(1009, 200)
+    index.save()
+    aborted.append(SECOND)
+    assert (len(files.read("/index.swap")), len(files.read("/txn.swap"))) == (16, 68)
+    index.close()
+    index.close()
+    assert index.last == (9, 200)
+
+
 def test_only_newer_timestamps_count() -> None:
     files = MemoryFiles()
     index = TimeIndex(files, "/times", BASE)

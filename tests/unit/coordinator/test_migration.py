@@ -54,7 +54,7 @@ class Group:
     def ask(self, name: str, request: Any, *rest: Any) -> Asked:
         return self.desk.ask(lambda token, now_ms: getattr(self.desk.machine, name)(token, request, *rest, now_ms))
 
-    def ask_join(self, member_id: str = "", owned: tuple[int, ...] = ()) -> Asked:
+    def ask_join(self, member_id: str = "", owned: tuple[int, ...] = (), instance_id: str | None = None) -> Asked:
         owns = [TopicPartition(topic="orders", partitions=list(owned))] if owned else []
         metadata = encode_versioned(ConsumerProtocolSubscription(topics=["orders"], owned_partitions=owns), 1)
         request = JoinGroupRequest(
@@ -62,6 +62,7 @@ class Group:
             session_timeout_ms=SESSION_MS,
             rebalance_timeout_ms=REBALANCE_MS,
             member_id=member_id,
+            group_instance_id=instance_id,
             protocol_type="consumer",
             protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
         )
@@ -209,6 +210,17 @@ def test_a_classic_member_can_join_and_leave_a_consumer_group() -> None:
     request = LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=member_id)])
     assert group.ask("leave", request).answer.members[0].error_code == ErrorCode.NONE
     assert list(group.group.members) == ["new"]
+
+
+def test_a_static_member_comes_back_to_a_full_group() -> None:
+    group = Group(consumer_max_size=2)
+    group.heartbeat("new", 0)
+    first = group.ask_join(instance_id="one").answer
+    assert group.ask_join(instance_id="two").answer.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    again = group.ask_join(instance_id="one").answer
+    assert again.error_code == ErrorCode.NONE
+    assert again.member_id != first.member_id
+    assert sorted(group.group.members) == sorted(["new", again.member_id])
 
 
 def test_a_member_of_the_consumer_protocol_is_stored_as_one() -> None:

@@ -232,6 +232,7 @@ def test_members_are_fenced_by_epoch_session_and_size() -> None:
     assert program.beat("b", 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     program.join("b")
     assert program.join("c").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert program.join("b").error_code == ErrorCode.NONE, "who is in the group already does not make it larger"
     program.desk.advance(30_000)
     program.beat("b", 3)
     program.desk.advance(16_000)

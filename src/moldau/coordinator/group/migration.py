@@ -130,7 +130,8 @@ def join(group: consumer.ConsumerGroup, token: Token, request: JoinGroupRequest,
     Errors: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID.
     """
     config = group.environment.config
-    if request.member_id not in group.members and len(group.members) >= config.consumer_max_size:
+    static = group.static_member(request.group_instance_id) if request.group_instance_id is not None else None
+    if request.member_id not in group.members and static is None and len(group.members) >= config.consumer_max_size:
         return refuse_join(token, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
     protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
     if not _supports(group, request.member_id, request.protocol_type, protocols):
@@ -144,7 +145,6 @@ def join(group: consumer.ConsumerGroup, token: Token, request: JoinGroupRequest,
         return refuse_join(token, member_id, ErrorCode.MEMBER_ID_REQUIRED)
     outcome, members, target = Outcome(), dict(group.members), dict(group.target)
     before = group.members.get(member_id) or members_of.Member(member_id)
-    static = group.static_member(request.group_instance_id) if request.group_instance_id is not None else None
     if static is not None and static.member_id != member_id:
         if request.member_id:
             return refuse_join(token, member_id, ErrorCode.FENCED_INSTANCE_ID)

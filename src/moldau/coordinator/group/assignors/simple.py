@@ -39,8 +39,9 @@ def _balance(
     quotas = _quotas(member_ids, sharing * len(partitions))
     readers: dict[TopicIdPartition, set[str]] = {partition: set() for partition in partitions}
     kept: dict[str, set[TopicIdPartition]] = {}
+    places = {partition: place for place, partition in enumerate(partitions)}
     for member_id in member_ids:
-        of_these = [partition for partition in partitions if partition in members[member_id].owned]
+        of_these = sorted((partition for partition in members[member_id].owned if partition in places), key=places.__getitem__)
         kept[member_id] = set()
         for partition in of_these[: quotas[member_id]]:
             if len(readers[partition]) < sharing:

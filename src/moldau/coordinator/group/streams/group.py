@@ -185,14 +185,14 @@ class StreamsGroup:
     def _find_member(self, request: messages.StreamsGroupHeartbeatRequest, reported: Tasks | None) -> Member:
         """The member that reports, new or known, checked against its epoch."""
         known, epoch = self.members.get(request.member_id), request.member_epoch
-        if epoch == JOIN_EPOCH and len(self.members) >= self.environment.config.streams_max_size:
-            raise Refused(
-                ErrorCode.GROUP_MAX_SIZE_REACHED,
-                f"The streams group has reached its maximum capacity of {self.environment.config.streams_max_size} members.",
-            )
         if known is None:
             if epoch != JOIN_EPOCH:
                 raise _unknown_member(request.member_id, self.group_id)
+            if len(self.members) >= self.environment.config.streams_max_size:
+                raise Refused(
+                    ErrorCode.GROUP_MAX_SIZE_REACHED,
+                    f"The streams group has reached its maximum capacity of {self.environment.config.streams_max_size} members.",
+                )
             return Member(request.member_id)
         # The answer with the newer epoch may have been lost: then the member still reports what it had, and nothing it was not given.
         is_lost_answer = epoch == known.previous_epoch and reported is not None and known.held.has_all_of(reported)

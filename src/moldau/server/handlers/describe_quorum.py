@@ -22,6 +22,9 @@ from moldau.raft.driver import METADATA_PARTITION, QuorumStatus
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
+from moldau.types import ZERO_UUID
+
+ADDRESSES_SINCE = 2
 
 
 @handles(DescribeQuorumRequest)
@@ -50,7 +53,9 @@ def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQu
     return DescribeQuorumResponse(
         error_message="",
         topics=[DescribeQuorumResponseTopicData(topic_name=METADATA_PARTITION.topic, partitions=[_described(status, context.version)])],
-        nodes=[
+        nodes=[]
+        if context.version < ADDRESSES_SINCE
+        else [
             Node(
                 node_id=voter.id,
                 listeners=[Listener(name=address.name, host=address.host, port=address.port) for address in voter.addresses],
@@ -90,7 +95,7 @@ def _described(status: QuorumStatus, version: int) -> DescribeQuorumResponsePart
         current_voters=[
             ReplicaState(
                 replica_id=voter.id,
-                replica_directory_id=voter.directory_id,
+                replica_directory_id=ZERO_UUID if version < ADDRESSES_SINCE else voter.directory_id,
                 log_end_offset=status.end_offsets.get(voter.id, -1),
                 last_fetch_timestamp=status.now_ms if voter.id == status.leader_id else -1,
                 last_caught_up_timestamp=status.now_ms if voter.id == status.leader_id else -1,

@@ -26,7 +26,9 @@ DEFAULT_PEERS = ["kafka", "tansu", "moldau"]
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Rounds of the scenarios over the peers in turn, then a table, JSON and Markdown."
+    )
     names = [scenario.name for scenario in SCENARIOS]
     parser.add_argument(
         "--only", nargs="+", default=[""], metavar="WORD", help=f"scenarios whose name starts with a word: {', '.join(names)}"

@@ -36,7 +36,10 @@ Broker = ApacheKafka | BrokerProcess
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks.restart", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.restart",
+        description="How long after a kill until the first fetch is answered, and how fast logs are recovered.",
+    )
     parser.add_argument("--gigabytes", type=float, default=2.0)
     parser.add_argument("--flushed", type=float, default=0.0, metavar="GB", help="of them on stable storage at the last checkpoint")
     parser.add_argument("--partitions", type=int, default=100)

@@ -40,7 +40,9 @@ KEPT_FREE_BYTES = 5e9
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="benchmarks.stored", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.stored", description="The same fetches from one broker that holds ever more."
+    )
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[1.0, 10.0])
     parser.add_argument("--record-size", type=int, default=1000)
     parser.add_argument("--records", type=int, default=100, help="in a batch")

@@ -65,7 +65,9 @@ async def measure(words: Sequence[str]) -> dict[str, tuple[str, float, float] | 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="benchmarks.micro", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.micro", description="Microseconds a call of hot functions and messages, beside their budgets."
+    )
     parser.add_argument("words", nargs="*", metavar="WORD", help="only functions whose name contains one of these")
     parser.add_argument("--json", type=Path, help="write the figures here, too")
     options = parser.parse_args()

@@ -360,7 +360,10 @@ def damaged_folders(*, every: int = 1, part: str = "", progress: Callable[[str],
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="moldau.testing.damaged_folder", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(
+        prog="python -m moldau.testing.damaged_folder",
+        description="Damage every file of a folder that is no segment, in every way, and start a broker on it.",
+    )
     parser.add_argument("--every", type=int, default=1, help="only every n-th damage")
     parser.add_argument("--part", default="", help="only files whose path has this in it")
     chosen = parser.parse_args(arguments)

@@ -284,7 +284,10 @@ def damaged_logs(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="moldau.testing.damaged_logs", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(
+        prog="python -m moldau.testing.damaged_logs",
+        description="Damage every small file of a log directory in every way, and load its logs.",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the batches")
     parser.add_argument("--every", type=int, default=1, help="only every n-th damage")
     parser.add_argument("--part", default="", help="only files whose path has this in it")

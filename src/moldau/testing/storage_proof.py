@@ -402,7 +402,10 @@ def _flip(bit: int, content: bytearray) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="moldau.testing.storage_proof", description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = argparse.ArgumentParser(
+        prog="python -m moldau.testing.storage_proof",
+        description="Prove recovery by trying: every crash, every fault, every truncation, every flipped bit.",
+    )
     parser.add_argument("what", choices=["crashes", "faults", "damage", "side-files"])
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--states", type=int, default=100_000, help="crashes: how many states to check at least")

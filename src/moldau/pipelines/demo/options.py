@@ -33,7 +33,12 @@ class Phase(NamedTuple):
 
 
 def parse(arguments: Sequence[str] | None) -> Options:
-    parser = argparse.ArgumentParser(prog="moldau demo", description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="make demo",
+        usage='make demo ARGS="[OPTIONS]"',
+        description="Real shopping baskets through a stock client, a broker and Spark; every verdict is held against an oracle.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
     how_many = parser.add_mutually_exclusive_group()
     how_many.add_argument("--orders", type=_at_least_one, default=DEFAULT_ORDERS, metavar="N", help="how many of the year's orders")
     how_many.add_argument("--all", action="store_true", help=f"all {ALL_ORDERS:,} orders of the year")

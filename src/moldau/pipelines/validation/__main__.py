@@ -18,7 +18,9 @@ LOOKS_EVERY_S = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="moldau.pipelines.validation", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m moldau.pipelines.validation", description="Judge orders until stopped; goes on from its checkpoint."
+    )
     parser.add_argument("--bootstrap-server", required=True, metavar="HOST:PORT")
     parser.add_argument("--checkpoint", required=True, metavar="URL", help="a folder or URL that outlives the job")
     parser.add_argument("--master", default="local[*]")

@@ -347,7 +347,8 @@ def _parse_boolean(text: str) -> bool:
 def _parse_integer(kind: str, bits: int) -> Callable[[str], int]:
     def parse(text: str) -> int:
         # A length limit before int(): a thousand digits are no number that fits, and int() of a million is slow (CVE-2020-10735).
-        if not text.lstrip("+-").isascii() or not text.lstrip("+-").isdigit() or len(text) > 20:
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        if not digits.isascii() or not digits.isdigit() or len(text) > 20:
             raise ValueError(f"Not a number of type {kind}")
         value = int(text)
         if not -(1 << bits - 1) <= value < 1 << bits - 1:
@@ -355,6 +356,15 @@ def _parse_integer(kind: str, bits: int) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _parse_double(text: str) -> float:
+    try:
+        if "_" in text:  # which Python allows between digits
+            raise ValueError
+        return float(text)
+    except ValueError:
+        raise ValueError("Not a number of type DOUBLE") from None
 
 
 def _parse_list(text: str) -> tuple[str, ...]:
@@ -367,7 +377,7 @@ _PARSERS: Final[Mapping[Kind, Callable[[str], Any]]] = {
     Kind.INT: _parse_integer("INT", 32),
     Kind.SHORT: _parse_integer("SHORT", 16),
     Kind.LONG: _parse_integer("LONG", 64),
-    Kind.DOUBLE: float,
+    Kind.DOUBLE: _parse_double,
     Kind.LIST: _parse_list,
     Kind.CLASS: str,
     Kind.PASSWORD: str,

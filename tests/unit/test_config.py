@@ -4,7 +4,21 @@ import sys
 
 import pytest
 
-from moldau.config import ConfigError, Configs, Kind, Long, Option, Password, at_least, first_refusal, option
+from moldau.config import (
+    ConfigError,
+    Configs,
+    Kind,
+    Long,
+    Option,
+    Password,
+    at_least,
+    between,
+    each_of,
+    first_refusal,
+    nearest,
+    one_of,
+    option,
+)
 
 
 class Barrel(Configs, update="cluster-wide"):
@@ -33,6 +47,85 @@ def test_a_topic_overrides_what_has_a_topic_key() -> None:
     assert barrel.override({"litres": "30", "barrel.age.ms": "5"}) == Barrel(litres=30)
     with pytest.raises(ConfigError, match="Invalid value 0 for configuration litres: Value must be at least 1"):
         barrel.override({"litres": "0"})
+
+
+MOST_INT, MOST_SHORT, MOST_LONG = (1 << 31) - 1, (1 << 15) - 1, (1 << 63) - 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "value"),
+    [
+        (Kind.BOOLEAN, " TRUE ", True),
+        (Kind.BOOLEAN, "false", False),
+        (Kind.BOOLEAN, "yes", None),
+        (Kind.INT, str(MOST_INT), MOST_INT),
+        (Kind.INT, str(MOST_INT + 1), None),
+        (Kind.INT, str(-MOST_INT - 1), -MOST_INT - 1),
+        (Kind.INT, str(-MOST_INT - 2), None),
+        (Kind.INT, "+5", 5),
+        (Kind.INT, "+-5", None),
+        (Kind.INT, "", None),
+        (Kind.INT, "1_0", None),
+        (Kind.INT, "٥", None),
+        (Kind.INT, "1.0", None),
+        (Kind.SHORT, str(MOST_SHORT), MOST_SHORT),
+        (Kind.SHORT, str(MOST_SHORT + 1), None),
+        (Kind.LONG, str(MOST_LONG), MOST_LONG),
+        (Kind.LONG, str(MOST_LONG + 1), None),
+        (Kind.LONG, str(-MOST_LONG - 1), -MOST_LONG - 1),
+        (Kind.LONG, "0" * 30, None),
+        (Kind.DOUBLE, "1e3", 1000.0),
+        (Kind.DOUBLE, "1_0", None),
+        (Kind.DOUBLE, "much", None),
+        (Kind.LIST, "a, b ,", ("a", "b", "")),
+        (Kind.LIST, "", ()),
+        (Kind.STRING, " x ", "x"),
+        (Kind.PASSWORD, " x ", " x "),
+    ],
+)
+def test_texts_are_read_as_kafka_reads_them(kind: Kind, text: str, value: object) -> None:
+    option = Option("an.option", kind, None)
+    if value is not None:
+        assert option.parse(text) == value and type(option.parse(text)) is type(value)
+        return
+    with pytest.raises(ConfigError) as error:
+        option.parse(text, key="its.other.name")
+    assert (error.value.key, error.value.value) == ("its.other.name", text)
+    assert error.value.reason in ("Expected value to be either true or false", f"Not a number of type {kind.name}")
+
+
+def test_a_unit_multiplies_what_counts_and_leaves_no_limit_alone() -> None:
+    option = Option("an.option.ms", Kind.LONG, 0)
+    assert [option.parse(text, factor=60_000) for text in ("-1", "0", "2")] == [-1, 0, 120_000]
+
+
+def test_values_are_spelled_as_in_a_properties_file() -> None:
+    spelled = {
+        Kind.BOOLEAN: (True, "true"),
+        Kind.INT: (5, "5"),
+        Kind.LIST: (("a", "b"), "a,b"),
+        Kind.STRING: ("x", "x"),
+        Kind.DOUBLE: (0.5, "0.5"),
+    }
+    for kind, (value, text) in spelled.items():
+        assert Option("x", kind, None).text(value) == text
+        assert Option("x", kind, None).text(None) is None
+    assert Option("x", Kind.BOOLEAN, None).text(False) == "false"
+
+
+def test_kinds_have_the_numbers_of_describe_configs() -> None:
+    numbers = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9}
+    assert {kind.name: int(kind) for kind in Kind} == numbers
+
+
+def test_what_checks_say() -> None:
+    assert at_least(1)(1) is None and at_least(1)(0) == "Value must be at least 1"
+    inside = between(1, 3)
+    assert [inside(value) for value in (1, 3)] == [None, None]
+    assert inside(0) == inside(4) == "Value must be at least 1 and no more than 3"
+    assert one_of("a", "b")("b") is None and one_of("a", "b")("c") == "String must be one of: a, b"
+    assert each_of("a", "b")(("a", "b")) is None and each_of("a", "b")(("a", "c")) == "String must be one of: a, b"
+    assert nearest("barel.litres", ["barrel.litres", "cellar.door"]) == "barrel.litres" and nearest("nosuch", ["barrel.litres"]) is None
 
 
 class Cellar(Configs):

@@ -245,8 +245,8 @@ class ConfigSchema:
                 ErrorCode.INVALID_REQUEST,
                 f"Cannot update these configs at default cluster level, broker id must be specified: {_listed(own)}",
             )
-        of_all = image.config_of(ResourceType.BROKER, "") if name else configs
-        of_one = configs if name else image.config_of(ResourceType.BROKER, str(self.node_id))
+        of_all = self._held(image.config_of(ResourceType.BROKER, "")) if name else configs
+        of_one = configs if name else self._held(image.config_of(ResourceType.BROKER, str(self.node_id)))
         before, after = self._dynamic_properties(image) or self.properties, {**self.properties, **of_all, **of_one}
         try:
             for key, text in configs.items():
@@ -264,9 +264,8 @@ class ConfigSchema:
                 reason = _pool_refusal(option, getattr(old, field), getattr(new, field)) if option.is_pool_size else None
                 if reason is not None:
                     return reason
-        log = next((room for room in after if isinstance(room, LogConfig)), None)
-        error = first_refusal(after) or (local_retention_refusal(log, prefix="log.") if log is not None else None)
-        return None if error is None else str(error)
+        found, known = _what_does_not_fit(after), _what_does_not_fit(before)
+        return found if found != known else None
 
     # ---------------------------------------------------------------- all kinds
 
@@ -295,6 +294,14 @@ class ConfigSchema:
             return option.text(getattr(self._static_log, option.field))
         return option.text(option.default)
 
+    def _held(self, configs: Mapping[str, str]) -> Mapping[str, str]:
+        """Those that still can be: an older release may have taken what is refused today."""
+        return {
+            key: text
+            for key, text in configs.items()
+            if key not in self.broker_options or _is_possible(self.broker_options[key], key, text)
+        }
+
     def _dynamic_properties(self, image: MetadataImage) -> Mapping[str, str] | None:
         """The properties with what was set at run time over them; None when nothing was.
 
@@ -314,6 +321,20 @@ class ConfigSchema:
         except ConfigError:
             return False
         return True
+
+
+def _is_possible(option: Option, key: str, text: str) -> bool:
+    try:
+        option.parse(text, key=key)
+    except ConfigError:
+        return False
+    return True
+
+
+def _what_does_not_fit(rooms: Sequence[Configs]) -> str | None:
+    log = next((room for room in rooms if isinstance(room, LogConfig)), None)
+    error = first_refusal(rooms) or (local_retention_refusal(log, prefix="log.") if log is not None else None)
+    return None if error is None else str(error)
 
 
 def _pool_refusal(option: Option, current: int, wanted: int) -> str | None:

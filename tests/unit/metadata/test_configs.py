@@ -196,6 +196,20 @@ def test_a_running_broker_is_not_given_what_does_not_go_together(changes: dict[s
     assert made.validate_broker(an_image(1), "", {"log.cleaner.threads": "4", "log.retention.ms": "-1"}) is None
 
 
+def test_what_an_older_release_took_holds_no_longer_and_keeps_nothing_else_from_being_set() -> None:
+    def dynamic(name: str, value: str) -> ConfigRecord:
+        return ConfigRecord(resource_type=BROKER, resource_name="1", name=name, value=value)
+
+    image = the_image().apply([dynamic("log.segment.bytes", "1024"), dynamic("log.retention.ms", "5")])
+    config = schema().log_config(image, "t")
+    assert (config.segment_bytes, config.retention_ms) == (1 << 30, 5)
+    assert schema().validate_broker(image, "", {"log.flush.interval.ms": "9"}) is None
+    crossed = the_image().apply([dynamic("log.cleaner.min.compaction.lag.ms", "9"), dynamic("log.cleaner.max.compaction.lag.ms", "8")])
+    assert schema().validate_broker(crossed, "", {"log.flush.interval.ms": "9"}) is None
+    worse = schema().validate_broker(crossed, "1", {"log.cleaner.min.compaction.lag.ms": "7", "log.cleaner.max.compaction.lag.ms": "6"})
+    assert worse is not None
+
+
 def test_what_one_broker_has_counts_when_all_are_given_something() -> None:
     own = ConfigRecord(resource_type=BROKER, resource_name="1", name="log.cleaner.max.compaction.lag.ms", value="8")
     image = an_image(1).apply([own])

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.coordinator.outcome import PIECE_RECORDS, CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token
-from moldau.coordinator.runtime import Shard, ShardState
+from moldau.coordinator.runtime import FIRED_AT_ONCE, Shard, ShardState
 from moldau.errors import ErrorCode
 
 
@@ -245,3 +245,21 @@ def test_what_was_answered_is_what_a_replay_of_the_committed_log_holds(steps: li
         loaded.load(offset, record)
     assert loaded.machine.values == shard.machine.values
     assert loaded.machine.offsets == shard.machine.offsets
+
+
+def test_many_timers_that_are_due_together_are_run_a_few_at_a_time() -> None:
+    """The loop serves others in between: each may cost a millisecond, and there may be thousands."""
+    shard = a_shard(Log())
+    fired: list[int] = []
+
+    def note(number: int) -> Outcome:
+        fired.append(number)
+        return Outcome()
+
+    timers = [Timer(number, 10, lambda now_ms, number=number: note(number)) for number in range(3 * FIRED_AT_ONCE)]  # type: ignore[misc]
+    shard.run(lambda now_ms: Outcome(timers=timers), 0)
+    for turn in range(1, 4):
+        assert shard.next_due_ms() == 10
+        shard.fire(10)
+        assert fired == list(range(turn * FIRED_AT_ONCE))
+    assert shard.next_due_ms() is None

@@ -73,9 +73,11 @@ class ConsumerGroup:
     # Soft from here on.
     successor: object | None = None
     """The classic group that this one becomes, once the records of the downgrade are replayed."""
-    matches: dict[str, frozenset[str]] = field(default_factory=dict)
+    matches: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
     """What each regular expression matches among the topics of `matches_version`."""
-    matches_version: int = -1
+    matches_version: int = field(default=-1, compare=False)
+    hashed: tuple[int, Set[str], int] | None = field(default=None, compare=False)
+    """The version of the topics, names of some of them, and their hash."""
     told_to_rejoin: set[str] = field(default_factory=set)
     """Classic members that have a deadline to join again."""
     topics_version: int = -1
@@ -257,13 +259,21 @@ class ConsumerGroup:
         metadata_hash = self.metadata_hash
         if is_changed or self.topics_version != topics.version:
             outcome.records += self._resolved_regexes(members, now_ms)
-            metadata_hash = hash_of(topic for name in sorted(self._topic_names(members)) if (topic := topics.by_name(name)) is not None)
+            metadata_hash = self._hash_of(self._topic_names(members))
             self.topics_version = topics.version
         if not is_changed and metadata_hash == self.metadata_hash:
             return self.epoch
         value = stored.ConsumerGroupMetadataValue(epoch=self.epoch + 1, metadata_hash=metadata_hash)
         outcome.records.append(CoordinatorRecord(stored.ConsumerGroupMetadataKey(group_id=self.group_id), value))
         return self.epoch + 1
+
+    def _hash_of(self, names: Set[str]) -> int:
+        """Members come and go, and mostly the others read the same still."""
+        topics = self.environment.topics
+        if self.hashed is None or self.hashed[:2] != (topics.version, names):
+            found = hash_of(topic for name in sorted(names) if (topic := topics.by_name(name)) is not None)
+            self.hashed = (topics.version, names, found)
+        return self.hashed[2]
 
     def _resolved_regexes(self, members: Mapping[str, Member], now_ms: int) -> list[CoordinatorRecord]:
         records = []

@@ -148,13 +148,17 @@ class Listener:
         if self._listening is not None:
             self._listening.close()
 
+    def stop_reading(self) -> None:
+        """No new connections and requests; each connection ends once its requests in work are answered."""
+        self.stop_accepting()
+        for connection in list(self.connections.values()):
+            connection.stop()
+
     async def stop(self, *, grace_s: float = 5.0) -> None:
         """No new connections and requests; replies of requests in work still leave, for so long."""
-        self.stop_accepting()
+        self.stop_reading()
         if self.connections:
             self._all_closed = asyncio.get_running_loop().create_future()
-            for connection in list(self.connections.values()):
-                connection.stop()
             try:
                 async with asyncio.timeout(grace_s):
                     await self._all_closed

@@ -38,6 +38,8 @@ COPY_BYTES: Final = 256 * 1024
 """Read at a time from a file without descriptor."""
 SEND_BUFFER_BYTES: Final = 256 * 1024
 """Smaller ones cost more turns of the loop a reply; from about 384 KiB on a core of 1 MiB of cache misses it, for twice the CPU time."""
+LINGER_S: Final = 1.0
+LEFTOVER_BYTES: Final = 64 * 1024
 ACCEPTS_PER_TURN: Final = 64
 LEAST_BACKLOG: Final = 1024
 """Connections are accepted between turns of the loop, and a hundred can come in one.  Whom the kernel turns away its client's kernel sends
@@ -56,6 +58,7 @@ class SocketTransport:
         "_is_corked",
         "_is_reading",
         "_is_waiting",
+        "_linger_timer",
         "_loop",
         "_queue",
         "_receiver",
@@ -75,6 +78,7 @@ class SocketTransport:
         self._is_waiting = False
         self._closing = False
         self._closed = False
+        self._linger_timer: asyncio.TimerHandle | None = None
 
     def start(self, receiver: Receiver) -> None:
         self._receiver = receiver
@@ -235,7 +239,7 @@ class SocketTransport:
         self._is_waiting = False
         self._loop.remove_writer(self._socket)
         if self._closing:
-            self._end(None)
+            self._linger()
         elif self._receiver is not None:
             self._receiver.writable()
 
@@ -247,7 +251,29 @@ class SocketTransport:
         self.pause_reading()
         self._closing = True
         if not self._queue:
+            self._linger()
+
+    def _linger(self) -> None:
+        """Until the peer closes, too.  It may have sent what nobody reads here: a socket closed on that is reset, and what was on its way
+        to the peer is lost."""
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+        except OSError:
             self._end_soon(None)
+            return
+        self._is_reading = True
+        self._loop.add_reader(self._socket, self._on_leftover)
+        self._linger_timer = self._loop.call_later(LINGER_S, self._end, None)
+
+    def _on_leftover(self) -> None:
+        try:
+            leftover = self._socket.recv(LEFTOVER_BYTES)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            leftover = b""
+        if not leftover:
+            self._end(None)
 
     def abort(self) -> None:
         self._queue.clear()
@@ -267,6 +293,8 @@ class SocketTransport:
     def _release(self) -> None:
         self._closed = True
         self.pause_reading()
+        if self._linger_timer is not None:
+            self._linger_timer.cancel()
         if self._is_waiting:
             self._is_waiting = False
             self._loop.remove_writer(self._socket)

@@ -58,7 +58,7 @@ class Transport(Protocol):
     def resume_reading(self) -> None: ...
 
     def close(self) -> None:
-        """When all that was written has left; nothing is received any more."""
+        """When all that was written has reached the peer, or should have; nothing is received any more."""
         ...
 
     def abort(self) -> None:

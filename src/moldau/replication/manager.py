@@ -13,7 +13,7 @@ from moldau.replication.partition import Partition
 from moldau.replication.waits import Timeouts
 from moldau.storage.config import LogConfig
 from moldau.storage.log import Log
-from moldau.types import NO_LEADER, TopicPartition
+from moldau.types import TopicPartition
 
 
 class ReplicaManager:
@@ -103,8 +103,7 @@ class ReplicaManager:
                 partition.failed()
 
     def resign(self) -> None:
-        """Nothing is led any more, and who waits is told."""
+        """Nothing is led any more; who waits is told, but for those whose records are committed and wait for the disk."""
         self.has_resigned = True
         for partition in self:
-            if partition.leader_id != NO_LEADER:
-                partition.retire()
+            partition.resign()

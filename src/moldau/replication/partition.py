@@ -151,7 +151,7 @@ class Partition:
         self.replicas = replicas
         self.isr = self.maximal_isr = isr
         self.followers = {}
-        self._release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._step_down()
 
     def caught_up(self) -> None:
         """As follower: it has all that its leader said is committed.  The replica fetcher tells."""
@@ -159,6 +159,11 @@ class Partition:
             self.has_caught_up = True
             for fetcher in list(self._fetchers):
                 fetcher.finish()
+
+    def resign(self) -> None:
+        """This broker is about to stop."""
+        self.leader_id = NO_LEADER
+        self._step_down()
 
     def retire(self) -> None:
         """The partition is deleted, or moved away from this broker."""
@@ -284,15 +289,30 @@ class Partition:
     def _acknowledge(self) -> None:
         waiting = self._acknowledgements
         acknowledged = self.acknowledged_offset
-        code = ErrorCode.NONE if len(self.maximal_isr) >= self.min_insync else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+        # Who leads no more has kept only what enough replicas had while it led.
+        is_safe = not self.is_leader or len(self.maximal_isr) >= self.min_insync
+        code = ErrorCode.NONE if is_safe else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         while waiting and waiting[0][0] <= acknowledged:
             _, wait, slot = waiting.popleft()
             wait.settle(slot, code)
+
+    def _step_down(self) -> None:
+        """What is committed waits on, for the disk alone: told otherwise, its producer would send it again.  Of the rest nobody knows."""
+        waiting, self._acknowledgements = self._acknowledgements, deque()
+        for end_offset, wait, slot in waiting:
+            if end_offset <= self.log.high_watermark:
+                self._acknowledgements.append((end_offset, wait, slot))
+            else:
+                wait.settle(slot, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._release_fetchers()
 
     def _release_all(self, code: ErrorCode) -> None:
         waiting, self._acknowledgements = self._acknowledgements, deque()
         for _, wait, slot in waiting:
             wait.settle(slot, code)
+        self._release_fetchers()
+
+    def _release_fetchers(self) -> None:
         for fetcher in list(self._fetchers):
             fetcher.finish()
 

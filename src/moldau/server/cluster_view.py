@@ -36,7 +36,8 @@ class ImageView:
     def leader_of(self, topic: str, index: int, listener: str) -> Leader:
         image = self._image()
         partition = image.partition(topic, index)
-        if partition is None:
+        if partition is None or partition.leader == NO_LEADER:
+            # No epoch either: a client that is told of one takes it for news, and librdkafka then does not ask again for minutes.
             return Leader(NO_LEADER, -1, None, None)
         broker = image.brokers.get(partition.leader)
         found = broker.endpoint(listener) if broker is not None and not broker.fenced else None

@@ -506,6 +506,9 @@ class Node:
 
     async def stop(self) -> None:
         """Graceful; also after a start that got only part of the way."""
+        if not self._has_peers():
+            # Nobody takes over: clients are better off without a connection than with partitions that have no leader.
+            await self._finish_requests()
         if "membership" in self._started:
             await self._lifecycle.hand_over()
             await self._lifecycle.stop()
@@ -514,6 +517,7 @@ class Node:
             await self._housekeeping.stop()
         if self._remote is not None:
             await self._remote.stop()
+        await self._finish_requests()
         self.replicas.resign()
         for listener in self.listeners.values():
             await listener.stop(grace_s=GRACE_S)
@@ -534,6 +538,17 @@ class Node:
             await self._loader.stop()
             await self._driver.stop()
         self._started.clear()
+
+    def _has_peers(self) -> bool:
+        if "metadata" not in self._started:
+            return False
+        return any(broker.id != self.config.node_id and not broker.fenced for broker in self._loader.image.brokers.values())
+
+    async def _finish_requests(self) -> None:
+        """No new ones; what those in work have appended is acknowledged while it still has a leader."""
+        for listener in self.listeners.values():
+            listener.stop_reading()
+        await self.flusher.drain()
 
     # ---------------------------------------------------------------- what the parts ask for
 

@@ -6,7 +6,7 @@ import os
 import socket
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -181,6 +181,32 @@ async def test_stop_answers_what_is_in_work_and_takes_nothing_new() -> None:
         await stopping
         with pytest.raises(ConnectionError):
             await asyncio.open_connection(HOST, listener.port)
+
+
+async def test_a_reply_arrives_though_its_peer_had_sent_more_than_was_read() -> None:
+    """A socket that is closed with unread bytes resets the connection, and what the peer has not read yet is lost."""
+    answers: list[asyncio.Future[Reply]] = []
+
+    def dispatch(connection: Connection, frame: memoryview) -> Awaitable[Reply]:
+        answers.append(asyncio.get_running_loop().create_future())
+        return answers[-1]
+
+    async with listening(dispatch) as listener:
+        with socket.create_connection((HOST, listener.port)) as peer:
+            peer.sendall(framed(b"one"))
+            await until(lambda: len(answers) == 1)
+            stopping = asyncio.create_task(listener.stop())
+            await asyncio.sleep(0)
+            peer.sendall(framed(b"never read"))
+            answers[0].set_result([b"the reply"])
+            while True:
+                await asyncio.sleep(0)
+                with suppress(BlockingIOError):
+                    reply = peer.recv(100, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+                    break
+            peer.sendall(framed(b"not even now"))
+            assert reply == peer.recv(100) == b"the reply" and peer.recv(100) == b""
+        await stopping
 
 
 async def test_stop_cuts_off_who_does_not_take_its_replies() -> None:

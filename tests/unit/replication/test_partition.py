@@ -166,6 +166,7 @@ def test_a_set_that_shrank_after_the_append_is_told() -> None:
 
 
 def test_losing_the_leadership_settles_who_waits(bench: Bench) -> None:
+    bench.lead(replicas=(1, 2), isr=(1, 2))
     slot, woken = Slot(), []
     end = bench.append(b"one", acks=-1).last_offset + 1
     bench.partition.await_acknowledgement(end, ProduceWait(lambda: woken.append("produce")), slot)
@@ -173,6 +174,21 @@ def test_losing_the_leadership_settles_who_waits(bench: Bench) -> None:
     bench.partition.follow(leader_id=2, leader_epoch=2, partition_epoch=2, replicas=(1, 2), isr=(2,))
     assert woken == ["produce", "fetch"]
     assert slot.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.parametrize("how", ["nobody leads", "this broker stops"])
+def test_what_is_committed_is_acknowledged_by_who_no_longer_leads(bench: Bench, how: str) -> None:
+    """It waits for the disk alone: a producer that is told otherwise sends it again, and an idempotent one is lost after a restart."""
+    slot, woken = Slot(), []
+    end = bench.append(b"one", acks=-1).last_offset + 1
+    bench.partition.await_acknowledgement(end, ProduceWait(lambda: woken.append("produce")), slot)
+    if how == "nobody leads":
+        bench.partition.follow(leader_id=-1, leader_epoch=2, partition_epoch=2, replicas=(1,), isr=())
+    else:
+        bench.partition.resign()
+    assert woken == []
+    bench.flush()
+    assert woken == ["produce"] and slot.error_code == ErrorCode.NONE
 
 
 def test_a_failed_disk_settles_who_waits(bench: Bench) -> None:

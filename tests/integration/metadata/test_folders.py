@@ -131,6 +131,6 @@ def shell(log_dir: Path, *command: str) -> str:
     for _ in range(10):
         done = subprocess.run(arguments, capture_output=True, timeout=180, check=False)
         assert done.returncode == 0, done.stderr.decode()
-        if "no such file or directory" not in done.stdout.decode():
+        if "no such file or directory" not in done.stdout.decode().lower():
             break
     return done.stdout.decode()

@@ -295,7 +295,7 @@ class ConfigSchema:
         return option.text(option.default)
 
     def _held(self, configs: Mapping[str, str]) -> Mapping[str, str]:
-        """Those that still can be: an older release may have taken what is refused today."""
+        """Those that still can be: what an older release took and is refused today is as if it was not set, as in Kafka."""
         return {
             key: text
             for key, text in configs.items()
@@ -303,24 +303,12 @@ class ConfigSchema:
         }
 
     def _dynamic_properties(self, image: MetadataImage) -> Mapping[str, str] | None:
-        """The properties with what was set at run time over them; None when nothing was.
-
-        What would be refused today was set on another release: then it is as if it was not, as in Kafka.
-        """
+        """The properties with what was set at run time over them; None when nothing was."""
         of_all = image.config_of(ResourceType.BROKER, "")
         own = image.config_of(ResourceType.BROKER, str(self.node_id))
         if not of_all and not own:
             return None
-        return {**self.properties, **{key: text for key, text in {**of_all, **own}.items() if self._is_acceptable(key, text)}}
-
-    def _is_acceptable(self, key: str, text: str) -> bool:
-        option = self.broker_options.get(key)
-        try:
-            if option is not None:
-                option.parse(text, key=key)
-        except ConfigError:
-            return False
-        return True
+        return {**self.properties, **self._held({**of_all, **own})}
 
 
 def _is_possible(option: Option, key: str, text: str) -> bool:

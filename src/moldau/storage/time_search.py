@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from moldau.protocol.records.batch import CODEC_MASK, BatchHeader, records_of
 from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer
-from moldau.storage.validator import LIGHT_BYTES, LIGHT_RECORDS
+from moldau.storage.validator import is_light
 
 
 class TimestampOffset(NamedTuple):
@@ -36,9 +36,7 @@ class Candidate(NamedTuple):
 
     @property
     def is_light(self) -> bool:
-        """Whether a loop may look into it.  Of a compressed one nobody knows how far it expands."""
-        is_compressed = self.header.attributes & CODEC_MASK
-        return self.header.records_count <= LIGHT_RECORDS and not (is_compressed and self.header.batch_length > LIGHT_BYTES)
+        return is_light(self.header, is_compressing=bool(self.header.attributes & CODEC_MASK))
 
 
 def first_record_at_or_after(

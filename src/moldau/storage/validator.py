@@ -145,10 +145,14 @@ def wants_examination(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
     return _must_look_inside(header, rules, now_ms)
 
 
+def is_light(header: BatchHeader, *, is_compressing: bool) -> bool:
+    """Whether a loop may look into the records, as far as the header tells: nobody knows yet how far compressed ones expand."""
+    return header.records_count <= LIGHT_RECORDS and not (is_compressing and header.batch_length > LIGHT_BYTES)
+
+
 def examine_if_light(records: Buffer, header: BatchHeader, rules: Rules, now_ms: int) -> Examined | AppendFailure | Unexamined:
     """`examine`, unless that would keep a loop from others for longer than some milliseconds."""
-    is_compressing = rules.codec is not None or header.attributes & CODEC_MASK
-    if header.records_count <= LIGHT_RECORDS and not (is_compressing and header.batch_length > LIGHT_BYTES):
+    if is_light(header, is_compressing=rules.codec is not None or bool(header.attributes & CODEC_MASK)):
         with suppress(ExpandsTooFar):
             return examine(records, rules, now_ms, LIGHT_PLAIN_BYTES)
     return Unexamined(rules)

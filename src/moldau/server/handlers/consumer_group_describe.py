@@ -22,14 +22,13 @@ from moldau.server.later import Later
 def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
 ) -> ConsumerGroupDescribeResponse | Later[ConsumerGroupDescribeResponse]:
-    is_served = serves_consumer_groups(broker)
     return describe_each(
         broker,
         ConsumerGroup,
         request.group_ids,
         _not_described,
         lambda groups: ConsumerGroupDescribeResponse(groups=groups),
-        refusal=ErrorCode.NONE if is_served else ErrorCode.UNSUPPORTED_VERSION,
+        is_served=serves_consumer_groups(broker),
         asks_operations=request.include_authorized_operations,
     )
 

@@ -40,19 +40,25 @@ def authorized_operations(*, is_asked: bool) -> int:
 
 def serves_consumer_groups(broker: Broker) -> bool:
     """Whether the cluster has finalized them (KIP-848), and this broker has not switched them off."""
-    is_finalized = broker.cluster.features().finalized.get("group.version", 0) >= 1
-    return is_finalized and "consumer" in broker.coordinators.group_environment.config.rebalance_protocols
+    return _is_finalized(broker, "group.version") and _is_switched_on(broker, "consumer")
 
 
 def serves_share_groups(broker: Broker) -> bool:
     """Whether the cluster has finalized them (KIP-932)."""
-    return broker.cluster.features().finalized.get("share.version", 0) >= 1
+    return _is_finalized(broker, "share.version")
 
 
 def serves_streams_groups(broker: Broker) -> bool:
     """Whether the cluster has finalized them (KIP-1071), and this broker has not switched them off."""
-    is_finalized = broker.cluster.features().finalized.get("streams.version", 0) >= 1
-    return is_finalized and "streams" in broker.coordinators.group_environment.config.rebalance_protocols
+    return _is_finalized(broker, "streams.version") and _is_switched_on(broker, "streams")
+
+
+def _is_finalized(broker: Broker, feature: str) -> bool:
+    return broker.cluster.features().finalized.get(feature, 0) >= 1
+
+
+def _is_switched_on(broker: Broker, protocol: str) -> bool:
+    return protocol in broker.coordinators.group_environment.config.rebalance_protocols
 
 
 class Described(Protocol):
@@ -73,15 +79,17 @@ def describe_each(
     not_described: Callable[[str, ErrorCode, str | None], DescribedT],
     respond: Callable[[list[DescribedT]], ResponseT],
     *,
-    refusal: ErrorCode,
+    is_served: bool,
     asks_operations: bool,
 ) -> ResponseT | Later[ResponseT]:
-    """Groups of one protocol.  `refusal` of all, if it is one.  Errors on a group: INVALID_GROUP_ID, and those of `describe_of`."""
+    """Groups of one protocol.  Errors on a group: UNSUPPORTED_VERSION unless the protocol `is_served`, INVALID_GROUP_ID, and those of
+    `describe_of`."""
 
     def describe(group_id: str) -> DescribedT | Later[DescribedT]:
-        code = refusal or (ErrorCode.NONE if group_id else ErrorCode.INVALID_GROUP_ID)
-        if code:
-            return not_described(group_id, code, None)
+        if not is_served:
+            return not_described(group_id, ErrorCode.UNSUPPORTED_VERSION, None)
+        if not group_id:
+            return not_described(group_id, ErrorCode.INVALID_GROUP_ID, None)
 
         def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
             return machine.describe_of(token, group_id, kind, not_described)

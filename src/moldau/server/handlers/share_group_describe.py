@@ -21,14 +21,13 @@ from moldau.server.later import Later
 def share_group_describe(
     broker: Broker, context: RequestContext, request: ShareGroupDescribeRequest
 ) -> ShareGroupDescribeResponse | Later[ShareGroupDescribeResponse]:
-    is_served = serves_share_groups(broker)
     return describe_each(
         broker,
         ShareGroup,
         request.group_ids,
         _not_described,
         lambda groups: ShareGroupDescribeResponse(groups=groups),
-        refusal=ErrorCode.NONE if is_served else ErrorCode.UNSUPPORTED_VERSION,
+        is_served=serves_share_groups(broker),
         asks_operations=request.include_authorized_operations,
     )
 

@@ -21,14 +21,13 @@ from moldau.server.later import Later
 def streams_group_describe(
     broker: Broker, context: RequestContext, request: StreamsGroupDescribeRequest
 ) -> StreamsGroupDescribeResponse | Later[StreamsGroupDescribeResponse]:
-    is_served = serves_streams_groups(broker)
     return describe_each(
         broker,
         StreamsGroup,
         request.group_ids,
         _not_described,
         lambda groups: StreamsGroupDescribeResponse(groups=groups),
-        refusal=ErrorCode.NONE if is_served else ErrorCode.UNSUPPORTED_VERSION,
+        is_served=serves_streams_groups(broker),
         asks_operations=request.include_authorized_operations,
     )
 

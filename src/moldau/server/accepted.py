@@ -31,6 +31,12 @@ def accepted_options() -> Mapping[str, AcceptedOption]:
     return options
 
 
+RUNNING_ONLY: Final[Mapping[str, AcceptedOption]] = {
+    key: AcceptedOption(key, Kind.LONG, None) for key in ("follower.replication.throttled.rate", "leader.replication.throttled.rate")
+}
+"""Set on a running broker or not at all, and listed only once they are set."""
+
+
 def is_fixed(key: str) -> bool:
     """Whether Kafka refuses to change this option of the table below while the broker runs."""
     is_dynamic = key in DYNAMIC or (key.startswith(DYNAMIC_PREFIXES) and key not in FIXED)

@@ -100,6 +100,14 @@ def test_uniform_moves_no_more_than_fairness_needs(case: Case) -> None:
     assert kept == can_keep
 
 
+def test_uniform_takes_the_last_partitions_away() -> None:
+    topics = {topic_id: TopicView(topic_id, str(topic_id), 4) for topic_id in TOPIC_IDS[:2]}
+    everything = frozenset(partition for topic in topics.values() for partition in topic.partitions())
+    members = {"a": Subscriber(frozenset(topics), everything), "b": Subscriber(frozenset(topics), frozenset())}
+    kept = uniform.assign(members, topics)["a"]
+    assert sorted(kept) == [TopicIdPartition(TOPIC_IDS[0], partition) for partition in range(4)]
+
+
 def test_range_gives_each_member_the_same_piece_of_every_topic() -> None:
     topics = {topic_id: TopicView(topic_id, str(topic_id), 5) for topic_id in TOPIC_IDS[:2]}
     members = {name: Subscriber(frozenset(topics), frozenset()) for name in ("a", "b", "c")}

@@ -165,6 +165,23 @@ def test_a_regular_expression_follows_the_topics() -> None:
     assert group.owned["a"] == {*ORDERS.partitions(), *PAYMENTS.partitions()}
 
 
+def test_an_expression_that_matches_nothing_is_no_news() -> None:
+    group = Group()
+    expression = {"subscribed_topic_regex": "pay.*", "rebalance_timeout_ms": REBALANCE_MS, "topic_partitions": []}
+    first = group.send("a", 0, **expression)
+    assert (first.member_epoch, first.assignment.topic_partitions) == (1, [])  # type: ignore[union-attr]
+    assert group.send("b", 0, **expression).member_epoch == 1
+    group.topics.set(ORDERS, PAYMENTS)
+    for member_id in "ab":
+        given = group.send(member_id, 1)
+        assert given.member_epoch == 2
+        assert given.assignment is not None and len(given.assignment.topic_partitions[0].partitions) == 1
+    group.topics.set(ORDERS)
+    taken = group.send("a", 2)
+    assert taken.assignment is not None and taken.assignment.topic_partitions == []
+    assert list(group.desk.replayed().groups[GROUP].regexes) == ["pay.*"]  # type: ignore[union-attr]
+
+
 def test_a_bad_regular_expression_is_refused() -> None:
     answer = Group().send("a", 0, subscribed_topic_regex="a(", rebalance_timeout_ms=REBALANCE_MS, topic_partitions=[])
     assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
@@ -254,6 +271,23 @@ def test_a_second_member_waits_for_the_next_assignment() -> None:
     group.desk.advance(1_000)
     group.settle()
     assert group.counts() == [2, 2]
+
+
+def test_who_goes_off_a_topic_is_rid_of_it_before_the_next_assignment() -> None:
+    group = Group(ORDERS, PAYMENTS, consumer_assignment_interval_ms=1_000)
+    group.desk.advance(1_000)
+    group.join("a", "orders", "payments")
+    told = group.send("a", 2, subscribed_topic_names=["orders"])
+    assert (told.member_epoch, group.group.state) == (2, GroupState.ASSIGNING)
+    group.take("a", told)
+    assert {each.topic_id for each in group.owned["a"]} == {ORDERS.topic_id}
+    assert group.group.members["a"].pending_revocation, "nobody else gets them before it says that they are gone"
+    group.beat("a")
+    assert not group.group.members["a"].pending_revocation
+    group.desk.advance(1_000)
+    group.settle()
+    assert group.epochs["a"] == 3
+    assert len(group.owned["a"]) == ORDERS.partition_count
 
 
 def test_after_a_fail_over_the_group_goes_on() -> None:

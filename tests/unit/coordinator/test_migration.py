@@ -54,9 +54,18 @@ class Group:
     def ask(self, name: str, request: Any, *rest: Any) -> Asked:
         return self.desk.ask(lambda token, now_ms: getattr(self.desk.machine, name)(token, request, *rest, now_ms))
 
-    def ask_join(self, member_id: str = "", owned: tuple[int, ...] = (), instance_id: str | None = None) -> Asked:
+    def ask_join(
+        self,
+        member_id: str = "",
+        owned: tuple[int, ...] = (),
+        instance_id: str | None = None,
+        *,
+        protocol: str = "range",
+        metadata: bytes | None = None,
+    ) -> Asked:
         owns = [TopicPartition(topic="orders", partitions=list(owned))] if owned else []
-        metadata = encode_versioned(ConsumerProtocolSubscription(topics=["orders"], owned_partitions=owns), 1)
+        if metadata is None:
+            metadata = encode_versioned(ConsumerProtocolSubscription(topics=["orders"], owned_partitions=owns), 1)
         request = JoinGroupRequest(
             group_id=GROUP,
             session_timeout_ms=SESSION_MS,
@@ -64,13 +73,18 @@ class Group:
             member_id=member_id,
             group_instance_id=instance_id,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=metadata)],
+            protocols=[JoinGroupRequestProtocol(name=protocol, metadata=metadata)],
         )
         return self.ask("join", request, CLIENT)
 
-    def sync(self, member_id: str, generation_id: int, assignments: dict[str, list[int]] | None = None) -> Any:
+    def sync(
+        self, member_id: str, generation_id: int, assignments: dict[str, list[int]] | None = None, user_data: bytes | None = None
+    ) -> Any:
         encoded = {
-            key: encode_versioned(ConsumerProtocolAssignment(assigned_partitions=[TopicPartition(topic="orders", partitions=indexes)]), 1)
+            key: encode_versioned(
+                ConsumerProtocolAssignment(assigned_partitions=[TopicPartition(topic="orders", partitions=indexes)], user_data=user_data),
+                1,
+            )
             for key, indexes in (assignments or {}).items()
         }
         given = [SyncGroupRequestAssignment(member_id=key, assignment=each) for key, each in encoded.items()]
@@ -82,10 +96,11 @@ class Group:
             self.ask("heartbeat", HeartbeatRequest(group_id=GROUP, generation_id=generation_id, member_id=member_id)).answer.error_code
         )
 
-    def heartbeat(self, member_id: str, epoch: int, owned: tuple[int, ...] = ()) -> Any:
+    def heartbeat(self, member_id: str, epoch: int, owned: tuple[int, ...] = (), instance_id: str | None = None) -> Any:
         request = ConsumerGroupHeartbeatRequest(
             group_id=GROUP,
             member_id=member_id,
+            instance_id=instance_id,
             member_epoch=epoch,
             rebalance_timeout_ms=REBALANCE_MS,
             subscribed_topic_names=["orders"],
@@ -93,11 +108,11 @@ class Group:
         )
         return self.ask("consumer_heartbeat", request, Client("client", "/127.0.0.1", 1)).answer
 
-    def classic_member(self) -> tuple[str, int]:
+    def classic_member(self, user_data: bytes | None = None) -> tuple[str, int]:
         """Stable and alone, with all four partitions."""
         member_id = self.ask_join().answer.member_id
         joined = self.ask_join(member_id).answer
-        self.sync(member_id, joined.generation_id, {member_id: [0, 1, 2, 3]})
+        self.sync(member_id, joined.generation_id, {member_id: [0, 1, 2, 3]}, user_data)
         return member_id, joined.generation_id
 
 
@@ -158,6 +173,26 @@ def test_the_policy_can_forbid_it(policy: str) -> None:
     group.classic_member()
     assert group.heartbeat("new", 0).error_code == ErrorCode.GROUP_ID_NOT_FOUND
     assert isinstance(group.group, ClassicGroup)
+
+
+def test_what_an_assignor_of_their_own_tells_its_members_would_be_lost() -> None:
+    group = Group()
+    group.classic_member(user_data=b"mine")
+    refused = group.heartbeat("new", 0)
+    assert refused.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    assert "unsupported custom assignor" in refused.error_message
+    assert isinstance(group.group, ClassicGroup)
+
+
+def test_what_members_are_only_told_back_stands_in_nobodys_way() -> None:
+    """As the sticky assignor of librdkafka does it."""
+    group = Group()
+    metadata = encode_versioned(ConsumerProtocolSubscription(topics=["orders"], user_data=b"mine"), 1)
+    member_id = group.ask_join(metadata=metadata).answer.member_id
+    joined = group.ask_join(member_id, metadata=metadata).answer
+    group.sync(member_id, joined.generation_id, {member_id: [0, 1, 2, 3]}, b"mine")
+    assert group.heartbeat("new", 0).error_code == ErrorCode.NONE
+    assert isinstance(group.group, ConsumerGroup)
 
 
 def test_the_last_consumer_member_that_leaves_takes_the_protocol_along() -> None:
@@ -266,3 +301,56 @@ def test_a_fail_over_between_downgrade_and_rebalance_gives_nobody_what_another_h
     group.desk.advance(0)
     assert group.group.state is GroupState.PREPARING_REBALANCE, "the rebalance that was about to begin"
     assert partitions(group.group.members[old]) == [0, 1, 2, 3], "what it held"
+
+
+def test_where_groups_do_not_change_their_protocol_nobody_joins_with_the_other() -> None:
+    group = Group(consumer_migration_policy="disabled")
+    group.heartbeat("new", 0)
+    refused = group.ask_join().answer
+    assert (refused.error_code, refused.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
+
+
+def test_who_is_refused_is_told_no_member_id() -> None:
+    group = Group()
+    group.heartbeat("new", 0)
+    first = group.ask_join().answer.member_id
+    group.ask_join(first)
+    assert group.ask_join("late", instance_id="nobody").answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    refused = group.ask_join("late", protocol="sticky").answer
+    assert (refused.error_code, refused.member_id) == (ErrorCode.INCONSISTENT_GROUP_PROTOCOL, "")
+
+
+def test_a_member_id_is_given_out_before_the_subscription_is_read() -> None:
+    group = Group()
+    group.heartbeat("new", 0)
+    given = group.ask_join(metadata=b"").answer
+    assert given.error_code == ErrorCode.MEMBER_ID_REQUIRED
+    assert group.ask_join(given.member_id).answer.error_code == ErrorCode.NONE
+
+
+def test_the_last_consumer_member_that_comes_back_as_a_classic_one_takes_the_protocol_along() -> None:
+    """Static members do not say that they leave."""
+    group = Group()
+    old, _ = group.classic_member()
+    group.heartbeat("new", 0, instance_id="one")
+    epoch = group.group.epoch
+    joined = group.ask_join(instance_id="one").answer
+    assert (joined.error_code, joined.generation_id, joined.leader) == (ErrorCode.NONE, epoch, "")
+    assert isinstance(group.group, ClassicGroup)
+    assert sorted(group.group.members) == sorted([old, joined.member_id])
+    assert group.group.members[joined.member_id].group_instance_id == "one"
+    group.desk.advance(0)
+    assert group.group.state is GroupState.PREPARING_REBALANCE
+    assert group.classic_heartbeat(joined.member_id, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+    waiting = [group.ask_join(old), group.ask_join(joined.member_id, instance_id="one")]
+    assert [asked.answer.generation_id for asked in waiting] == [epoch + 1, epoch + 1]
+    assert sorted(group.desk.replayed().groups[GROUP].members) == sorted([old, joined.member_id])
+
+
+def test_without_leave_to_go_back_a_static_member_changes_its_protocol_alone() -> None:
+    group = Group(consumer_migration_policy="upgrade")
+    old, _ = group.classic_member()
+    group.heartbeat("new", 0, instance_id="one")
+    joined = group.ask_join(instance_id="one").answer
+    assert isinstance(group.group, ConsumerGroup)
+    assert sorted(group.group.members) == sorted([old, joined.member_id])

@@ -228,7 +228,9 @@ def test_standby_tasks_lie_beside_another_process() -> None:
 def test_members_are_fenced_by_epoch_session_and_size() -> None:
     program = Program(streams_max_size=2)
     program.join("a")
-    assert program.beat("a", 7).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    fenced = program.beat("a", 7)
+    assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert str(fenced.error_message).startswith("The streams group member has a greater member epoch (7) than the one known by the group")
     assert program.beat("b", 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     program.join("b")
     assert program.join("c").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
@@ -284,6 +286,16 @@ def test_tasks_that_cannot_be_are_refused(active: Tasks, message: str) -> None:
     program.join("a")
     refused = program.beat("a", 2, active)
     assert (refused.error_code, refused.error_message) == (ErrorCode.INVALID_REQUEST, message)
+
+
+def test_who_tells_otherwise_hears_what_is_new_rather_than_what_was() -> None:
+    program = Program()
+    program.join("a")
+    assert spelled(program.beat("a", 2, {}).active_tasks) == EVERYTHING, "the answer may have been lost"
+    program.environment.group_configs[GROUP] = {"streams.assignment.interval.ms": 5_000, "streams.num.standby.replicas": 1}
+    assert program.beat("a", 2, {}).active_tasks is None, "a new assignment is on its way"
+    program.desk.advance(5_000)
+    assert spelled(program.beat("a", 2, {}).active_tasks) == EVERYTHING
 
 
 def test_members_may_run_an_older_topology_but_not_a_newer_one() -> None:

@@ -18,6 +18,7 @@ from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnReq
 from moldau.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -405,6 +406,29 @@ def test_options_of_a_topic_reach_its_logs() -> None:
         answer = await channel.send(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
         assert answer.responses[0].error_code == ErrorCode.NONE
         assert node.replicas.hosted["orders", 0].log.config.retention_ms == 1234
+
+    world.talk(dialogue)
+
+
+def test_rates_that_only_a_running_broker_has_are_listed_once_they_are_set() -> None:
+    world = World()
+    world.up()
+    rate, of_broker, of_all = "leader.replication.throttled.rate", 2, 3
+
+    async def described(channel: Channel, name: str) -> dict[str, tuple[str | None, int]]:
+        resource = DescribeConfigsResource(resource_type=4, resource_name=name, configuration_keys=None)
+        response = await channel.send(DescribeConfigsRequest(resources=[resource]))
+        return {each.name: (each.value, each.config_source) for each in response.results[0].configs if "throttled" in each.name}
+
+    async def dialogue(channel: Channel) -> None:
+        assert await described(channel, "1") == {}
+        for name, value in (("", "1000"), ("1", "2000")):
+            changed = AlterableConfig(name=rate, config_operation=0, value=value)
+            resource = AlterConfigsResource(resource_type=4, resource_name=name, configs=[changed])
+            answer = await channel.send(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+            assert answer.responses[0].error_code == ErrorCode.NONE
+        assert await described(channel, "1") == {rate: ("2000", of_broker)}
+        assert await described(channel, "") == {rate: ("1000", of_all)}
 
     world.talk(dialogue)
 

@@ -32,6 +32,7 @@ from moldau.coordinator.group.membership import (
     Refused,
     by_topic,
     commit_error,
+    fenced,
     fetch_error,
     hash_of,
     next_step,
@@ -96,7 +97,7 @@ class ConsumerGroup:
             return GroupState.EMPTY
         if self.epoch > self.target_epoch:
             return GroupState.ASSIGNING
-        is_settled = all(each.state is MemberState.STABLE and each.epoch == self.target_epoch for each in self.members.values())
+        is_settled = all(each.is_settled_at(self.target_epoch) for each in self.members.values())
         return GroupState.STABLE if is_settled else GroupState.RECONCILING
 
     # -- the heartbeat --------------------------------------------------------------------------------------------------------
@@ -152,20 +153,27 @@ class ConsumerGroup:
         is_new = before.member_id not in members
         members[member.member_id] = member
         has_new_subscription = is_new or member.subscription() != before.subscription()
+        # An expression that matches nothing yet is no news to anybody.
+        is_news = has_new_subscription and any(self._names_of(each.subscription()) for each in (before, member))
         if is_new or member.metadata() != before.metadata():
             outcome.records.append(members_of.metadata_record(self.group_id, member))
-        group_epoch = self._next_group_epoch(members, outcome, is_changed=has_new_subscription, now_ms=now_ms)
+        group_epoch = self._next_group_epoch(members, outcome, is_changed=is_news, now_ms=now_ms)
         target_epoch = self._assign(group_epoch, members, target, outcome, now_ms)
-        own_target = target.get(member.member_id, frozenset())
 
         def is_free(partition: TopicIdPartition) -> bool:
             holder = self.holders.get(partition)
             # Who is no member any more was succeeded by this one.
             return holder is None or holder == member.member_id or holder not in members
 
-        settled = next_step(
-            member, epoch, owned, lambda reported: members_of.reconcile(member, is_free, own_target, target_epoch, reported)
-        )
+        def reconciled(reported: frozenset[TopicIdPartition] | None) -> Member:
+            if member.is_settled_at(target_epoch) and not has_new_subscription:
+                return member
+            # A target that is behind may have topics still that the member has gone off.
+            wanted = {topic.topic_id for name in self._names_of(member.subscription()) if (topic := self.environment.topics.by_name(name))}
+            own_target = frozenset(each for each in target.get(member.member_id, ()) if each.topic_id in wanted)
+            return members_of.reconcile(member, is_free, own_target, target_epoch, reported)
+
+        settled = next_step(member, epoch, owned, reconciled)
         if settled != member or (is_new and settled.epoch == JOIN_EPOCH):
             outcome.records.append(members_of.current_record(self.group_id, settled))
         return settled
@@ -590,10 +598,7 @@ def _check_epoch(member: Member, epoch: int, reported: frozenset[TopicIdPartitio
     # The answer that carried the newer epoch may have been lost: then the member still reports what it had, and nothing it was not given.
     is_lost_answer = epoch == member.previous_epoch and reported is not None and reported <= member.owned.keys()
     if not is_lost_answer:
-        raise Refused(
-            ErrorCode.FENCED_MEMBER_EPOCH,
-            f"The consumer group member has epoch {member.epoch}, the request {epoch}: the member must abandon its partitions and rejoin.",
-        )
+        raise fenced("consumer", epoch, member.epoch)
 
 
 def _reported(request: messages.ConsumerGroupHeartbeatRequest) -> frozenset[TopicIdPartition] | None:

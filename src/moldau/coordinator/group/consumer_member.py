@@ -64,6 +64,9 @@ class Member:
         yield from self.owned
         yield from self.pending_revocation
 
+    def is_settled_at(self, target_epoch: int) -> bool:
+        return self.state is MemberState.STABLE and self.epoch == target_epoch
+
     def metadata(self) -> tuple[object, ...]:
         """What its metadata record says."""
         return (
@@ -118,8 +121,6 @@ def reconcile(
     reported: frozenset[TopicIdPartition] | None,
 ) -> Member:
     """The member's next step towards its target: revoke, wait for others, or take.  `is_free`: nobody else holds it."""
-    if member.state is MemberState.STABLE and member.epoch == target_epoch:
-        return member
     if member.state is MemberState.UNREVOKED_PARTITIONS and (reported is None or reported & member.pending_revocation.keys()):
         return member
     kept = {partition: epoch for partition, epoch in member.owned.items() if partition in target}

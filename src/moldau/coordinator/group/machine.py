@@ -256,9 +256,13 @@ class GroupMachine:
         if isinstance(group, ShareGroup | StreamsGroup):
             message = f"Group {request.group_id} is not a consumer group."
             return answer(token, request.refused(ErrorCode.GROUP_ID_NOT_FOUND, message))
+        if request.member_epoch != JOIN_EPOCH:
+            message = f"Group {request.group_id} {'not found' if group is None else 'is not a consumer group'}."
+            return answer(token, request.refused(ErrorCode.GROUP_ID_NOT_FOUND, message))
         is_upgrade = group is not None and not group.is_empty
-        if request.member_epoch != JOIN_EPOCH or (is_upgrade and not migration.can_upgrade(group)):
-            message = f"Group {request.group_id} not found."
+        obstacle = migration.obstacle_to_upgrade(group) if group is not None and is_upgrade else None
+        if obstacle is not None:
+            message = f"Cannot upgrade classic group {request.group_id} to consumer group because {obstacle}"
             return answer(token, request.refused(ErrorCode.GROUP_ID_NOT_FOUND, message))
         prepared = ConsumerGroup(request.group_id, self.environment)
         records = group.tombstones() if group is not None else []

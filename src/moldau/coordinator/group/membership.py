@@ -32,6 +32,16 @@ class Refused(Exception):
         self.message = message
 
 
+def fenced(kind: str, epoch: int, known: int) -> Refused:
+    """Of a member that reports with an `epoch` that is neither its own nor the one before.  Worded as Kafka words it."""
+    how = "greater" if epoch > known else "smaller"
+    return Refused(
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        f"The {kind} group member has a {how} member epoch ({epoch}) than the one known by the group coordinator ({known}). "
+        "The member must abandon all its partitions and rejoin.",
+    )
+
+
 class HasEpoch(Protocol):
     """A member of a group with heartbeats."""
 

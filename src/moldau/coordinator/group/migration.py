@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 UPGRADES: Final = frozenset({"upgrade", "bidirectional"})
 DOWNGRADES: Final = frozenset({"downgrade", "bidirectional"})
+DISABLED: Final = "disabled"
 HIGHEST_EMBEDDED: Final = 3
 
 
@@ -54,20 +55,27 @@ def sync_key(group_id: str, member_id: str) -> tuple[str, str, str]:
 # -- upgrade ------------------------------------------------------------------------------------------------------------------
 
 
-def can_upgrade(group: object) -> bool:
-    """The policy, a group of consumers, not too many, and subscriptions that can be read."""
-    if not isinstance(group, ClassicGroup) or group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return False
+def obstacle_to_upgrade(group: ClassicGroup) -> str | None:
+    """Why the group stays a classic one: the policy, not a group of consumers, too many, or what its members told each other."""
     config = group.environment.config
-    if config.consumer_migration_policy not in UPGRADES or len(group.members) > config.consumer_max_size:
-        return False
+    if config.consumer_migration_policy not in UPGRADES:
+        return "online upgrade is disabled."
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return "the group does not use the consumer embedded protocol."
+    if len(group.members) > config.consumer_max_size:
+        return "the group size exceeds the consumer group maximum size."
     try:
         for member in group.members.values():
-            _subscription_of(_chosen_metadata(group, member))
-            _assigned_to(member, group.environment.topics)
+            said, told = _subscription_of(_chosen_metadata(group, member)).user_data, _assignment_of(member).user_data
+            # What an assignor of the group's own tells its members has no place in the other protocol.  librdkafka tells each what it said.
+            if told and told != said:
+                return (
+                    "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before "
+                    "re-attempting the upgrade."
+                )
     except DecodeError:
-        return False
-    return True
+        return "the embedded consumer protocol is malformed."
+    return None
 
 
 def upgraded_records(group: ClassicGroup, prepared: consumer.ConsumerGroup, now_ms: int) -> list[CoordinatorRecord]:
@@ -76,7 +84,7 @@ def upgraded_records(group: ClassicGroup, prepared: consumer.ConsumerGroup, now_
     members, assigned = [], {}
     for each in group.members.values():
         subscription = _subscription_of(_chosen_metadata(group, each))
-        assigned[each.member_id] = _assigned_to(each, group.environment.topics)
+        assigned[each.member_id] = _named(_assignment_of(each).assigned_partitions, group.environment.topics)
         members.append(
             members_of.Member(
                 each.member_id,
@@ -127,30 +135,63 @@ def leave_classic_behind(group: ClassicGroup, prepared: consumer.ConsumerGroup, 
 def join(group: consumer.ConsumerGroup, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
     """Answered at once with the member's epoch as generation.
 
-    Errors: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, MEMBER_ID_REQUIRED, FENCED_INSTANCE_ID.
+    Errors, all but the third without a member id: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, MEMBER_ID_REQUIRED,
+    UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
     """
-    config = group.environment.config
     static = group.static_member(request.group_instance_id) if request.group_instance_id is not None else None
-    if request.member_id not in group.members and static is None and len(group.members) >= config.consumer_max_size:
-        return refuse_join(token, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
-    protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
-    if not _supports(group, request.member_id, request.protocol_type, protocols):
-        return refuse_join(token, request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    try:
-        subscription = _subscription_of(protocols[0][1])
-    except DecodeError:
-        return refuse_join(token, request.member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+    error = _join_error(group, request, static)
+    if error is not ErrorCode.NONE:
+        return refuse_join(token, UNKNOWN_MEMBER_ID, error)
     member_id = request.member_id or str(group.environment.new_uuid())
     if not request.member_id and request.group_instance_id is None and client.api_version >= KNOWN_MEMBER_ID_SINCE:
         return refuse_join(token, member_id, ErrorCode.MEMBER_ID_REQUIRED)
+    try:
+        subscription = _subscription_of(bytes(request.protocols[0].metadata))
+    except DecodeError:
+        return refuse_join(token, UNKNOWN_MEMBER_ID, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
     outcome, members, target = Outcome(), dict(group.members), dict(group.target)
     before = group.members.get(member_id) or members_of.Member(member_id)
     if static is not None and static.member_id != member_id:
-        if request.member_id:
-            return refuse_join(token, member_id, ErrorCode.FENCED_INSTANCE_ID)
+        joining = _joined(replace(static, member_id=member_id), request, subscription, client)
+        remaining = {each.member_id: each for each in group.members.values() if each is not static}
+        if static.classic is None and can_downgrade(group, {**remaining, member_id: joining}):
+            # Nobody is left who speaks the group's protocol: static members do not say that they leave.
+            outcome = downgrade(group, [static.member_id], now_ms, joining=joining)
+            outcome.replies.append(Reply(token, _joined_response(joining, group.epoch)))
+            return outcome
         before = group.succeed(replace(static, epoch=LEAVE_STATIC_EPOCH), member_id, members, target, outcome)
-    rebalance_timeout_ms = request.rebalance_timeout_ms if request.rebalance_timeout_ms != -1 else request.session_timeout_ms
-    member = replace(
+    member = _joined(before, request, subscription, client)
+    owned = _named(subscription.owned_partitions, group.environment.topics)
+    settled = group.advance(before, member, owned, members, target, outcome, now_ms, epoch=member.epoch)
+    outcome.timers += [*group.member_timers(settled, now_ms), Timer(join_key(group.group_id, member_id))]
+    outcome.timers.append(_deadline(group, settled, sync_key(group.group_id, member_id), now_ms + member.rebalance_timeout_ms))
+    group.told_to_rejoin.discard(member_id)
+    outcome.replies.append(Reply(token, _joined_response(settled, settled.epoch)))
+    return outcome
+
+
+def _join_error(group: consumer.ConsumerGroup, request: JoinGroupRequest, static: members_of.Member | None) -> ErrorCode:
+    config = group.environment.config
+    if config.consumer_migration_policy == DISABLED:
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if request.member_id not in group.members and static is None and len(group.members) >= config.consumer_max_size:
+        return ErrorCode.GROUP_MAX_SIZE_REACHED
+    if not _supports(group, request):
+        return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+    if request.member_id and request.group_instance_id is not None:
+        if static is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        if static.member_id != request.member_id:
+            return ErrorCode.FENCED_INSTANCE_ID
+    return ErrorCode.NONE
+
+
+def _joined(
+    before: members_of.Member, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription, client: Client
+) -> members_of.Member:
+    """What the member is once the request is taken."""
+    protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
+    return replace(
         before,
         instance_id=request.group_instance_id if request.group_instance_id is not None else before.instance_id,
         rack_id=subscription.rack_id or before.rack_id,
@@ -158,25 +199,22 @@ def join(group: consumer.ConsumerGroup, token: Token, request: JoinGroupRequest,
         client_host=client.client_host,
         topic_names=tuple(sorted(set(subscription.topics))),
         topic_regex=None,
-        rebalance_timeout_ms=rebalance_timeout_ms,
+        rebalance_timeout_ms=request.rebalance_timeout_ms if request.rebalance_timeout_ms != -1 else request.session_timeout_ms,
         classic=members_of.ClassicMember(request.session_timeout_ms, protocols),
     )
-    owned = _named(subscription.owned_partitions, group.environment.topics)
-    settled = group.advance(before, member, owned, members, target, outcome, now_ms, epoch=member.epoch)
-    outcome.timers += [*group.member_timers(settled, now_ms), Timer(join_key(group.group_id, member_id))]
-    outcome.timers.append(_deadline(group, settled, sync_key(group.group_id, member_id), now_ms + rebalance_timeout_ms))
-    group.told_to_rejoin.discard(member_id)
-    response = JoinGroupResponse(
+
+
+def _joined_response(member: members_of.Member, generation_id: int) -> JoinGroupResponse:
+    assert member.classic is not None
+    return JoinGroupResponse(
         error_code=ErrorCode.NONE,
-        generation_id=settled.epoch,
+        generation_id=generation_id,
         protocol_type=CONSUMER_PROTOCOL_TYPE,
-        protocol_name=protocols[0][0],
+        protocol_name=member.classic.protocols[0][0],
         leader="",
-        member_id=member_id,
+        member_id=member.member_id,
         members=[],
     )
-    outcome.replies.append(Reply(token, response))
-    return outcome
 
 
 def sync(group: consumer.ConsumerGroup, token: Token, request: SyncGroupRequest, now_ms: int) -> Outcome:
@@ -251,8 +289,8 @@ def can_downgrade(group: consumer.ConsumerGroup, remaining: Mapping[str, members
     return is_allowed and bool(remaining) and all(member.classic is not None for member in remaining.values())
 
 
-def downgrade(group: consumer.ConsumerGroup, leaving: Collection[str], now_ms: int) -> Outcome:
-    """The group of the classic protocol again; its members rebalance at once among themselves.
+def downgrade(group: consumer.ConsumerGroup, leaving: Collection[str], now_ms: int, *, joining: members_of.Member | None = None) -> Outcome:
+    """The group of the classic protocol again; its members, `joining` among them, rebalance at once among themselves.
 
     Until they have, each has what it holds, not its target: the coordinator may fail over before the rebalance begins, and who asks then
     must be given nothing that another still reads.  No leader: that says after a fail-over, too, that there is a rebalance to come.
@@ -260,12 +298,11 @@ def downgrade(group: consumer.ConsumerGroup, leaving: Collection[str], now_ms: i
     successor = ClassicGroup(group.group_id, group.environment)
     successor.protocol_type, successor.generation_id = CONSUMER_PROTOCOL_TYPE, group.epoch
     assignments = {}
-    for member_id, member in group.members.items():
-        if member_id in leaving:
-            continue
+    staying = [member for member_id, member in group.members.items() if member_id not in leaving]
+    for member in [*staying, joining] if joining is not None else staying:
         assert member.classic is not None
-        successor.members[member_id] = ClassicGroupMember(
-            member_id=member_id,
+        successor.members[member.member_id] = ClassicGroupMember(
+            member_id=member.member_id,
             group_instance_id=member.instance_id,
             client_id=member.client_id,
             client_host=member.client_host,
@@ -273,7 +310,7 @@ def downgrade(group: consumer.ConsumerGroup, leaving: Collection[str], now_ms: i
             session_timeout_ms=member.classic.session_timeout_ms,
             protocols=dict(member.classic.protocols),
         )
-        assignments[member_id] = _encoded(member.owned, group.environment.topics, member.classic.protocols[0][1])
+        assignments[member.member_id] = _encoded(member.owned, group.environment.topics, member.classic.protocols[0][1])
     successor.protocol_name = successor.select_protocol()
     removals = [record for member_id in group.members for record in members_of.removal(group.group_id, member_id)]
     outcome = Outcome([*removals, *group.group_tombstones(), successor.record(assignments, now_ms)])
@@ -302,13 +339,13 @@ def _known_member(group: consumer.ConsumerGroup, member_id: str, instance_id: st
     return static if member_id in (static.member_id, UNKNOWN_MEMBER_ID) else ErrorCode.FENCED_INSTANCE_ID
 
 
-def _supports(group: consumer.ConsumerGroup, member_id: str, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> bool:
+def _supports(group: consumer.ConsumerGroup, request: JoinGroupRequest) -> bool:
     """One of the protocols is known to every classic member, so that the group can go back to them."""
-    if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
+    if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not request.protocols:
         return False
-    common = {name for name, _ in protocols}
+    common = {each.name for each in request.protocols}
     for member in group.members.values():
-        if member.classic is not None and member.member_id != member_id:
+        if member.classic is not None and member.member_id != request.member_id:
             common &= {name for name, _ in member.classic.protocols}
     return bool(common)
 
@@ -344,11 +381,11 @@ def _chosen_metadata(group: ClassicGroup, member: ClassicGroupMember) -> bytes:
     return member.protocols.get(group.protocol_name or "") or next(iter(member.protocols.values()), b"")
 
 
-def _assigned_to(member: ClassicGroupMember, topics: Topics) -> frozenset[TopicIdPartition]:
+def _assignment_of(member: ClassicGroupMember) -> ConsumerProtocolAssignment:
     """Errors: DecodeError."""
     if not member.assignment:
-        return frozenset()
-    return _named(decode_newer_too(ConsumerProtocolAssignment, member.assignment).assigned_partitions, topics)
+        return ConsumerProtocolAssignment(assigned_partitions=[])
+    return decode_newer_too(ConsumerProtocolAssignment, member.assignment)
 
 
 def _named(partitions: list[NamedPartitions], topics: Topics) -> frozenset[TopicIdPartition]:

@@ -20,7 +20,7 @@ from moldau.coordinator.group.assignors import simple
 from moldau.coordinator.group.assignors.model import Subscriber, TopicIdPartition
 from moldau.coordinator.group.consumer_member import MemberState
 from moldau.coordinator.group.environment import Client, Commit, Environment
-from moldau.coordinator.group.membership import FIRST_GROUP_EPOCH, JOIN_EPOCH, LEAVE_EPOCH, Refused, by_topic, hash_of
+from moldau.coordinator.group.membership import FIRST_GROUP_EPOCH, JOIN_EPOCH, LEAVE_EPOCH, Refused, by_topic, fenced, hash_of
 from moldau.coordinator.group.share_topics import Partitions, StateTopics, TopicPartitions, read_record
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode
@@ -145,10 +145,7 @@ class ShareGroup:
             return Member(request.member_id)
         # The answer that carried the newer epoch may have been lost: the one before is good too.
         if epoch not in (JOIN_EPOCH, known.epoch, known.previous_epoch):
-            raise Refused(
-                ErrorCode.FENCED_MEMBER_EPOCH,
-                f"The share group member has epoch {known.epoch}, the request {epoch}: the member must abandon its partitions and rejoin.",
-            )
+            raise fenced("share", epoch, known.epoch)
         return known
 
     # -- group epoch and target assignment ------------------------------------------------------------------------------------
@@ -470,7 +467,7 @@ class ShareGroup:
         return sessions.session_timer(self, member_id, due_ms)
 
 
-def refusal(code: ErrorCode, message: str) -> messages.ShareGroupHeartbeatResponse:
+def refusal(code: ErrorCode, message: str | None) -> messages.ShareGroupHeartbeatResponse:
     return messages.ShareGroupHeartbeatResponse(error_code=code, error_message=message, member_epoch=0, heartbeat_interval_ms=0)
 
 

@@ -24,7 +24,7 @@ from moldau.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from moldau.server.accepted import accepted_options, is_fixed
+from moldau.server.accepted import RUNNING_ONLY, accepted_options, is_fixed
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
@@ -133,24 +133,28 @@ def _broker_id(name: str) -> int:
 
 def _broker(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[Effective]:
     if not name:
-        return [
-            (schema.broker_config(image, key) if key in schema.broker_options else _accepted(image, schema, key))._replace(
-                synonyms=(Synonym(key, value, Source.DYNAMIC_DEFAULT_BROKER),)
-            )
-            for key, value in image.config_of(ResourceType.BROKER, "").items()
-            if key in schema.broker_options or key in accepted_options()
-        ]
+        known = schema.broker_options.keys() | accepted_options().keys() | RUNNING_ONLY.keys()
+        return [_of_all(image, schema, key, value) for key, value in image.config_of(ResourceType.BROKER, "").items() if key in known]
     if _broker_id(name) != schema.node_id:
         text = f"Unexpected broker id, expected {schema.node_id} or empty string, but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
     declared = [schema.broker_config(image, key) for key in schema.broker_options if key not in INTERNAL]
     others = accepted_options().keys() - schema.broker_options.keys() - INTERNAL
-    return declared + [_accepted(image, schema, key) for key in sorted(others)]
+    rates = [_accepted(image, schema, key) for key in RUNNING_ONLY]
+    return declared + [_accepted(image, schema, key) for key in sorted(others)] + [rate for rate in rates if rate.value is not None]
+
+
+def _of_all(image: MetadataImage, schema: ConfigSchema, key: str, text: str) -> Effective:
+    """What is set for all brokers, whatever this one has of its own."""
+    own = schema.broker_config(image, key) if key in schema.broker_options else _accepted(image, schema, key)
+    value = None if own.option.is_sensitive else text
+    synonyms = (Synonym(key, value, Source.DYNAMIC_DEFAULT_BROKER),)
+    return own._replace(value=value, source=Source.DYNAMIC_DEFAULT_BROKER, synonyms=synonyms)
 
 
 def _accepted(image: MetadataImage, schema: ConfigSchema, key: str) -> Effective:
     """An option of Kafka's that has no effect here."""
-    known = accepted_options()[key]
+    known = accepted_options().get(key) or RUNNING_ONLY[key]
     option = Option(key, known.kind, known.default, "Accepted, without effect.", importance="low", nullable=True)
     places = (
         (image.config_of(ResourceType.BROKER, str(schema.node_id)), Source.DYNAMIC_BROKER),

@@ -6,7 +6,8 @@ Behaviour      Waits for the other members, at most as long as the longest rebal
 Version notes  0 has no rebalance time-out; 4+ a new member is first given an id (KIP-394); 5+ static members (KIP-345); 7+ names the
                protocol; 9+ can tell a returning leader not to assign (KIP-814).
 Errors         INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, INVALID_REQUEST (a protocol named twice), NOT_COORDINATOR,
-               COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and those of `ClassicGroup.join`.
+               COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and those of `ClassicGroup.join` or, in a group of the consumer
+               protocol, `migration.join`.
 Differs from Kafka: one protocol named twice is answered with INVALID_REQUEST; Kafka gives no answer at all.
 """
 

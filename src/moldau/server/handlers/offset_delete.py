@@ -8,11 +8,15 @@ Errors         INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members of
 Differs from Kafka: nothing known.
 """
 
+from collections.abc import Iterable
+
+from moldau.coordinator.group.environment import Topics
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
@@ -27,31 +31,45 @@ from moldau.server.later import Later
 def offset_delete(
     broker: Broker, context: RequestContext, request: OffsetDeleteRequest
 ) -> OffsetDeleteResponse | Later[OffsetDeleteResponse]:
-    topics = broker.coordinators.group_environment.topics
-    unknown = [
-        OffsetDeleteResponseTopic(
-            name=topic.name,
-            partitions=[
-                OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-        if topics.by_name(topic.name) is None
-    ]
-    request.topics = [topic for topic in request.topics if topics.by_name(topic.name) is not None]
-
     def refused(code: ErrorCode) -> OffsetDeleteResponse:
         return OffsetDeleteResponse(error_code=code, topics=[])
+
+    if not request.group_id:
+        return refused(ErrorCode.INVALID_GROUP_ID)
+    request.topics, unknown = _parted(request.topics, broker.coordinators.group_environment.topics)
 
     def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
         return machine.delete_offsets(token, request)
 
     def with_unknown(response: OffsetDeleteResponse) -> OffsetDeleteResponse:
-        if not response.error_code:
-            response.topics += unknown
+        if response.error_code:
+            return response
+        for topic in response.topics:
+            refusals = unknown.pop(topic.name, None)
+            if refusals is not None:
+                topic.partitions = refusals.partitions + topic.partitions
+        response.topics += unknown.values()
         return response
 
-    if not request.group_id:
-        return refused(ErrorCode.INVALID_GROUP_ID)
     return broker.coordinators.groups.ask(request.group_id, decide, refused=refused, transform=with_unknown)
+
+
+def _parted(
+    asked: Iterable[OffsetDeleteRequestTopic], topics: Topics
+) -> tuple[list[OffsetDeleteRequestTopic], dict[str, OffsetDeleteResponseTopic]]:
+    """What exists, and by topic the refusal of what does not."""
+    known, unknown = [], {}
+    for topic in asked:
+        view = topics.by_name(topic.name)
+        count = view.partition_count if view is not None else 0
+        there = [each for each in topic.partitions if 0 <= each.partition_index < count]
+        missing = [each for each in topic.partitions if not 0 <= each.partition_index < count]
+        if there:
+            known.append(OffsetDeleteRequestTopic(name=topic.name, partitions=there))
+        if missing:
+            refusals = [
+                OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                for each in missing
+            ]
+            unknown[topic.name] = OffsetDeleteResponseTopic(name=topic.name, partitions=refusals)
+    return known, unknown

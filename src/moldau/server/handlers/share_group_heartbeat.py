@@ -33,14 +33,14 @@ def share_group_heartbeat(
     broker: Broker, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> ShareGroupHeartbeatResponse | Later[ShareGroupHeartbeatResponse]:
     if not serves_share_groups(broker):
-        return refusal(ErrorCode.UNSUPPORTED_VERSION, ErrorCode.UNSUPPORTED_VERSION.text)
+        return refusal(ErrorCode.UNSUPPORTED_VERSION, None)
     wrong = _what_is_wrong(request)
     if wrong is not None:
         return refusal(ErrorCode.INVALID_REQUEST, wrong)
     close_if_overtaken(broker, context, request.group_id, request.member_id)
 
     def refused(code: ErrorCode) -> ShareGroupHeartbeatResponse:
-        return refusal(code, code.text)
+        return refusal(code, None)
 
     def decide(machine: GroupMachine, token: Token, now_ms: int) -> Outcome:
         return machine.share_heartbeat(token, request, client_of(context), now_ms)

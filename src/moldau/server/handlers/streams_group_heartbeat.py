@@ -8,7 +8,8 @@ Errors         UNSUPPORTED_VERSION (the protocol is switched off, or streams.ver
                expressions, warm-up tasks and task offsets too: Kafka 4.3 has none either), STREAMS_INVALID_TOPOLOGY,
                STREAMS_INVALID_TOPOLOGY_EPOCH, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND (of another protocol
                too), and those of `StreamsGroup.heartbeat`.
-Differs from Kafka: a member that reports other tasks than it was given is told again what it was given: it may have missed the answer.
+Differs from Kafka: a member that reports other tasks than it was given is told again what it was given, unless a new assignment is on its
+               way: it may have missed the answer.
                A report under an older epoch gives nothing up: its member is told where it is.  One on a connection that its member has
                replaced is not answered, the connection is closed.
                Threads behind one endpoint are one entry of the endpoints: of several, Kafka's client forgets all but the last.
@@ -64,7 +65,7 @@ def streams_group_heartbeat(
 
 
 def refused(code: ErrorCode) -> StreamsGroupHeartbeatResponse:
-    return refusal(code, code.text)
+    return refusal(code, None)
 
 
 def _what_is_not_served(request: StreamsGroupHeartbeatRequest) -> str | None:

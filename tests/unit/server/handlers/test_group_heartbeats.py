@@ -14,6 +14,7 @@ from moldau.server.handlers.share_group_heartbeat import share_group_heartbeat
 from moldau.server.handlers.streams_group_heartbeat import streams_group_heartbeat
 
 OLD, NEW = 7, 8
+FINALIZED = {"group.version": 1, "share.version": 1, "streams.version": 1}
 HEARTBEATS = {
     "consumer": (consumer_group_heartbeat, ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=3)),
     "share": (share_group_heartbeat, ShareGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=3)),
@@ -25,8 +26,17 @@ HEARTBEATS = {
 
 
 @pytest.mark.parametrize("kind", HEARTBEATS)
+def test_what_the_code_says_is_not_said_again(harness: Any, kind: str) -> None:
+    handler, request = HEARTBEATS[kind]
+    for finalized, code in (({}, ErrorCode.UNSUPPORTED_VERSION), (FINALIZED, ErrorCode.NOT_COORDINATOR)):
+        harness.cluster.finalized = finalized
+        answer = harness.call(handler, request)
+        assert (answer.error_code, answer.error_message) == (code, None)
+
+
+@pytest.mark.parametrize("kind", HEARTBEATS)
 def test_a_heartbeat_from_before_is_not_taken_for_news(harness: Any, kind: str) -> None:
-    harness.cluster.finalized = {"group.version": 1, "share.version": 1, "streams.version": 1}
+    harness.cluster.finalized = FINALIZED
     handler, request = HEARTBEATS[kind]
 
     def beat(connection: int) -> ErrorCode:

@@ -1,7 +1,7 @@
 """◇ Uniform: loads differ by one at most where subscriptions allow it, and what a member has it keeps while that is fair.
 
 Three steps: members keep what they own; what is left goes to the least loaded member that wants it, one in the partition's rack first;
-last, partitions move from more to less loaded members as long as that evens them out.
+last, partitions move from more to less loaded members as long as that evens them out.  Who gives keeps its first partitions.
 
 A group may have tens of thousands of partitions and thousands of members, and the loop waits: no step looks at all members or all
 partitions again for each partition.  Topics that the same members want are one *class*; members are found by heaps whose entries are
@@ -31,11 +31,11 @@ class _Load:
     def __init__(self) -> None:
         self.count = 0
         self.of_class: dict[int, list[int]] = {}
-        """Numbers of partitions by class: a heap each, the one to give away first on top."""
+        """By class a heap of partitions' numbers, each below zero: the last partition on top is given away first."""
         self.wanted_classes: list[int] = []
 
     def add(self, class_number: int, number: int) -> None:
-        heapq.heappush(self.of_class.setdefault(class_number, []), number)
+        heapq.heappush(self.of_class.setdefault(class_number, []), -number)
         self.count += 1
 
 
@@ -61,7 +61,7 @@ class _Balance:
             self._give(class_number, number)
         self._even_out()
         return {
-            member_id: frozenset(self._partitions[number] for numbers in load.of_class.values() for number in numbers)
+            member_id: frozenset(self._partitions[-number] for numbers in load.of_class.values() for number in numbers)
             for member_id, load in self._loads.items()
         }
 
@@ -102,10 +102,13 @@ class _Balance:
                 owner = owners.get(self._partitions[number])
                 if owner is not None and topic_id in self._members[owner].topic_ids:
                     load = self._loads[owner]
-                    load.of_class.setdefault(class_number, []).append(number)  # in order, so it is a heap
+                    load.of_class.setdefault(class_number, []).append(-number)
                     load.count += 1
                 else:
                     unowned.append((class_number, number))
+        for load in self._loads.values():
+            for numbers in load.of_class.values():
+                numbers.reverse()  # in order from below, so it is a heap
         return unowned
 
     def _make_heaps(self) -> None:
@@ -164,7 +167,7 @@ class _Balance:
                 passed.append(giver)
                 continue
             taker = self._least(self._takers[class_number])[1]
-            self._loads[taker].add(class_number, heapq.heappop(load.of_class[class_number]))
+            self._loads[taker].add(class_number, -heapq.heappop(load.of_class[class_number]))
             load.count -= 1
             changed = [giver, taker]
             for each in changed:

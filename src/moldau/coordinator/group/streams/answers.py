@@ -15,7 +15,7 @@ from moldau.protocol.messages import streams_group_heartbeat as messages
 # The heartbeat
 
 
-def refusal(code: ErrorCode, message: str) -> messages.StreamsGroupHeartbeatResponse:
+def refusal(code: ErrorCode, message: str | None) -> messages.StreamsGroupHeartbeatResponse:
     return _response(error_code=code, error_message=message)
 
 

@@ -28,6 +28,7 @@ from moldau.coordinator.group.membership import (
     LEAVE_STATIC_EPOCH,
     Refused,
     commit_error,
+    fenced,
     fetch_error,
     hash_of,
     next_step,
@@ -168,10 +169,10 @@ class StreamsGroup:
         has_news = settled.held.ids() != before.held.ids()
         if (has_news or request.member_epoch == JOIN_EPOCH) and settled.endpoint is not None:
             self.endpoint_epoch += 1
-        # Who has to give something up is told until it has, and who tells all it has is told what it should have: the answer that said so
-        # may never have come.
+        # Who has to give something up is told until it has, and who tells all it has is told what it should have, unless that is about
+        # to change: the answer that said so may never have come.
         has_to_give_up = settled.state is MemberState.UNREVOKED_TASKS
-        tells_otherwise = reported is not None and reported != settled.held.ids()
+        tells_otherwise = reported is not None and reported != settled.held.ids() and epoch == target.epoch
         shows_tasks = is_behind or request.member_epoch == JOIN_EPOCH or has_news or has_to_give_up or tells_otherwise
         given = (settled.held | settled.pending_revocation if is_behind else settled.held) if shows_tasks else None
         response = answers.heartbeat(settled, problems, self._heartbeat_interval_ms(), given)
@@ -197,10 +198,7 @@ class StreamsGroup:
         # The answer with the newer epoch may have been lost: then the member still reports what it had, and nothing it was not given.
         is_lost_answer = epoch == known.previous_epoch and reported is not None and known.held.has_all_of(reported)
         if epoch not in (known.epoch, JOIN_EPOCH) and not is_lost_answer:
-            raise Refused(
-                ErrorCode.FENCED_MEMBER_EPOCH,
-                f"The streams group member has epoch {known.epoch}, the request {epoch}: the member must abandon all its tasks and rejoin.",
-            )
+            raise fenced("streams", epoch, known.epoch)
         return known
 
     def _staleness(self, member: Member) -> Problem | None:

@@ -12,7 +12,6 @@ import crc32c
 PRODUCE, FETCH, CREATE_TOPICS = 0, 1, 19
 PRODUCE_VERSION, FETCH_VERSION, CREATE_TOPICS_VERSION = 9, 11, 4
 CLIENT_ID = b"moldau-bench"
-BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 FETCH_PARTITION = struct.Struct(">iiqqi")
 PRODUCED_PARTITION_SIZE = 4 + 2 + 8 + 8 + 8 + 1 + 1 + 1
 

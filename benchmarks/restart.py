@@ -27,7 +27,6 @@ from moldau.testing.process import BrokerProcess
 
 TOPIC_PARTITIONS = 100
 """What one request spreads over: the size of its reply has to be known."""
-REQUEST_BYTES = 4 << 20
 CHECKPOINT_MS = 2000
 FIRST_FETCH_WITHIN_S = 300.0
 NOT_LED_YET = {b"\0\0", b"\0\3", b"\0\6"}

@@ -23,7 +23,6 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, c
 
 MAX_INT: Final = (1 << 31) - 1
 MAX_LONG: Final = (1 << 63) - 1
-KiB: Final = 1 << 10
 MiB: Final = 1 << 20
 GiB: Final = 1 << 30
 MINUTE_MS: Final = 60_000

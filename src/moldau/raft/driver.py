@@ -44,7 +44,6 @@ QUORUM_STATE: Final = "quorum-state"
 PARTITION_METADATA: Final = "partition.metadata"
 READ_BYTES: Final = 1 << 20
 MAX_BATCH_BYTES: Final = 8 << 20
-NOTHING_APPLIED: Final = OffsetAndEpoch(0, 0)
 
 
 class CommittedBatch(NamedTuple):

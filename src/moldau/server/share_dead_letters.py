@@ -40,7 +40,6 @@ PATIENCE_MS: Final = 30_000
 """How long letters may take to be acknowledged before they count as not written."""
 Source = tuple[bytes | None, bytes | None]
 CreateTopic = Callable[[str, int, int, dict[str, str]], Awaitable[None]]
-Letters = list[NewRecord]
 
 
 class DeadLetters:

@@ -10,7 +10,7 @@ A connection that is closed instead of an answer is an answer too.
 import socket
 import struct
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any, Final, TypeAlias, cast
 
 from moldau.protocol.header import decode_response, encode_request
@@ -76,9 +76,6 @@ class RawClient:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-
-Sorter: TypeAlias = Callable[[Any], Any]
 
 
 class Differential:

@@ -29,7 +29,6 @@ SECTOR: Final = 512
 TORN_SECTORS: Final = 8
 """What survives or not is decided for so many sectors at a time: a page of 4 KiB."""
 MAX_WRITE: Final = 1 << 20
-ROOT_ID: Final = 1
 DISK_ID: Final = 2
 MOUNT_WITHIN_S: Final = 10.0
 

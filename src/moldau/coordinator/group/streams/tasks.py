@@ -7,7 +7,7 @@ warm-up   a standby that is to become active once it has caught up
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol
 
 
 class TaskId(NamedTuple):
@@ -60,9 +60,6 @@ class PartitionsOfSubtopology(Protocol):
 
     subtopology_id: str
     partitions: list[int]
-
-
-SpelledT = TypeVar("SpelledT")
 
 
 def read_tasks(spelled: Iterable[PartitionsOfSubtopology]) -> TaskIds:

@@ -20,8 +20,6 @@ from moldau.tools.cli.standard_input import lines_of_standard_input
 
 DEFAULT_READER: Final = "org.apache.kafka.tools.LineMessageReader"
 ACKS: Final = {"all": ALL, "-1": ALL, "0": 0, "1": 1}
-CHECK_EVERY: Final = 1000
-"""Records between two looks at what has failed so far."""
 
 
 def main(arguments: list[str]) -> int:

@@ -6,6 +6,7 @@ Source: org.apache.kafka.common.Uuid, DirectoryId.
 
 import base64
 import binascii
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
@@ -23,7 +24,6 @@ INTERNAL_TOPICS: Final = frozenset({GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC}
 # Directory ids that name no directory (KIP-858).
 DIRECTORY_MIGRATING: Final = UUID(int=0)
 DIRECTORY_UNASSIGNED: Final = UUID(int=1)
-DIRECTORY_LOST: Final = UUID(int=2)
 RESERVED_UUIDS: Final = 100
 
 NO_LEADER: Final = -1
@@ -87,6 +87,14 @@ Part: TypeAlias = bytes | bytearray | memoryview | FileSlice
 
 def uuid_to_text(value: UUID) -> str:
     return base64.urlsafe_b64encode(value.bytes).rstrip(b"=").decode("ascii")
+
+
+def usable_uuid(draw: Callable[[], UUID]) -> UUID:
+    """The first one drawn that is an id as Kafka makes them: not reserved, and of no text that tools would take for an option."""
+    while True:
+        made = draw()
+        if made.int >= RESERVED_UUIDS and not uuid_to_text(made).startswith("-"):
+            return made
 
 
 def uuid_from_text(text: str) -> UUID:

@@ -192,7 +192,18 @@ class ServerConfig(Configs):
         "controlled.shutdown.enable", True, "Whether a broker that stops hands its leaderships over first."
     )
 
+    @property
+    def per_ip_overrides(self) -> dict[str, int]:
+        """Errors: ValueError."""
+        entries = (entry.rpartition(":") for entry in self.max_connections_per_ip_overrides.split(",") if entry.strip())
+        return {host.strip(): int(number) for host, _, number in entries}
+
     def refusal(self) -> ConfigError | None:
+        try:
+            self.per_ip_overrides  # noqa: B018
+        except ValueError:
+            text = "each entry is host:number, as in 10.0.0.7:100"
+            return ConfigError("max.connections.per.ip.overrides", self.max_connections_per_ip_overrides, text)
         if 0 < self.queued_max_request_bytes < self.socket_request_max_bytes:
             return ConfigError(
                 "queued.max.request.bytes",

@@ -1,12 +1,19 @@
-"""◇ Whether a node's folders are its own: formatted, of one cluster, of this node.
+"""◇ Whether a node's folders are its own: formatted, of one cluster, of this node; and which logs in them the cluster does not know.
 
-Source: MetaPropertiesEnsemble.verify.  Called by `node.py` once the folders are locked.
+Source: MetaPropertiesEnsemble.verify, LogManager.isStrayKraftReplica.  Called by `node.py` once the folders are locked.
 """
 
 from collections.abc import Sequence
+from typing import Final
 from uuid import UUID
 
+from moldau.metadata.image import MetadataImage
 from moldau.storage.directory import LogDirectory
+from moldau.storage.epochs import CorruptCheckpoint
+from moldau.types import TopicPartition, uuid_to_text
+
+DAMAGED_ID_BITS: Final = 12
+"""Two random topic ids differ in about 61 bits: so few are one damaged character."""
 
 
 class StartRefused(Exception):
@@ -45,3 +52,20 @@ def check_folders(directories: Sequence[LogDirectory], node_id: int) -> str:
     if cluster_id is None:
         raise StartRefused("none of log.dirs can be used: see the lines above")
     return cluster_id
+
+
+def is_stray(image: MetadataImage, node_id: int, path: str, where: TopicPartition, topic_id: UUID | None) -> bool:
+    """Whether a log on the disk is of no partition that this broker has to keep.  Errors: CorruptCheckpoint.
+
+    Without an id the name decides, where Kafka sets the log aside: nothing that may hold records is to be replaced by an empty log.
+    """
+    by_name = image.topics.get(where.topic)
+    topic = by_name if topic_id is None else image.topic(topic_id)
+    if topic_id is not None and topic is None and by_name is not None and (topic_id.int ^ by_name.id.int).bit_count() <= DAMAGED_ID_BITS:
+        raise CorruptCheckpoint(
+            f"{path}/partition.metadata says the topic id {uuid_to_text(topic_id)}, the cluster says {uuid_to_text(by_name.id)}: "
+            "too alike for two topics, one of them is damaged.  Write the cluster's id into that file"
+        )
+    if topic is None or topic.name != where.topic or where.partition >= len(topic.partitions):
+        return True
+    return node_id not in topic.partitions[where.partition].replicas

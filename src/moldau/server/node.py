@@ -12,7 +12,7 @@ Source: KafkaRaftServer, SharedServer, BrokerServer, ControllerServer.  Called b
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from random import Random
 from typing import Final
@@ -32,16 +32,9 @@ from moldau.metadata.formatting import read_bootstrap
 from moldau.metadata.image import EMPTY, MetadataImage
 from moldau.metadata.loader import Loader
 from moldau.metadata.topics import TopicRules
-from moldau.net.connection import Connection, ConnectionLimits
-from moldau.net.framing import ReceiveBuffers
-from moldau.net.listener import ConnectionQuotas, Listener
+from moldau.net.connection import Dispatch
 from moldau.net.transport import Network
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature
-from moldau.protocol.messages.broker_registration import Listener as RegisteredListener
-from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest
-from moldau.protocol.messages.controller_registration import Feature as ControllerFeature
-from moldau.protocol.messages.controller_registration import Listener as ControllerListener
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.raft.config import QuorumConfig
 from moldau.raft.driver import RaftDriver
@@ -56,10 +49,10 @@ from moldau.server.cluster_view import ImageView, TopicsView
 from moldau.server.config import ServerConfig
 from moldau.server.coordinators import Coordinators
 from moldau.server.directory_assignments import DirectoryAssignments
-from moldau.server.dispatch import Dispatcher, Reply
-from moldau.server.endpoints import PROTOCOLS, Endpoint
+from moldau.server.dispatch import Dispatcher
+from moldau.server.doors import Doors
 from moldau.server.fetch_session import FetchSessionCache
-from moldau.server.folders import StartRefused, check_folders
+from moldau.server.folders import StartRefused, check_folders, is_stray
 from moldau.server.handlers import MODULES
 from moldau.server.handlers.registry import apis_of
 from moldau.server.housekeeping import Housekeeping
@@ -69,6 +62,7 @@ from moldau.server.log_mover import LogMover
 from moldau.server.node_config import ROOMS, NodeConfig
 from moldau.server.producer_ids import ProducerIds
 from moldau.server.publisher import Publisher
+from moldau.server.registrations import register_broker, register_controller
 from moldau.server.remote_log import RemoteLogManager
 from moldau.server.remote_metadata import RemoteMetadata
 from moldau.server.share_dead_letters import DeadLetters
@@ -82,7 +76,7 @@ from moldau.storage.log import Log
 from moldau.storage.manager import DuplicateLog, LogManager
 from moldau.storage.recovery import LogDamaged
 from moldau.storage.tiered.store import Obstore
-from moldau.types import TopicPartition, uuid_to_text
+from moldau.types import usable_uuid, uuid_to_text
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -90,10 +84,6 @@ MAX_SESSION_ID: Final = (1 << 31) - 1
 SHUTDOWN_PATIENCE_MS: Final = 10_000
 DAMAGES: Final = (CorruptCheckpoint, CorruptQuorumState, CorruptSnapshot, DuplicateLog, LogDamaged, SeveralDamaged)
 """Files that cannot be as they are; the text names the file, what is wrong and the way out."""
-DAMAGED_ID_BITS: Final = 12
-"""Two random topic ids differ in about 61 bits: so few are one damaged character."""
-GRACE_S: Final = 5.0
-"""How long replies of requests in work may take to leave when the node stops."""
 
 
 class Node:
@@ -118,10 +108,8 @@ class Node:
             on_flush_wanted=self.flusher.want,
             on_earlier_timeout=self._arm_timeouts,
         )
-        self.listeners: dict[str, Listener] = {}
-        """Open doors by listener name."""
+        self.doors: Final = Doors(network, config.server)
         self._timer: asyncio.TimerHandle | None = None
-        self._serving = asyncio.Event()
         self._cluster_id: str
         self._directory_ids: dict[str, UUID]
         """Of every folder that could be read."""
@@ -136,9 +124,9 @@ class Node:
         self._is_publishing = False
         self._incarnation_id: UUID
         self._coordinators: Coordinators
+        self._producer_ids: Final = ProducerIds(self._allocate_producer_ids)
         self._remote: RemoteLogManager | None = None
         self._shares: SharePartitions
-        self._dispatchers: dict[str, Dispatcher] = {}
         self._started: list[str] = []
 
     # ---------------------------------------------------------------- up
@@ -156,7 +144,7 @@ class Node:
 
     async def _start(self) -> None:
         self._take_folders()
-        await self._open_doors()
+        await self.doors.open(self.config.listeners)
         await self._start_metadata()
         self._put_together()
         if self.config.is_broker:
@@ -170,7 +158,7 @@ class Node:
             self._started.append("housekeeping")
             if self._remote is not None:
                 self._remote.start()
-        self._serving.set()
+        self.doors.serve(self._dispatchers())
 
     def _take_folders(self) -> None:
         try:
@@ -188,44 +176,7 @@ class Node:
             if directory.failure is not None:
                 LOG.error("%s is offline: %s", directory.path, directory.failure)
 
-    async def _open_doors(self) -> None:
-        """Requests that come before the node serves wait."""
-        server = self.config.server
-        quotas = ConnectionQuotas(
-            max_connections=server.max_connections,
-            max_per_ip=server.max_connections_per_ip,
-            max_per_ip_overrides=_overrides(server.max_connections_per_ip_overrides),
-            max_per_second=server.max_connection_creation_rate,
-        )
-        limits = ConnectionLimits(
-            max_request_bytes=server.socket_request_max_bytes,
-            max_in_flight=server.queued_max_requests,
-            idle_ms=server.connections_max_idle_ms,
-        )
-        buffers = ReceiveBuffers()
-        for endpoint in self.config.listeners:
-            listener = Listener(self.network, self._dispatch, name=endpoint.name, limits=limits, quotas=quotas, buffers=buffers)
-            try:
-                await listener.start(endpoint.host, endpoint.port, backlog=server.socket_listen_backlog_size)
-            except OSError as error:
-                raise StartRefused(f"listeners={endpoint}: {error.strerror or error}") from error
-            self.listeners[endpoint.name] = listener
-
-    def _dispatch(self, connection: Connection, frame: memoryview) -> "Reply | Awaitable[Reply]":
-        if self._serving.is_set():
-            return self._dispatchers[connection.listener_name].dispatch(connection, frame)
-        return self._dispatch_later(connection, frame)
-
-    async def _dispatch_later(self, connection: Connection, frame: memoryview) -> Reply:
-        await self._serving.wait()
-        reply = self._dispatchers[connection.listener_name].dispatch(connection, frame)
-        return await reply if isinstance(reply, asyncio.Future) else reply
-
     async def _start_metadata(self) -> None:
-        if not self.config.is_controller:
-            raise StartRefused(
-                "process.roles=broker: a broker apart from its controller is not served yet, set process.roles=broker,controller"
-            )
         quorum = self.config.of(QuorumConfig)
         self._loader = Loader(self.clock)
         self._driver = RaftDriver(
@@ -264,27 +215,7 @@ class Node:
         if not self._driver.is_lone_voter:
             raise StartRefused(_who_votes(self.config.node_id, self.config.metadata_log_dir, self._driver.node.voters))
         await self._unless_failed(self._controller.wait_until_active())
-        await self._controller.register_controller(self._controller_registration())
-
-    def _controller_registration(self) -> ControllerRegistrationRequest:
-        return ControllerRegistrationRequest(
-            controller_id=self.config.node_id,
-            incarnation_id=self._new_uuid(),
-            zk_migration_ready=False,
-            listeners=[
-                ControllerListener(
-                    name=endpoint.name,
-                    host=endpoint.host or "localhost",
-                    port=endpoint.port or self.listeners[endpoint.name].port,
-                    security_protocol=PROTOCOLS[endpoint.protocol],
-                )
-                for endpoint in self.config.advertised_controller_listeners
-            ],
-            features=[
-                ControllerFeature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in sorted(supported_ranges().items())
-            ],
-        )
+        await self._controller.register_controller(register_controller(self.config, self.doors.ports, self._new_uuid()))
 
     async def _unless_failed(self, work: Coroutine[None, None, None]) -> None:
         """Nobody waits for what a broken disk will never bring.  Errors: StartRefused."""
@@ -308,7 +239,6 @@ class Node:
 
     def _put_together(self) -> None:
         config = self.config
-        producer_ids = ProducerIds(self._allocate_producer_ids)
         self._coordinators = Coordinators(
             group_config=config.of(GroupCoordinatorConfig),
             transaction_config=config.of(TransactionConfig),
@@ -317,7 +247,7 @@ class Node:
             clock=self.clock,
             new_uuid=self._new_uuid,
             replicas=self.replicas,
-            producer_ids=producer_ids,
+            producer_ids=self._producer_ids,
             create_topic=self._create_internal_topic,
             create_topics=self._controller.create_topics,
         )
@@ -339,23 +269,7 @@ class Node:
             flusher=self.flusher,
         )
         self._remote = self._new_remote_log_manager() if config.remote_log.system_enable else None
-        shared = config.of(SharePartitionConfig)
-        self._shares = SharePartitions(
-            config=shared,
-            replicas=self.replicas,
-            clock=self.clock,
-            states=self._coordinators.share_persister,
-            group_values=lambda group_id: self.schema.group_values(self._loader.image, group_id),
-        )
-        self._shares.bury = DeadLetters(
-            config=shared,
-            replicas=self.replicas,
-            clock=self.clock,
-            files=self.files,
-            group_values=self._shares.values,
-            partition_count=lambda topic: len(found.partitions) if (found := self._loader.image.topics.get(topic)) is not None else 0,
-            create_topic=self._create_internal_topic,
-        ).bury
+        self._shares = self._new_share_partitions(config.of(SharePartitionConfig))
         self._publisher = Publisher(
             local_id=config.node_id,
             clock=self.clock,
@@ -378,31 +292,6 @@ class Node:
                 SHUTDOWN_PATIENCE_MS,
             ),
         )
-        apis = {
-            listener: apis_of(MODULES, "controller" if listener in config.controller_names else "broker") for listener in self.listeners
-        }
-        broker = Broker(
-            config=config,
-            cluster_id=self._cluster_id,
-            controller=self._controller,
-            loader=self._loader,
-            files=self.files,
-            clock=self.clock,
-            cluster=ImageView(lambda: self._loader.image, supported_ranges(), lambda: self._driver.kraft_version),
-            replicas=self.replicas,
-            logs=self.logs,
-            mover=self._mover,
-            fetch_sessions=FetchSessionCache(
-                config.server.max_incremental_fetch_session_cache_slots, lambda: self.random.randint(1, MAX_SESSION_ID)
-            ),
-            producer_ids=producer_ids,
-            coordinators=self._coordinators,
-            remote=self._remote,
-            shares=self._shares,
-            share_sessions=ShareSessions(shared.max_share_sessions, self._shares.forget_group),
-            apis=apis,
-        )
-        self._dispatchers = {listener: Dispatcher(broker, served) for listener, served in apis.items()}
 
     def _new_remote_log_manager(self) -> RemoteLogManager:
         config = self.config
@@ -425,6 +314,54 @@ class Node:
             checkpoint=self._housekeeping.checkpoint,
         )
 
+    def _new_share_partitions(self, config: SharePartitionConfig) -> SharePartitions:
+        shares = SharePartitions(
+            config=config,
+            replicas=self.replicas,
+            clock=self.clock,
+            states=self._coordinators.share_persister,
+            group_values=lambda group_id: self.schema.group_values(self._loader.image, group_id),
+        )
+        shares.bury = DeadLetters(
+            config=config,
+            replicas=self.replicas,
+            clock=self.clock,
+            files=self.files,
+            group_values=shares.values,
+            partition_count=lambda topic: len(found.partitions) if (found := self._loader.image.topics.get(topic)) is not None else 0,
+            create_topic=self._create_internal_topic,
+        ).bury
+        return shares
+
+    def _dispatchers(self) -> dict[str, Dispatch]:
+        """What answers requests, by listener name."""
+        config = self.config
+        apis = {
+            listener: apis_of(MODULES, "controller" if listener in config.controller_names else "broker") for listener in self.doors.ports
+        }
+        broker = Broker(
+            config=config,
+            cluster_id=self._cluster_id,
+            controller=self._controller,
+            loader=self._loader,
+            files=self.files,
+            clock=self.clock,
+            cluster=ImageView(lambda: self._loader.image, supported_ranges(), lambda: self._driver.kraft_version),
+            replicas=self.replicas,
+            logs=self.logs,
+            mover=self._mover,
+            fetch_sessions=FetchSessionCache(
+                config.server.max_incremental_fetch_session_cache_slots, lambda: self.random.randint(1, MAX_SESSION_ID)
+            ),
+            producer_ids=self._producer_ids,
+            coordinators=self._coordinators,
+            remote=self._remote,
+            shares=self._shares,
+            share_sessions=ShareSessions(config.of(SharePartitionConfig).max_share_sessions, self._shares.forget_group),
+            apis=apis,
+        )
+        return {listener: Dispatcher(broker, served).dispatch for listener, served in apis.items()}
+
     def _check_tiered_topics(self) -> None:
         """Without tiered storage their older records would silently be gone."""
         image = self._loader.image
@@ -437,7 +374,7 @@ class Node:
 
     async def _recover_logs(self) -> None:
         image = self._loader.image
-        for path in await self.files.run(self.logs.set_strays_aside, partial(_is_stray, image, self.config.node_id)):
+        for path in await self.files.run(self.logs.set_strays_aside, partial(is_stray, image, self.config.node_id)):
             LOG.warning("the cluster does not know this log: kept as %s", path)
         waiting = list(self.logs.found(lambda topic: self.schema.log_config(image, topic), self.clock.now_ms()))
         loading = LogLoading(
@@ -450,22 +387,16 @@ class Node:
         await loading.run(waiting)
 
     async def _join(self) -> None:
-        config = self.config
-        request = BrokerRegistrationRequest(
-            broker_id=config.node_id,
+        request = register_broker(
+            self.config,
+            self.doors.ports,
             cluster_id=self._cluster_id,
             incarnation_id=self._incarnation_id,
-            listeners=[self._registered(endpoint) for endpoint in config.advertised_broker_listeners],
-            features=[
-                Feature(name=name, min_supported_version=low, max_supported_version=high)
-                for name, (low, high) in sorted(supported_ranges().items())
-            ],
-            rack=config.server.broker_rack,
-            log_dirs=sorted(self._directory_ids[directory.path] for directory in self.logs.directories if directory.is_online),
+            directory_ids=[self._directory_ids[directory.path] for directory in self.logs.directories if directory.is_online],
             previous_broker_epoch=self._previous_epoch(),
         )
         # These folders are locked: whoever was this broker before is gone, and nobody has to wait for the end of his session.
-        self._controller.sessions.forget(config.node_id)
+        self._controller.sessions.forget(self.config.node_id)
         try:
             await self._lifecycle.register(request)
         except RegistrationFailed as error:
@@ -486,15 +417,6 @@ class Node:
         if known is not None and known.incarnation_id == self._incarnation_id:
             self._is_publishing = True
             self._publisher.publish(Delta.between(EMPTY, image), image)
-
-    def _registered(self, endpoint: Endpoint) -> RegisteredListener:
-        """As told to clients: the host by a name, the port that was really opened."""
-        return RegisteredListener(
-            name=endpoint.name,
-            host=endpoint.host or "localhost",
-            port=endpoint.port or self.listeners[endpoint.name].port,
-            security_protocol=PROTOCOLS[endpoint.protocol],
-        )
 
     def _previous_epoch(self) -> int:
         """Of the last clean stop; -1 tells the controller that something may be lost."""
@@ -519,8 +441,7 @@ class Node:
             await self._remote.stop()
         await self._finish_requests()
         self.replicas.resign()
-        for listener in self.listeners.values():
-            await listener.stop(grace_s=GRACE_S)
+        await self.doors.close()
         if self._timer is not None:
             self._timer.cancel()
         if "membership" in self._started:
@@ -546,8 +467,7 @@ class Node:
 
     async def _finish_requests(self) -> None:
         """No new ones; what those in work have appended is acknowledged while it still has a leader."""
-        for listener in self.listeners.values():
-            listener.stop_reading()
+        self.doors.stop_reading()
         await self.flusher.drain()
 
     # ---------------------------------------------------------------- what the parts ask for
@@ -618,11 +538,7 @@ class Node:
             self.failed.set_result(error)
 
     def _new_uuid(self) -> UUID:
-        """Random as version 4; never one that Kafka reserves, nor one whose text begins like an option."""
-        while True:
-            made = UUID(int=self.random.getrandbits(128), version=4)
-            if not _text_begins_with_dash(made):
-                return made
+        return usable_uuid(lambda: UUID(int=self.random.getrandbits(128), version=4))
 
 
 def _who_votes(node_id: int, folder: str, voters: VoterSet) -> str:
@@ -637,31 +553,3 @@ def _who_votes(node_id: int, folder: str, voters: VoterSet) -> str:
             "bring the folder back that it was formatted with, or write that id into the file if it was damaged"
         )
     return f"node {node_id} is no voter of its quorum: format a new folder with --standalone, or set controller.quorum.voters to this node"
-
-
-def _is_stray(image: MetadataImage, node_id: int, path: str, where: TopicPartition, topic_id: UUID | None) -> bool:
-    """Whether a log on the disk is of no partition that this broker has to keep.  Errors: CorruptCheckpoint.
-
-    Without an id the name decides, where Kafka sets the log aside: nothing that may hold records is to be replaced by an empty log.
-    Source: LogManager.isStrayKraftReplica.
-    """
-    by_name = image.topics.get(where.topic)
-    topic = by_name if topic_id is None else image.topic(topic_id)
-    if topic_id is not None and topic is None and by_name is not None and (topic_id.int ^ by_name.id.int).bit_count() <= DAMAGED_ID_BITS:
-        raise CorruptCheckpoint(
-            f"{path}/partition.metadata says the topic id {uuid_to_text(topic_id)}, the cluster says {uuid_to_text(by_name.id)}: "
-            "too alike for two topics, one of them is damaged.  Write the cluster's id into that file"
-        )
-    if topic is None or topic.name != where.topic or where.partition >= len(topic.partitions):
-        return True
-    return node_id not in topic.partitions[where.partition].replicas
-
-
-def _text_begins_with_dash(made: UUID) -> bool:
-    return made.bytes[0] >> 2 == 62
-
-
-def _overrides(text: str) -> dict[str, int]:
-    """`host:number,…`"""
-    pairs = (entry.rpartition(":") for entry in text.split(",") if entry.strip())
-    return {host.strip(): int(number) for host, _, number in pairs}

@@ -84,6 +84,7 @@ def test_takes_kafkas_older_keys() -> None:
         ({"process.roles": "broker"}, ["listeners", "CONTROLLER"]),
         ({"replica.fetch.wait.max.ms": "60000"}, ["replica.fetch.wait.max.ms", "60000", "replica.lag.time.max.ms"]),
         ({"queued.max.request.bytes": "5"}, ["queued.max.request.bytes", "5", "socket.request.max.bytes"]),
+        ({"max.connections.per.ip.overrides": "10.0.0.7"}, ["max.connections.per.ip.overrides", "10.0.0.7", "host:number"]),
         ({"max.connections.per.ip": "0"}, ["max.connections.per.ip", "max.connections.per.ip.overrides"]),
         ({"replica.socket.timeout.ms": "400"}, ["replica.fetch.wait.max.ms", "500", "replica.socket.timeout.ms", "400"]),
         (

@@ -9,7 +9,7 @@ from typing import Final
 
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.parser import Parser
-from moldau.types import RESERVED_UUIDS, uuid_to_text
+from moldau.types import usable_uuid, uuid_to_text
 
 SALT_BYTES: Final = 20
 
@@ -74,11 +74,7 @@ def _parser() -> Parser:
 
 
 def random_id() -> uuid.UUID:
-    """As Kafka makes them: none of the reserved ones, and no text that begins with a dash, which tools would take for an option."""
-    while True:
-        made = uuid.uuid4()
-        if made.int >= RESERVED_UUIDS and not uuid_to_text(made).startswith("-"):
-            return made
+    return usable_uuid(uuid.uuid4)
 
 
 def _format(options: argparse.Namespace) -> list[str]:

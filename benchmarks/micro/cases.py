@@ -16,7 +16,7 @@ from uuid import UUID
 from benchmarks import frames
 from moldau.net.connection import Connection, ConnectionLimits
 from moldau.net.framing import Framing, ReceiveBuffers
-from moldau.net.sockets import SocketTransport
+from moldau.net.socket_transport import SocketTransport
 from moldau.net.transport import Address
 from moldau.protocol.compiler import decoder
 from moldau.protocol.decoding import read_varint
@@ -239,7 +239,7 @@ def case_dispatch(at: Bench) -> Call:
 CASES: dict[str, Callable[[Bench], Call]] = {
     "net.connection.Connection.received": case_connection,
     "net.framing.Framing.received": case_framing,
-    "net.sockets.SocketTransport._on_readable": case_readable,
+    "net.socket_transport.SocketTransport._on_readable": case_readable,
     "protocol.compiler.read_varint": case_read_varint,
     "protocol.header.decode_request_header": case_header,
     "protocol.header.encode_response": case_response,

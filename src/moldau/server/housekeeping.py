@@ -87,7 +87,7 @@ class Housekeeping:
         for checkpoint in self._logs.checkpoints():
             try:
                 await self._files.run(checkpoint.write, self._files)
-                if self._logs.checkpointed(checkpoint):
+                if checkpoint.take_effect(self._files):
                     await self._files.run(self._files.sync_dir, checkpoint.directory.path)
             except OSError as error:
                 self._logs.fail_directory(checkpoint.directory, error)

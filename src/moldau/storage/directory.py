@@ -4,11 +4,21 @@ What may take long can run in a thread: `FoundLog.load` and `Checkpoint.write` t
 Source: LogManager, LogDirFailureChannel, OffsetCheckpointFile; KIP-112.
 """
 
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
-from moldau.storage.checkpoints import MetaProperties, read_partition_metadata
+from moldau.storage.checkpoints import (
+    CLEANER_OFFSETS,
+    HIGH_WATERMARKS,
+    LOG_START_OFFSETS,
+    RECOVERY_POINTS,
+    MetaProperties,
+    Offsets,
+    offsets_text,
+    read_partition_metadata,
+)
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files, Lock
 from moldau.storage.log import Log
@@ -23,6 +33,7 @@ class LogDirectory:
         self.path = path
         self.meta: MetaProperties | None = None
         self.failure: OSError | None = None
+        self.logs: dict[TopicPartition, Log] = {}
         self.was_clean = False
         self.broker_epoch: int | None = None
         """Of the clean stop before this start."""
@@ -35,6 +46,7 @@ class LogDirectory:
         """How often recovery points here were lowered: a checkpoint from before must not stay."""
         self.written: dict[str, bytes] = {}
         """What stands in each checkpoint file, to leave alone what has not changed."""
+        self._checkpoint_number = 0
 
     @property
     def is_online(self) -> bool:
@@ -44,9 +56,39 @@ class LogDirectory:
     def directory_id(self) -> UUID | None:
         return self.meta.directory_id if self.meta is not None else None
 
+    def checkpoints(self) -> "Iterator[Checkpoint]":
+        """The offset files whose content has changed."""
+        for name, offsets in self._offsets():
+            content = offsets_text(offsets)
+            if self.written.get(name) != content:
+                self._checkpoint_number += 1
+                yield Checkpoint(self, name, content, self.generation, self._checkpoint_number)
+
+    def write_checkpoints(self, files: Files) -> None:
+        """All that have changed, here and now.  Errors: OSError."""
+        changed = list(self.checkpoints())
+        for checkpoint in changed:
+            checkpoint.write(files)
+            checkpoint.take_effect(files)
+        if changed:
+            files.sync_dir(self.path)
+
+    def _offsets(self) -> Iterator[tuple[str, Offsets]]:
+        here = self.logs
+        self.recovery_points = {where: log.recovery_point for where, log in here.items()}
+        # All that are not zero, where Kafka leaves out those that equal their first segment's base: dropped segments may come back.
+        self.log_start_offsets = {where: log.certain_start_offset for where, log in here.items() if log.certain_start_offset > 0}
+        self.high_watermarks = {where: log.high_watermark for where, log in here.items()}
+        self.cleaner_offsets = {where: offset for where, offset in self.cleaner_offsets.items() if where in here}
+        yield RECOVERY_POINTS, self.recovery_points
+        yield LOG_START_OFFSETS, self.log_start_offsets
+        yield HIGH_WATERMARKS, self.high_watermarks
+        if self.cleaner_offsets or CLEANER_OFFSETS in self.written:
+            yield CLEANER_OFFSETS, self.cleaner_offsets
+
 
 class Checkpoint(NamedTuple):
-    """A file to be written: `write` may run in a thread, `LogManager.checkpointed` gives it its name."""
+    """A file to be written: `write` may run in a thread, `take_effect` gives it its name."""
 
     directory: LogDirectory
     name: str
@@ -67,6 +109,19 @@ class Checkpoint(NamedTuple):
             file.sync()
         finally:
             file.close()
+
+    def take_effect(self, files: Files) -> bool:
+        """It was written: from now on it holds, and durably once its directory is synced.
+
+        False, and it goes, when a log was shortened or left meanwhile: what it says is not right any more.  Errors: OSError.
+        """
+        directory = self.directory
+        if self.generation != directory.generation:
+            files.unlink(self.temporary)
+            return False
+        files.rename(self.temporary, f"{directory.path}/{self.name}")
+        directory.written[self.name] = self.content
+        return True
 
 
 class FoundLog:

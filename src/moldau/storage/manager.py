@@ -28,9 +28,7 @@ from moldau.storage.checkpoints import (
     LOG_START_OFFSETS,
     META_PROPERTIES,
     RECOVERY_POINTS,
-    Offsets,
     clean_shutdown_text,
-    offsets_text,
     read_clean_shutdown,
     read_meta_properties,
     read_offsets,
@@ -68,11 +66,9 @@ class LogManager:
         """Moves that the end of an earlier life broke off, and where to: to be begun again once the logs are loaded."""
         self.on_directory_failure: Callable[[LogDirectory, OSError], None] | None = None
         self._unique = unique
-        self._directory_of: dict[TopicPartition, LogDirectory] = {}
         self._waiting_deletion: list[tuple[int, LogDirectory, str]] = []
         self._preferred: dict[TopicPartition, LogDirectory] = {}
         self._clock = RetentionClock()
-        self._checkpoint_number = 0
 
     # ---------------------------------------------------------------- starting
 
@@ -195,8 +191,8 @@ class LogManager:
     def install(self, found: FoundLog) -> Log:
         """What `found.load` made is one of the manager's logs.  Errors: DuplicateLog when it stands in two directories."""
         assert found.log is not None, "load it first"
-        before = self._directory_of.get(found.topic_partition)
-        if before is not None:
+        if found.topic_partition in self.logs:
+            before = self.directory_of(found.topic_partition)
             raise DuplicateLog(f"{found.topic_partition} stands in {before.path} and in {found.directory.path}: move one of them away")
         self._take(found.directory, found.log)
         return found.log
@@ -213,7 +209,11 @@ class LogManager:
         return self.logs.get(where)
 
     def directory_of(self, where: TopicPartition) -> LogDirectory:
-        return self._directory_of[where]
+        """Errors: KeyError."""
+        for directory in self.directories:
+            if where in directory.logs:
+                return directory
+        raise KeyError(where)
 
     def get_or_create(
         self,
@@ -239,7 +239,7 @@ class LogManager:
         path = f"{directory.path}/{where}"
         try:
             if where in directory.recovery_points or where in directory.log_start_offsets:
-                self._write_checkpoints_of(directory)  # of a log of this name that is gone
+                directory.write_checkpoints(self.files)  # of a log of this name that is gone
             log = Log.open(self.files, path, where, config, now_ms=now_ms)
             if topic_id is not None:
                 log.belongs_to(topic_id)
@@ -260,28 +260,28 @@ class LogManager:
             raise OSError(ENODEV, "a log directory is offline, and the log may be in it")
         if not online:
             raise OSError(ENODEV, "every log directory is offline")
-        counts = {id(directory): 0 for directory in online}
-        for directory in self._directory_of.values():
-            counts[id(directory)] = counts.get(id(directory), 0) + 1
-        return min(online, key=lambda directory: counts[id(directory)])
+        return min(online, key=lambda directory: len(directory.logs))
 
     def _take(self, directory: LogDirectory, log: Log) -> None:
-        where = log.topic_partition
         log.on_failure = lambda _, error: self.fail_directory(directory, error)
-        self.logs[where] = log
-        self._directory_of[where] = directory
+        self.logs[log.topic_partition] = directory.logs[log.topic_partition] = log
+
+    def _let_go(self, where: TopicPartition) -> LogDirectory:
+        """Out of sight; where it stands."""
+        self.cancel_move(where)
+        directory = self.directory_of(where)
+        del self.logs[where], directory.logs[where]
+        return directory
 
     def delete(self, wheres: Iterable[TopicPartition], now_ms: int) -> int:
         """Out of sight at once, off the disk after file.delete.delay.ms; a disk that fails takes its directory offline.  How many."""
-        going: dict[int, list[Log]] = {}
+        going: dict[LogDirectory, list[Log]] = {}
         for where in wheres:
-            log = self.logs.pop(where, None)
+            log = self.logs.get(where)
             if log is not None:
-                self.cancel_move(where)
-                going.setdefault(id(self._directory_of.pop(where)), []).append(log)
-        for directory in self.directories:
-            logs = going.get(id(directory), [])
-            if logs and directory.is_online:
+                going.setdefault(self._let_go(where), []).append(log)
+        for directory, logs in going.items():
+            if directory.is_online:
                 with suppress(OSError):
                     self._set_aside(directory, logs, DELETE_SUFFIX)
             for log in logs:
@@ -290,10 +290,8 @@ class LogManager:
 
     def set_stray(self, where: TopicPartition) -> str:
         """A log that the cluster does not know: kept under another name.  The new path.  Errors: OSError."""
-        self.cancel_move(where)
-        log = self.logs.pop(where)
-        directory = self._directory_of.pop(where)
-        self._set_aside(directory, [log], STRAY_SUFFIX)
+        log = self.logs[where]
+        self._set_aside(self._let_go(where), [log], STRAY_SUFFIX)
         return log.directory
 
     def _set_aside(self, directory: LogDirectory, logs: Sequence[Log], suffix: str) -> None:
@@ -303,7 +301,7 @@ class LogManager:
             for log in logs:
                 offsets.pop(log.topic_partition, None)
         try:
-            self._write_checkpoints_of(directory)  # a new log of such a name must not inherit these
+            directory.write_checkpoints(self.files)  # a new log of such a name must not inherit these
             for log in logs:
                 path = f"{directory.path}/{set_aside_name(log.topic_partition, self._unique(), suffix)}"
                 self.files.rename(log.directory, path)
@@ -355,26 +353,26 @@ class LogManager:
     @contextmanager
     def _making_anew(self, log: Log, *, start: int) -> Iterator[None]:
         """Around what replaces all of a tiered log: half of it would be taken for a log whose past nobody knows.  Errors: OSError."""
-        directory = self._directory_of[log.topic_partition]
+        directory = self.directory_of(log.topic_partition)
         self._lower_recovery_point(log, 0, start=start)
         begin_anew(self.files, log.directory)
         yield
         flush = log.begin_flush()
         flush.sync()
         # Its start first, and the recovery point only when the log is whole: neither must lie beyond the end that a crash finds.
-        self._write_checkpoints_of(directory)
+        directory.write_checkpoints(self.files)
         end_anew(self.files, log.directory)
         log.end_flush(flush)
 
     def _lower_recovery_point(self, log: Log, offset: int, *, start: int) -> None:
         """And the start, to `start` at most: one that is noted beyond the end would look like damage.  Errors: OSError."""
         where = log.topic_partition
-        directory = self._directory_of[where]
+        directory = self.directory_of(where)
         directory.generation += 1
         log.lower_recovery_point(offset)
         log.log_start_offset = min(log.log_start_offset, start)
         if directory.recovery_points.get(where, 0) > offset or directory.log_start_offsets.get(where, 0) > start:
-            self._write_checkpoints_of(directory)
+            directory.write_checkpoints(self.files)
 
     def fail_directory(self, directory: LogDirectory, error: OSError) -> None:
         """Its disk cannot be trusted: all its logs go offline, for as long as this process lives."""
@@ -382,11 +380,10 @@ class LogManager:
             return
         directory.failure = error
         for where, move in list(self.moves.items()):
-            if move.parent == directory.path or self._directory_of[where] is directory:
+            if move.parent == directory.path or where in directory.logs:
                 self.cancel_move(where)
-        for where, log in self.logs.items():
-            if self._directory_of[where] is directory:
-                log.fail(error)
+        for log in directory.logs.values():
+            log.fail(error)
         if self.on_directory_failure is not None:
             self.on_directory_failure(directory, error)
 
@@ -409,7 +406,7 @@ class LogManager:
         if under_way is not None and under_way.parent == target.path:
             return under_way
         self.cancel_move(where)
-        if self._directory_of[where] is target:
+        if where in target.logs:
             return None
         move = LogMove(self.files, self.logs[where], target.path, self._unique())
         try:
@@ -443,13 +440,13 @@ class LogManager:
         if not move.is_cancelled:
             target = self.directory_at(move.parent)
             assert target is not None, move.parent
-            self.fail_directory(target if isinstance(error, TargetFailed) else self._directory_of[move.log.topic_partition], error)
+            self.fail_directory(target if isinstance(error, TargetFailed) else self.directory_of(move.log.topic_partition), error)
 
     def finish_move(self, move: LogMove, now_ms: int) -> None:
         """Nothing but a little is missing in the copy: complete it and swap.  Errors: OSError, and one of the directories is offline."""
         log = move.log
         where = log.topic_partition
-        source, target = self._directory_of[where], self.directory_at(move.parent)
+        source, target = self.directory_of(where), self.directory_at(move.parent)
         assert target is not None and target is not source, move.future
         try:
             move.complete()
@@ -466,6 +463,7 @@ class LogManager:
             self.fail_directory(source, error)
             raise
         self._waiting_deletion.append((now_ms + log.config.file_delete_delay_ms, source, gone))
+        del source.logs[where]
         self._take(target, log)
         log.relocated(f"{target.path}/{where}")
         try:
@@ -475,7 +473,7 @@ class LogManager:
             self.fail_directory(target, error)
             raise
         try:
-            self._write_checkpoints_of(source)  # a new log of this name there must not inherit these
+            source.write_checkpoints(self.files)  # a new log of this name there must not inherit these
         except OSError as error:
             self.fail_directory(source, error)
 
@@ -486,11 +484,11 @@ class LogManager:
             directory.generation += 1
         if where in source.cleaner_offsets:
             target.cleaner_offsets[where] = source.cleaner_offsets.pop(where)
-        self._directory_of[where] = target
+        target.logs[where] = log
         try:
-            LogMove.writing(lambda: self._write_checkpoints_of(target))
+            LogMove.writing(lambda: target.write_checkpoints(self.files))
         finally:
-            self._directory_of[where] = source
+            del target.logs[where]
 
     # ---------------------------------------------------------------- from time to time
 
@@ -534,55 +532,13 @@ class LogManager:
 
     def checkpoints(self) -> list[Checkpoint]:
         """The offset files whose content has changed.  `write` may run in a thread, whatever happens to the logs meanwhile."""
-        return [checkpoint for directory in self._online() for checkpoint in self._checkpoints_of(directory)]
-
-    def _checkpoints_of(self, directory: LogDirectory) -> Iterator[Checkpoint]:
-        for name, offsets in self._offsets_of(directory):
-            content = offsets_text(offsets)
-            if directory.written.get(name) != content:
-                self._checkpoint_number += 1
-                yield Checkpoint(directory, name, content, directory.generation, self._checkpoint_number)
-
-    def _write_checkpoints_of(self, directory: LogDirectory) -> None:
-        """Errors: OSError."""
-        changed = list(self._checkpoints_of(directory))
-        for checkpoint in changed:
-            checkpoint.write(self.files)
-            self.checkpointed(checkpoint)
-        if changed:
-            self.files.sync_dir(directory.path)
-
-    def _offsets_of(self, directory: LogDirectory) -> Iterator[tuple[str, Offsets]]:
-        here = {where: log for where, log in self.logs.items() if self._directory_of[where] is directory}
-        directory.recovery_points = {where: log.recovery_point for where, log in here.items()}
-        # All that are not zero, where Kafka leaves out those that equal their first segment's base: dropped segments may come back.
-        directory.log_start_offsets = {where: log.certain_start_offset for where, log in here.items() if log.certain_start_offset > 0}
-        directory.high_watermarks = {where: log.high_watermark for where, log in here.items()}
-        directory.cleaner_offsets = {where: offset for where, offset in directory.cleaner_offsets.items() if where in here}
-        yield RECOVERY_POINTS, directory.recovery_points
-        yield LOG_START_OFFSETS, directory.log_start_offsets
-        yield HIGH_WATERMARKS, directory.high_watermarks
-        if directory.cleaner_offsets or CLEANER_OFFSETS in directory.written:
-            yield CLEANER_OFFSETS, directory.cleaner_offsets
-
-    def checkpointed(self, checkpoint: Checkpoint) -> bool:
-        """It was written: from now on it holds, and durably once its directory is synced.
-
-        False, and it goes, when a log was shortened or left meanwhile: what it says is not right any more.  Errors: OSError.
-        """
-        directory = checkpoint.directory
-        if checkpoint.generation != directory.generation:
-            self.files.unlink(checkpoint.temporary)
-            return False
-        self.files.rename(checkpoint.temporary, f"{directory.path}/{checkpoint.name}")
-        directory.written[checkpoint.name] = checkpoint.content
-        return True
+        return [checkpoint for directory in self._online() for checkpoint in directory.checkpoints()]
 
     def write_checkpoints(self) -> None:
         """All that have changed, here and now; a directory whose disk fails goes offline."""
         for directory in self._online():
             try:
-                self._write_checkpoints_of(directory)
+                directory.write_checkpoints(self.files)
             except OSError as error:
                 self.fail_directory(directory, error)
 
@@ -595,19 +551,14 @@ class LogManager:
         is as clean as this one was.
         """
         complete = [directory for directory in self._online() if self._is_loaded(directory)]
-        for where, log in self.logs.items():
-            directory = self._directory_of[where]
-            if directory.is_online:
-                try:
-                    log.close()
-                except (OSError, KafkaError) as error:
-                    self.fail_directory(directory, error if isinstance(error, OSError) else OSError(str(error)))
+        for directory in self._online():
+            self._close_logs(directory)
         for directory in self._online():
             is_complete = directory in complete
             epoch = broker_epoch if is_complete else directory.broker_epoch
             try:
                 if is_complete:
-                    self._write_checkpoints_of(directory)
+                    directory.write_checkpoints(self.files)
                 if epoch is not None:
                     self.files.write_atomically(f"{directory.path}/{CLEAN_SHUTDOWN}", clean_shutdown_text(epoch))
             except OSError as error:
@@ -615,15 +566,23 @@ class LogManager:
         for directory in self.directories:
             if directory.lock is not None:
                 directory.lock.release()
+            directory.logs.clear()
         self.logs.clear()
-        self._directory_of.clear()
+
+    def _close_logs(self, directory: LogDirectory) -> None:
+        for log in directory.logs.values():
+            try:
+                log.close()
+            except (OSError, KafkaError) as error:
+                self.fail_directory(directory, error if isinstance(error, OSError) else OSError(str(error)))
+                return
 
     # ---------------------------------------------------------------- below the surface
 
     def _is_loaded(self, directory: LogDirectory) -> bool:
         """Whether every log that stands in it is known here."""
         try:
-            return all(self._directory_of.get(where) is directory for where, _ in self._logs_in(directory))
+            return all(where in directory.logs for where, _ in self._logs_in(directory))
         except OSError as error:
             self.fail_directory(directory, error)
             return False

@@ -86,7 +86,7 @@ class Decoding:
     """Whether bytes behind the message are refused."""
     keeps_unknown_tags: ClassVar[bool] = True
     most_elements: ClassVar[int | None] = None
-    """Of all its lists together, but for numbers: each is an object, of a hundred times as many bytes as it may take in the message."""
+    """Of all its lists and tagged fields together: each is an object many times as big as in the message, or a turn of a loop."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -161,7 +161,9 @@ class Decoding:
                 source.line(f"{target}.{field.name} = {default_of(field, source)}")
         source.line(f"{target}.unknown_tagged_fields = None")
         if self.flexible:
-            source.line(f"if n: p = {self.tags(declared, tagged)}(data, p, end, n, {target})")
+            with source.block("if n:"):
+                self.count_elements()
+                source.line(f"p = {self.tags(declared, tagged)}(data, p, end, n, {target})")
 
     def field(self, field: Field, target: str) -> None:
         if field.kind in SCALARS:
@@ -230,18 +232,23 @@ class Decoding:
             check = f"if n < 0 or n {f'* {size} ' if size > 1 else ''}> end - p: refuse_count(n, end - p, {size})"
             if isinstance(field.element, str) and field.element in SCALARS:
                 source.line(check)
+                self.count_elements()
                 source.line(f"{target} = list(unpack(f'>{{n}}{SCALARS[field.element]}', data, p)) if n else []; p += n * {size}")
                 return
             items, index = source.fresh("a"), source.fresh("i")
             source.line(f"{target} = {items} = []")
             with source.block("if n:"):
                 source.line(check)
-                if self.most_elements:
-                    # What is tagged is read by functions of their own: each counts for itself.
-                    left = "n > " + str(self.most_elements) if self.is_amid_tags else "(room := room - n) < 0"
-                    source.line(f"if {left}: refuse_elements({self.most_elements})")
+                self.count_elements()
                 with source.within(f"[{index}]"), source.block(f"for {index} in range(n):"):
                     self.element(field, items)
+
+    def count_elements(self) -> None:
+        """`n` more are no more than the message may have."""
+        if self.most_elements:
+            # What is tagged is read by functions of their own: each counts for itself.
+            is_too_many = f"n > {self.most_elements}" if self.is_amid_tags else "(room := room - n) < 0"
+            self.source.line(f"if {is_too_many}: refuse_elements({self.most_elements})")
 
     def element(self, field: Field, items: str) -> None:
         source = self.source
@@ -268,7 +275,10 @@ class Decoding:
         source = self.source
         self.is_amid_tags = True
         with source.block(f"def {name}(data, p, frame_end, n, o):"):
-            source.line("if n > 127: n, p = read_varint(data, p - 1)")
+            if self.most_elements:  # whoever calls has counted what one byte can say
+                source.line(f"if n > 127: refuse_elements({self.most_elements})")
+            else:
+                source.line("if n > 127: n, p = read_varint(data, p - 1)")
             source.line("check_tag_count(n, frame_end - p)")
             with source.block("for _ in range(n):"):
                 source.line("tag, p = read_varint(data, p)")

@@ -25,6 +25,8 @@ from moldau.types import Part
 FLEXIBLE_FROM: Final = {key: request.FLEXIBLE.start if request.FLEXIBLE else 0x8000 for key, request in REQUESTS.items()}
 NEVER_FLEXIBLE: Final = 0x8000
 MAX_CLIENT_ID: Final = 0x7FFF
+MAX_TAGS: Final = 127
+"""Kafka defines none in requests and one in responses; a frame has room for fifty million, of which each would be a turn of a loop."""
 
 _FIXED = struct.Struct(">hhih")
 _LENGTH = struct.Struct(">i")
@@ -67,6 +69,8 @@ def _skip_tags(frame: memoryview, position: int, what: str) -> int:
     """No tagged field of a header is known, so none is kept."""
     try:
         count, position = read_varint(frame, position)
+        if count > MAX_TAGS:
+            raise DecodeError(what, f"{count} tagged fields are more than the {MAX_TAGS} allowed")
         for _ in range(count):
             _, position = read_varint(frame, position)
             size, position = read_varint(frame, position)

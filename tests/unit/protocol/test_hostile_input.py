@@ -20,7 +20,9 @@ from moldau.protocol.codegen import SCALARS
 from moldau.protocol.compiler import Codecs, decode, decoder, encode_bytes, request_decoder
 from moldau.protocol.decoding import RequestDecoding
 from moldau.protocol.encoding import write_varint
+from moldau.protocol.header import decode_request_header
 from moldau.protocol.messages import REQUESTS
+from moldau.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.protocol.wire import DecodeError, Field, Message, Struct, blank
 
@@ -198,6 +200,40 @@ def test_a_request_has_no_more_elements_than_a_server_can_bear(monkeypatch: pyte
     assert [len(topic.partitions) for topic in taken.topics] == [partitions] * topics
     with pytest.raises(DecodeError, match="more than 10 elements are named in one message"):
         read(memoryview(_list_offsets(topics + 1, partitions)))
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        _list_offsets(1, 1)[:-1] + write_varint(200) + b"\7\0" * 200,
+        _list_offsets(1, 3)[:-1] + b"\7" + b"\7\0" * 7,
+        bytes(4) + b"\0" + write_varint(8 + 1) + (b"\2a\1" + b"\1" + b"\7\0") * 8 + b"\0",
+    ],
+    ids=["more than one byte can say", "with the lists", "a few in each of many structs"],
+)
+def test_tagged_fields_count_as_elements(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
+    monkeypatch.setattr(RequestDecoding, "most_elements", 10)
+    monkeypatch.setattr("moldau.protocol.compiler.REQUEST_DECODERS", Codecs("request decoder", RequestDecoding))
+    with pytest.raises(DecodeError, match="more than 10 elements are named in one message"):
+        request_decoder(ListOffsetsRequest, 6)(memoryview(raw))
+
+
+def test_numbers_in_lists_count_as_elements(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(RequestDecoding, "most_elements", 10)
+    monkeypatch.setattr("moldau.protocol.compiler.REQUEST_DECODERS", Codecs("request decoder", RequestDecoding))
+    request = DescribeProducersRequest(topics=[TopicRequest(name="a", partition_indexes=list(range(9)))])
+    read = request_decoder(DescribeProducersRequest, 0)
+    assert read(memoryview(encode_bytes(request, 0))) == request
+    request.topics[0].partition_indexes.append(9)
+    with pytest.raises(DecodeError, match="more than 10 elements"):
+        read(memoryview(encode_bytes(request, 0)))
+
+
+def test_a_header_has_few_tagged_fields() -> None:
+    head = bytes.fromhex("0012 0003 00000001 ffff")
+    assert decode_request_header(memoryview(head + b"\x7f" + b"\7\0" * 127))[1] == b""
+    with pytest.raises(DecodeError, match="128 tagged fields are more than the 127 allowed"):
+        decode_request_header(memoryview(head + b"\x80\1" + b"\7\0" * 128))
 
 
 def test_what_a_server_does_not_know_is_not_kept() -> None:

@@ -4,16 +4,21 @@
     task = loop.create_task(compactor.run())
 
 The process (`python -m moldau.storage.compactor`) gets the plan on its standard input and answers on its standard output; it runs at a
-lower priority and within log.cleaner.io.max.bytes.per.second.  If it dies, nothing has happened: the next start throws away what it wrote.
-A log with a damaged batch is not compacted any more (`uncleanable`); its reason is kept for whoever asks.
+lower priority and within log.cleaner.io.max.bytes.per.second.  Until its result is swapped in nothing has happened, so the log may be
+truncated, moved or deleted meanwhile.  A log with a damaged batch is not compacted any more, which is said once; one for which there is no
+room on the disk, or no process, comes round again.
 """
 
 import asyncio
+import errno
+import logging
 import os
 import pickle
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from typing import Final
+from weakref import WeakKeyDictionary
 
 from moldau.clock import Clock
 from moldau.protocol.records.batch import CorruptBatch
@@ -27,6 +32,10 @@ from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.types import TopicPartition
 
+LOG: Final = logging.getLogger(__name__)
+
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
 CleanElsewhere = Callable[[CleaningPlan], Awaitable[CleaningResult]]
 
 
@@ -34,16 +43,22 @@ class CleaningFailed(Exception):
     """The process ended without a result; the text is what it said last."""
 
 
+class NotNow(Exception):
+    """There is no process to be had, or it was killed."""
+
+
 class Compactor:
     """One per node."""
 
     def __init__(self, manager: LogManager, clock: Clock, options: CleanerConfig, *, clean_elsewhere: CleanElsewhere) -> None:
-        self.uncleanable: dict[TopicPartition, str] = {}
+        self.uncleanable: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
+        """Why not.  A log: the next one of that name is another."""
         self._manager = manager
         self._clock = clock
         self._options = options
         self._clean_elsewhere = clean_elsewhere
         self._busy: set[TopicPartition] = set()
+        self._not_now: set[TopicPartition] = set()
 
     async def run(self) -> None:
         """Until it is cancelled: log.cleaner.threads compactions side by side."""
@@ -55,8 +70,14 @@ class Compactor:
 
     async def _work(self) -> None:
         while True:
-            if await self.clean_dirtiest() is None:
+            try:
+                is_idle = await self.clean_dirtiest() is None
+            except Exception:  # a mistake of ours, which must not be the end of all compaction
+                LOG.exception("compaction failed, and goes on in %d ms", self._options.backoff_ms)
+                is_idle = True
+            if is_idle:
                 await asyncio.sleep(self._options.backoff_ms / 1000)
+                self._not_now.clear()
 
     async def clean_dirtiest(self) -> TopicPartition | None:
         """Compact one log; None when none is dirty enough."""
@@ -68,7 +89,11 @@ class Compactor:
         try:
             await self._clean(log)
         except (CorruptBatch, CleaningFailed) as error:
-            self.uncleanable[where] = str(error)
+            LOG.error("%s is not compacted any more: %s", where, error)
+            self.uncleanable[log] = str(error)
+        except NotNow as error:
+            LOG.warning("%s could not be compacted, and is tried again: %s", where, error)
+            self._not_now.add(where)
         except OSError as error:
             log.fail(error)
         finally:
@@ -79,7 +104,9 @@ class Compactor:
         now_ms = self._clock.now_ms()
         candidates: list[tuple[bool, float, TopicPartition]] = []
         for where, log in self._manager.logs.items():
-            if not log.config.is_compacted or log.failure is not None or where in self._busy or where in self.uncleanable:
+            if not log.config.is_compacted or log.failure is not None or log in self.uncleanable:
+                continue
+            if where in self._busy or where in self._not_now:
                 continue
             dirt = dirtiness(log, self._checkpointed(where), now_ms, unflushed_too=True)
             if dirt.wants_cleaning(log.config):
@@ -94,15 +121,26 @@ class Compactor:
         if log.recovery_point < log.active_segment.base_offset:
             flush = log.begin_flush()
             await self._manager.files.run(flush.sync)
+            if self._manager.get(where) is not log:
+                return
             log.end_flush(flush)
         now_ms = self._clock.now_ms()
         dirt = dirtiness(log, self._checkpointed(where), now_ms)
         plan = plan_cleaning(log, dirt, now_ms, map_bytes=self._options.dedupe_buffer_size)
         if plan is None:
             return
-        result = await self._clean_elsewhere(plan)
+        bases = [segment.base_offset for segment in plan.segments]
+        try:
+            result = await self._clean_elsewhere(plan)
+        except (CorruptBatch, CleaningFailed, NotNow, OSError) as error:
+            discard(self._manager.files, plan.directory, bases)
+            if self._manager.get(where) is not log or log.truncations != plan.truncations:
+                return  # its files went while they were read
+            if isinstance(error, OSError) and error.errno in FULL:
+                raise NotNow(str(error)) from error
+            raise
         if self._manager.get(where) is not log or log.failure is not None:
-            discard(self._manager.files, plan.directory, result)
+            discard(self._manager.files, plan.directory, bases)
             return
         if install(log, result, self._clock.now_ms()):
             self._manager.directory_of(where).cleaner_offsets[where] = result.clean_offset
@@ -123,27 +161,34 @@ def clean_here(files: Files) -> CleanElsewhere:
 
 
 def clean_in_process(options: CleanerConfig) -> CleanElsewhere:
-    """In a process of its own.  Errors: CorruptBatch, CleaningFailed."""
+    """In a process of its own.  Errors: CorruptBatch, OSError, CleaningFailed, NotNow."""
 
     async def run(plan: CleaningPlan) -> CleaningResult:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            __spec__.name,
-            str(options.io_max_bytes_per_second),
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                __spec__.name,
+                str(options.io_max_bytes_per_second),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+            )
+        except OSError as error:
+            raise NotNow(str(error)) from error
         try:
             answer, said = await process.communicate(pickle.dumps(plan))
         except asyncio.CancelledError:
             process.kill()
             await process.wait()
             raise
+        if process.returncode is not None and process.returncode < 0:
+            raise NotNow(f"the process was ended by signal {-process.returncode}")
         if process.returncode != 0:
             raise CleaningFailed(f"{plan.name}: {said.decode(errors='replace').strip()[-500:] or f'ended with {process.returncode}'}")
-        result: CleaningResult = pickle.loads(answer)
+        result: CleaningResult | CorruptBatch | OSError = pickle.loads(answer)
+        if isinstance(result, Exception):
+            raise result
         return result
 
     return run
@@ -167,11 +212,13 @@ def pace_of(bytes_per_second: float) -> Pace:
 def main() -> int:
     os.nice(10)
     plan = pickle.load(sys.stdin.buffer)
+    result: CleaningResult | CorruptBatch | OSError
     try:
         result = clean(SystemFiles(), plan, pace_of(float(sys.argv[1])))
-    except (CorruptBatch, OSError) as error:
-        print(error, file=sys.stderr)
-        return 1
+    except CorruptBatch as error:
+        result = CorruptBatch(str(error))  # those below it are made of other things than a text
+    except OSError as error:
+        result = error
     sys.stdout.buffer.write(pickle.dumps(result))
     return 0
 

@@ -1,12 +1,16 @@
 import asyncio
 import dataclasses
+import errno
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 from uuid import UUID
 
 import pytest
 
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.storage.checkpoints import CLEANER_OFFSETS
+from moldau.storage.cleaner.plan import CleaningPlan, CleaningResult
 from moldau.storage.compactor import Compactor, clean_here, clean_in_process, pace_of
 from moldau.storage.config import CleanerConfig, LogConfig
 from moldau.storage.files import Files, SystemFiles
@@ -15,6 +19,8 @@ from moldau.storage.manager import LogManager
 from moldau.testing.files import MemoryFiles
 from moldau.testing.logs import NOW_MS, stored_records
 from moldau.types import TopicPartition
+
+T = TypeVar("T")
 
 COMPACTED = dataclasses.replace(LogConfig.load({}), cleanup_policy=("compact",))
 OPTIONS = CleanerConfig.load({"log.cleaner.backoff.ms": "1"})
@@ -78,8 +84,90 @@ def test_a_damaged_log_is_left_alone_and_said_so() -> None:
     files.open(f"/data/t-0/{0:020d}.log").pwrite([b"\xff"], 65)
     compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files))
     assert asyncio.run(compactor.clean_dirtiest()) == T0
-    assert "the batch at offset 0 is damaged" in compactor.uncleanable[T0] and log.failure is None
+    assert "the batch at offset 0 is damaged" in compactor.uncleanable[log] and log.failure is None
     assert asyncio.run(compactor.clean_dirtiest()) is None
+
+
+class Elsewhere:
+    """Cleans, after something has happened."""
+
+    def __init__(self, files: Files, before: Callable[[], object]) -> None:
+        self.files = files
+        self.before = before
+        self.is_over = False
+
+    async def __call__(self, plan: CleaningPlan) -> CleaningResult:
+        if not self.is_over:
+            self.is_over = True
+            self.before()
+        return await clean_here(self.files)(plan)
+
+
+def test_a_log_deleted_while_it_is_flushed_for_compaction_is_left_alone() -> None:
+    class FlushWhichTakesLong(MemoryFiles):
+        async def run(self, work: Callable[..., T], *arguments: object) -> T:
+            manager.delete([T0], NOW_MS)
+            return work(*arguments)
+
+    files = FlushWhichTakesLong()
+    manager = a_manager(files, "/data")
+    log = fill(manager, T0, rolls=3)
+    log.recovery_point = 0
+    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files))
+    assert asyncio.run(compactor.clean_dirtiest()) == T0
+    assert log.failure is None and manager.directories[0].is_online
+
+
+def test_a_topic_made_again_is_compacted_though_its_files_went_under_the_cleaner() -> None:
+    files = MemoryFiles()
+    manager = a_manager(files, "/data")
+    gone = fill(manager, T0, rolls=3)
+    gone.flush()
+    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=Elsewhere(files, lambda: manager.delete([T0], NOW_MS)))
+    assert asyncio.run(compactor.clean_dirtiest()) == T0
+    assert gone.failure is None and not compactor.uncleanable and manager.directories[0].is_online
+    made_again = fill(manager, T0, rolls=3)
+    assert asyncio.run(compactor.clean_dirtiest()) == T0
+    assert len(stored_records(made_again)) == 1
+
+
+def test_a_full_disk_puts_compaction_off() -> None:
+    files = MemoryFiles()
+    manager = a_manager(files, "/data")
+    log, other = fill(manager, T0, rolls=4), fill(manager, T1, rolls=2)
+    for each in (log, other):
+        each.flush()
+
+    def fill_up() -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=Elsewhere(files, fill_up))
+    assert asyncio.run(compactor.clean_dirtiest()) in (T0, T1)
+    assert asyncio.run(compactor.clean_dirtiest()) in (T0, T1), "the others have their turn"
+    assert asyncio.run(compactor.clean_dirtiest()) is None
+    assert log.failure is None and other.failure is None and not compactor.uncleanable
+
+
+def test_a_mistake_is_not_the_end_of_all_compaction(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> int:
+        files = MemoryFiles()
+        manager = a_manager(files, "/data")
+        log = fill(manager, T0, rolls=3)
+
+        def fail() -> None:
+            raise RuntimeError("planted")
+
+        task = asyncio.create_task(Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=Elsewhere(files, fail)).run())
+        for _ in range(60_000):
+            if len(stored_records(log)) == 1 or task.done():
+                break
+            await asyncio.sleep(0.001)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return len(stored_records(log))
+
+    assert asyncio.run(scenario()) == 1
+    assert "planted" in caplog.text
 
 
 def test_it_runs_until_it_is_cancelled() -> None:

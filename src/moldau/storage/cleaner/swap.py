@@ -4,11 +4,13 @@ The swap survives a crash at every step: `.cleaned` (synced) → `.swap` → the
 after each; recovery finishes what had reached `.swap` and undoes what had not.
 """
 
+from collections.abc import Iterable
+
 from moldau.storage.cleaner.plan import CleanedGroup, CleaningResult
 from moldau.storage.files import Files
 from moldau.storage.log import Log
 from moldau.storage.recovery import CLEANED_SUFFIX, SWAP_SUFFIX
-from moldau.storage.segment import Segment
+from moldau.storage.segment import SEGMENT_SUFFIXES, Segment, file_name
 
 
 def install(log: Log, result: CleaningResult, now_ms: int) -> bool:
@@ -18,13 +20,13 @@ def install(log: Log, result: CleaningResult, now_ms: int) -> bool:
     """
     bases = {segment.base_offset for segment in log.segments}
     if log.truncations != result.truncations:
-        discard(log.files, log.directory, result)
+        discard(log.files, log.directory, [group.base_offset for group in result.groups])
         return False
     for group in result.groups:
         if bases.issuperset(group.replaced):
             _swap(log, group, now_ms)
         else:  # retention was faster: its segments are gone
-            discard(log.files, log.directory, result._replace(groups=(group,)))
+            discard(log.files, log.directory, [group.base_offset])
     return True
 
 
@@ -42,9 +44,10 @@ def _swap(log: Log, group: CleanedGroup, now_ms: int) -> None:
     log.replace_segments(group.replaced, cleaned, now_ms)
 
 
-def discard(files: Files, directory: str, result: CleaningResult) -> None:
-    """Cleaned segments that are not wanted."""
-    for group in result.groups:
-        path = f"{directory}/{group.base_offset:020d}.log{CLEANED_SUFFIX}"
-        if files.exists(path):
-            Segment.open(files, directory, group.base_offset, index_interval_bytes=0, now_ms=0, suffix=CLEANED_SUFFIX).delete_files()
+def discard(files: Files, directory: str, base_offsets: Iterable[int]) -> None:
+    """Cleaned segments that are not wanted, as far as they were written.  Errors: OSError."""
+    for base_offset in base_offsets:
+        for kind in SEGMENT_SUFFIXES:
+            path = f"{directory}/{file_name(base_offset, kind)}{CLEANED_SUFFIX}"
+            if files.exists(path):
+                files.unlink(path)

@@ -36,6 +36,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.files import Files
 from moldau.storage.log import Log
 from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.segment import delete_files_of
 from moldau.storage.validator import AppendFailure
 from moldau.types import METADATA_TOPIC, METADATA_TOPIC_ID, OffsetAndEpoch, TopicPartition, uuid_to_text
 
@@ -456,7 +457,7 @@ class RaftDriver:
             self.log.raise_log_start_offset(self.snapshots.ids[0].offset)
             await self.files.run(self.files.unlink, retired)
         self.log.delete_old_segments(now_ms)
-        await self.files.run(self.log.delete_due_files, now_ms)
+        await self.files.run(delete_files_of, self.log.due_segments(now_ms))
 
 
 def _as_committed(entry: Entry, size: int) -> CommittedBatch:

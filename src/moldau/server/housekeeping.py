@@ -80,7 +80,11 @@ class Housekeeping:
             LOG.info("retention let %d segment(s) go", gone)
 
     async def _delete(self) -> None:
-        self._logs.delete_due_files(self._clock.now_ms())
+        for deletion in self._logs.deletions(self._clock.now_ms()):
+            try:
+                await self._files.run(deletion.run, self._files)
+            except OSError as error:
+                self._logs.fail_directory(deletion.directory, error)
 
     async def checkpoint(self) -> None:
         """Note recovery points, log starts and high watermarks where they have changed."""

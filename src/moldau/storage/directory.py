@@ -23,6 +23,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.files import Files, Lock
 from moldau.storage.log import Log
 from moldau.storage.recovery import TEMPORARY_SUFFIX, RecoveryProgress, bytes_to_recover
+from moldau.storage.segment import Segment, delete_files_of
 from moldau.types import TopicPartition
 
 
@@ -122,6 +123,21 @@ class Checkpoint(NamedTuple):
         files.rename(self.temporary, f"{directory.path}/{self.name}")
         directory.written[self.name] = self.content
         return True
+
+
+class Deletion(NamedTuple):
+    """What was set aside long enough ago: segments of one log, or a whole one.  `run` may run in a thread."""
+
+    directory: LogDirectory
+    segments: list[Segment]
+    folder: str | None = None
+
+    def run(self, files: Files) -> None:
+        """Errors: OSError."""
+        delete_files_of(self.segments)
+        if self.folder is not None:
+            with suppress(FileNotFoundError):
+                files.rmtree(self.folder)
 
 
 class FoundLog:

@@ -15,7 +15,7 @@ from moldau.storage.files import Files
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from moldau.storage.producer_state import SNAPSHOT_SUFFIX
 from moldau.storage.recovery import LogState
-from moldau.storage.segment import DELETED_SUFFIX, Segment, file_name
+from moldau.storage.segment import DELETED_SUFFIX, Segment, delete_files_of, file_name
 from moldau.storage.validator import AppendFailure, Rules
 from moldau.types import INTERNAL_TOPICS, METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC, TopicPartition
 
@@ -205,13 +205,19 @@ class LogCore:
         if self.files.exists(path):
             self.files.unlink(path)
 
-    def delete_due_files(self, now_ms: int) -> int:
-        """Unlink what has waited long enough.  How many segments' files went."""
+    def due_segments(self, now_ms: int) -> list[Segment]:
+        """Those that have waited long enough, for `delete_files_of`, which may run in a thread: the log knows them no more."""
         due = [segment for at, segment in self._waiting_deletion if at <= now_ms]
-        self._waiting_deletion = [(at, segment) for at, segment in self._waiting_deletion if at > now_ms]
-        for segment in due:
-            segment.delete_files()
-        return len(due)
+        if due:
+            self._waiting_deletion = [(at, segment) for at, segment in self._waiting_deletion if at > now_ms]
+        return due
+
+    def delete_due_files(self, now_ms: int) -> int:
+        """Here and now.  How many segments' files went."""
+        due = self.due_segments(now_ms)
+        count = len(due)
+        delete_files_of(due)
+        return count
 
     # ---------------------------------------------------------------- failing
 

@@ -35,7 +35,7 @@ from moldau.storage.checkpoints import (
     read_partition_metadata,
 )
 from moldau.storage.config import LogConfig
-from moldau.storage.directory import Checkpoint, FoundLog, LogDirectory
+from moldau.storage.directory import Checkpoint, Deletion, FoundLog, LogDirectory
 from moldau.storage.files import Files, LockHeld
 from moldau.storage.log import Log, Past
 from moldau.storage.move import LogMove, TargetFailed
@@ -509,18 +509,28 @@ class LogManager:
                 gone += log.drop_below_start(now_ms)
         return gone
 
-    def delete_due_files(self, now_ms: int) -> int:
-        """Unlink what was set aside long enough ago: segments and whole logs.  May block: run it elsewhere.  How many went."""
-        gone = 0
-        for log in self.working_logs():
-            with self._failing(log):
-                gone += log.delete_due_files(now_ms)
+    def deletions(self, now_ms: int) -> Iterator[Deletion]:
+        """What was set aside long enough ago: segments and whole logs."""
+        for directory in self._online():
+            for log in list(directory.logs.values()):
+                segments = log.due_segments(now_ms)
+                if segments:
+                    yield Deletion(directory, segments)
         due = [(directory, name) for at, directory, name in self._waiting_deletion if at <= now_ms]
         self._waiting_deletion = [waiting for waiting in self._waiting_deletion if waiting[0] > now_ms]
         for directory, name in due:
             if directory.is_online and self.files.exists(f"{directory.path}/{name}"):
-                self.files.rmtree(f"{directory.path}/{name}")
-                gone += 1
+                yield Deletion(directory, [], f"{directory.path}/{name}")
+
+    def delete_due_files(self, now_ms: int) -> int:
+        """Here and now; a directory whose disk fails goes offline.  How many segments and logs went."""
+        gone = 0
+        for deletion in self.deletions(now_ms):
+            gone += len(deletion.segments) or 1
+            try:
+                deletion.run(self.files)
+            except OSError as error:
+                self.fail_directory(deletion.directory, error)
         return gone
 
     def logs_to_flush(self, now_ms: int) -> list[Log]:

@@ -8,6 +8,7 @@ Source: org.apache.kafka.storage.internals.log.LogSegment.  Called by `log`, `re
 """
 
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import Struct
 from typing import Final
 
@@ -534,5 +535,11 @@ class Segment:
 
     def delete_files(self) -> None:
         for kind in SEGMENT_SUFFIXES:
-            if self._files.exists(self.path(kind)):
+            with suppress(FileNotFoundError):
                 self._files.unlink(self.path(kind))
+
+
+def delete_files_of(segments: list[Segment]) -> None:
+    """Unlink them and let go of them: whoever holds a file last waits until the kernel has freed its pages, a third of a second a GiB."""
+    while segments:
+        segments.pop().delete_files()

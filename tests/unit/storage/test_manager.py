@@ -24,6 +24,7 @@ from moldau.storage.manager import DuplicateLog, LogManager
 from moldau.storage.names import partition_of, set_aside_name
 from moldau.storage.recovery import LogDamaged
 from moldau.storage.retention_clock import RetentionClock
+from moldau.storage.segment import LOG_SUFFIX
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.types import TopicPartition
 
@@ -408,3 +409,23 @@ def test_a_directory_of_before_there_were_ids_gets_one_for_good() -> None:
     again = a_manager(files)
     again.open(NOW)
     assert again.name_directories(lambda: UUID(int=778)) == {"/data/a": UUID(int=777)}
+
+
+def test_what_is_deleted_is_let_go_of_by_the_one_who_deletes() -> None:
+    """Freeing the pages of a large file takes long: the loop must not be the last who holds it."""
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = create(manager, T0)
+    for _ in range(3):
+        append(log)
+        log.roll(NOW)
+    log.update_high_watermark(log.log_end_offset)
+    log.flush()
+    manager.delete_records_before(log, 2)
+    log.drop_below_start(NOW)
+    (deletion,) = manager.deletions(NOW + log.config.file_delete_delay_ms)
+    names = [segment.path(LOG_SUFFIX) for segment in deletion.segments]
+    assert len(names) == 2 and all(map(files.exists, names))
+    deletion.run(files)
+    assert not any(map(files.exists, names)) and deletion.segments == []
+    assert list(manager.deletions(NOW + log.config.file_delete_delay_ms)) == []

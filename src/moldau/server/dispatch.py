@@ -7,6 +7,7 @@ for no reply; the next request of the connection is dispatched meanwhile.  Here,
     bytes that cannot be read     the connection is closed
     KafkaError                    `request.refused(code)`
     any other exception           `request.refused(UNKNOWN_SERVER_ERROR)`, and the stack trace in the log
+    either, of what has no reply  the connection is closed: the client would take an answer for that of its next request
 
 Source: KafkaApis.handle, RequestContext.parseRequest; KIP-511.  Called by `net/connection.py`.
 """
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.connection import Connection, InvalidFrame
+from moldau.net.correlation import is_answered
 from moldau.protocol.compiler import request_decoder
 from moldau.protocol.header import RequestHeader, decode_request_header, encode_response
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
@@ -191,13 +193,16 @@ def served_versions(request: type[Request[Any]]) -> range:
 
 
 def refusal_of(error: Exception, context: RequestContext, request: Request[Any]) -> Response:
-    """Errors: ConnectionClosed passes through."""
+    """Errors: ConnectionClosed passes through, and comes of what was not to be answered."""
     if isinstance(error, ConnectionClosed):
         raise error
+    code, detail = ErrorCode.UNKNOWN_SERVER_ERROR, None
     if isinstance(error, KafkaError):
         LOG.debug("%s v%d from %s refused: %s", type(request).__name__, context.version, context.client.host, error)
-        response: Response = request.refused(error.code, error.detail)
-        return response
-    LOG.error("%s v%d from %s failed", type(request).__name__, context.version, context.client.host, exc_info=error)
-    failure: Response = request.refused(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return failure
+        code, detail = error.code, error.detail
+    else:
+        LOG.error("%s v%d from %s failed", type(request).__name__, context.version, context.client.host, exc_info=error)
+    if not is_answered(request):
+        raise ConnectionClosed(f"a produce without acknowledgement failed: {code.name}")
+    response: Response = request.refused(code, detail)
+    return response

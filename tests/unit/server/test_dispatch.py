@@ -79,6 +79,16 @@ def test_errors_become_answers(harness: Any, caplog: pytest.LogCaptureFixture, e
     assert ("a bug" in caplog.text) is (code == -1)  # a stack trace for bugs, none for refusals
 
 
+@pytest.mark.parametrize("error", [KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED), RuntimeError("a bug")])
+def test_what_has_no_reply_is_not_answered_when_it_fails_either(harness: Any, error: Exception) -> None:
+    def handler(*_: Any) -> Any:
+        raise error
+
+    deaf = ProduceRequest(acks=0, timeout_ms=0, topic_data=[])
+    with pytest.raises(ConnectionClosed):
+        dispatcher(harness, handler, ProduceRequest).dispatch(FakeConnection(), frame(deaf, 9))  # type: ignore[arg-type]
+
+
 async def test_errors_of_coroutines_become_answers(harness: Any) -> None:
     async def handler(*_: Any) -> Any:
         await asyncio.sleep(0)

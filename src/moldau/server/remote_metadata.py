@@ -14,13 +14,14 @@ from typing import Final
 
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
-from moldau.protocol.records.batch import batches, records_of
+from moldau.protocol.records.batch import BatchHeader, batches, records_of, verify_crc
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.corrupt import CorruptBatch
 from moldau.protocol.stored import Data
 from moldau.protocol.wire import DecodeError, StoredRecord
 from moldau.replication.partition import ALL_IN_SYNC, Isolation, Partition
 from moldau.replication.waits import FetchWait, ProduceWait
+from moldau.server.coordinator_log import Slot
 from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.remote_log_records import REMOTE_LOG_RECORDS
 from moldau.storage.tiered.config import MetadataTopicConfig
@@ -36,15 +37,6 @@ READ_BYTES: Final = 1 << 20
 CREATE_AGAIN_S: Final = 5.0
 
 CreateTopic = Callable[[str, int, int, dict[str, str]], Awaitable[None]]
-
-
-class _Slot:
-    """Where a partition writes what became of one append."""
-
-    __slots__ = ("error_code",)
-
-    def __init__(self) -> None:
-        self.error_code = 0
 
 
 class _Reader:
@@ -99,12 +91,23 @@ class _Reader:
         view = memoryview(data.records.read() if data.records is not None else b"")
         for position, header in batches(view):
             if not header.is_control:
-                for record in records_of(view[position : position + header.size]):
-                    taken = self._taken(record.offset, record.value or b"")
-                    waiting = self._waiting.pop(record.offset, None)
-                    if waiting is not None and not waiting.done():
-                        waiting.set_result(taken)
+                self._read_batch(header, view[position : position + header.size])
             self.next_offset = max(self.next_offset, header.next_offset)
+
+    def _read_batch(self, header: BatchHeader, batch: memoryview) -> None:
+        """Errors: CorruptBatch, unless it was written like that: then it is none of ours."""
+        try:
+            records = list(records_of(batch))
+        except CorruptBatch as reason:
+            if not verify_crc(batch, 0, header):
+                raise
+            LOG.warning("%s: the batch at offset %d means nothing: %s", self.partition.topic_partition, header.base_offset, reason)
+            return
+        for record in records:
+            taken = self._taken(record.offset, record.value or b"")
+            waiting = self._waiting.pop(record.offset, None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(taken)
 
     def _taken(self, offset: int, value: Data) -> bool:
         """Clients may write to the topic too: what is none of its records is passed over, by every broker alike."""
@@ -118,7 +121,7 @@ class _Reader:
         """Until there may be more to read: committed, or what is committed synced, or another leader."""
         partition, grown = self.partition, asyncio.Event()
         if partition.is_leader and self.next_offset < partition.log.log_end_offset:
-            if partition.await_acknowledgement(self.next_offset + 1, ProduceWait(grown.set), _Slot()):
+            if partition.await_acknowledgement(self.next_offset + 1, ProduceWait(grown.set), Slot()):
                 return
             await grown.wait()
             return

@@ -15,17 +15,20 @@ Source: KIP-1191; Kafka has it since 4.4.  Called by `share_partitions.py` befor
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.protocol.records.corrupt import CorruptBatch
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import ALL_IN_SYNC, Partition
 from moldau.replication.share.config import SharePartitionConfig
 from moldau.replication.share.decision import DeadRange
 from moldau.replication.waits import ProduceWait
+from moldau.server.coordinator_log import Slot
 from moldau.storage.files import Files
 from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.validator import AppendFailure
@@ -116,7 +119,7 @@ class DeadLetters:
         if isinstance(result, AppendFailure):
             raise KafkaError(result.error, f"A dead letter could not be appended to {target.topic_partition}: {result.detail}")
         safe: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        slot = _Slot()
+        slot = Slot()
         wait = ProduceWait(lambda: safe.set_result(None))
         if target.await_acknowledgement(result.last_offset + 1, wait, slot):
             return
@@ -144,13 +147,6 @@ class DeadLetters:
         return found
 
 
-class _Slot:
-    """Where the outcome of an append is told."""
-
-    def __init__(self) -> None:
-        self.error_code = 0
-
-
 def _records_in(records: FileSlice, wanted: DeadRange) -> tuple[dict[int, Source], int]:
     """The wanted records among those of a slice, and the offset after the last whole batch."""
     view = memoryview(records.read())
@@ -160,9 +156,10 @@ def _records_in(records: FileSlice, wanted: DeadRange) -> tuple[dict[int, Source
         position = header.last_offset + 1
         if header.is_control or header.last_offset < wanted.first_offset or header.base_offset > wanted.last_offset:
             continue
-        for record in records_of(view[at : at + header.size]):
-            if wanted.first_offset <= record.offset <= wanted.last_offset:
-                found[record.offset] = (_bytes(record.key), _bytes(record.value))
+        with suppress(CorruptBatch):  # the letters of what nobody can read are without copies
+            for record in records_of(view[at : at + header.size]):
+                if wanted.first_offset <= record.offset <= wanted.last_offset:
+                    found[record.offset] = (_bytes(record.key), _bytes(record.value))
     return found, position
 
 

@@ -21,6 +21,7 @@ from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import write_share_group_state as write
+from moldau.protocol.records.corrupt import CorruptBatch
 from moldau.protocol.wire import AnyResponse, Request
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
@@ -230,7 +231,11 @@ class SharePartitions:
         if reset == "earliest":
             return log.log_start_offset
         if reset.startswith("by_duration:"):
-            found = log.offset_for_timestamp(self._clock.now_ms() - duration_ms(reset.partition(":")[2]))
+            try:
+                found = log.offset_for_timestamp(self._clock.now_ms() - duration_ms(reset.partition(":")[2]))
+            except CorruptBatch as error:  # rather too much than too little
+                LOG.warning("share group %s begins with all of %s: %s", held.key.group_id, held.partition.topic_partition, error)
+                return log.log_start_offset
             if found is not None:
                 return min(found.offset, log.high_watermark)
         return log.high_watermark

@@ -14,6 +14,7 @@ from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.control import build_end_txn_marker
 from moldau.replication.partition import ALL_IN_SYNC, Isolation
 from moldau.replication.waits import ProduceWait
+from moldau.server.coordinator_log import Slot
 from moldau.storage.log import AppendResult
 from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.validator import AppendFailure, Unexamined
@@ -25,13 +26,6 @@ PATIENCE_S: Final = 0.8
 READS_AGAIN: Final = 200
 READ_BYTES: Final = 900
 REFUSED_FOR_GOOD: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE)
-
-
-class _Slot:
-    __slots__ = ("error_code",)
-
-    def __init__(self) -> None:
-        self.error_code = 0
 
 
 class Refused(Exception):
@@ -67,7 +61,7 @@ async def _try(cluster: TierCluster, broker: TierBroker, batch: bytes, origin: A
             raise Refused(f"{broker!r}: {result.detail}", broker.log.log_start_offset)
         return False
     records = [] if result.is_duplicate else list(seen_in(content))
-    slot, done = _Slot(), asyncio.Event()
+    slot, done = Slot(), asyncio.Event()
     if not partition.await_acknowledgement(result.last_offset + 1, ProduceWait(done.set), slot):
         try:
             await asyncio.wait_for(done.wait(), PATIENCE_S)

@@ -15,6 +15,7 @@ Differs from Kafka: nothing known.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -27,7 +28,7 @@ from moldau.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
-from moldau.protocol.records.corrupt import ExpandsTooFar
+from moldau.protocol.records.corrupt import CorruptBatch, ExpandsTooFar
 from moldau.replication.partition import Isolation, Partition
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
@@ -36,6 +37,8 @@ from moldau.storage.files import Files
 from moldau.storage.log import Log
 from moldau.storage.time_search import Candidate, TimestampOffset, first_record_at_or_after
 from moldau.storage.validator import LIGHT_PLAIN_BYTES
+
+LOG: Final = logging.getLogger(__name__)
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -102,11 +105,11 @@ async def _search(broker: Broker, searches: list[TimeSearch], response: ListOffs
     async def answer(search: TimeSearch) -> None:
         asked, partition = search.asked, search.partition
         log = partition.log
-        found = None
-        if asked.timestamp >= 0 and log.is_tiered and log.local_log_start_offset > log.log_start_offset and broker.remote is not None:
-            found = await broker.remote.find_timestamp(partition, asked.timestamp)
-        if found is None:
-            found = await _find_here(broker.files, log, asked.timestamp)
+        try:
+            found = await _find(broker, partition, asked.timestamp)
+        except CorruptBatch as error:
+            LOG.warning("%s: %s", partition.topic_partition, error)
+            found = ErrorCode.CORRUPT_MESSAGE
         if isinstance(found, ErrorCode):
             answered = _refused(asked, found)
         elif found is not None and found.offset < partition.end_for(search.isolation):
@@ -119,6 +122,15 @@ async def _search(broker: Broker, searches: list[TimeSearch], response: ListOffs
 
     await asyncio.gather(*map(answer, searches))
     return _in_version(response, version)
+
+
+async def _find(broker: Broker, partition: Partition, timestamp: int) -> TimestampOffset | ErrorCode | None:
+    """Errors: CorruptBatch, also of what a client wrote with a good CRC around it."""
+    log = partition.log
+    found = None
+    if timestamp >= 0 and log.is_tiered and log.local_log_start_offset > log.log_start_offset and broker.remote is not None:
+        found = await broker.remote.find_timestamp(partition, timestamp)
+    return await _find_here(broker.files, log, timestamp) if found is None else found
 
 
 async def _find_here(files: Files, log: Log, timestamp: int) -> TimestampOffset | None:

@@ -229,6 +229,21 @@ def test_a_classic_member_that_does_not_come_back_is_out() -> None:
     assert list(group.group.members) == ["new"], "heartbeats do not put the rebalance time-out off"
 
 
+def test_a_classic_member_joins_again_once_that_brings_something() -> None:
+    group = Group(consumer_assignment_interval_ms=1_000)
+    group.desk.advance(1_000)
+    group.heartbeat("new", 0)
+    member_id = group.ask_join().answer.member_id
+    joined = group.ask_join(member_id).answer
+    assert group.group.epoch > group.group.target_epoch == joined.generation_id
+    assert partitions(group.sync(member_id, joined.generation_id)) == []
+    assert group.classic_heartbeat(member_id, joined.generation_id) is ErrorCode.NONE
+    group.desk.advance(1_000)
+    assert group.classic_heartbeat(member_id, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+    again = group.ask_join(member_id).answer
+    assert again.generation_id == group.group.target_epoch == group.group.epoch
+
+
 def test_a_silent_classic_member_is_out_after_its_own_session() -> None:
     group = Group()
     upgraded(group)

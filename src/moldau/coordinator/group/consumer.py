@@ -327,11 +327,7 @@ class ConsumerGroup:
         now_ms: int,
     ) -> int:
         """A new target when the group epoch is ahead of it, not more often than the interval; `target` becomes it."""
-        elapsed_ms = now_ms - self.target_timestamp_ms
-        of_all = self.environment.config.consumer_assignment_interval_ms
-        interval_ms = self.environment.of_group(self.group_id, "consumer.assignment.interval.ms", of_all)
-        # The clock may have been set back since: then nobody knows how long ago it was.
-        if epoch <= self.target_epoch or 0 <= elapsed_ms < interval_ms:
+        if not self.is_target_due(epoch, now_ms):
             return self.target_epoch
         assignment = self._compute(members, target)
         for member_id, partitions in assignment.items():
@@ -342,6 +338,14 @@ class ConsumerGroup:
         value = stored.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
         outcome.records.append(CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group_id), value))
         return epoch
+
+    def is_target_due(self, epoch: int, now_ms: int) -> bool:
+        """Whether the next report of a member brings a new target, in a group at `epoch`."""
+        elapsed_ms = now_ms - self.target_timestamp_ms
+        of_all = self.environment.config.consumer_assignment_interval_ms
+        interval_ms = self.environment.of_group(self.group_id, "consumer.assignment.interval.ms", of_all)
+        # The clock may have been set back since: then nobody knows how long ago it was.
+        return epoch > self.target_epoch and not 0 <= elapsed_ms < interval_ms
 
     def _compute(self, members: Mapping[str, Member], target: Mapping[str, frozenset[TopicIdPartition]]) -> Assignment:
         topics: dict[UUID, TopicView] = {}

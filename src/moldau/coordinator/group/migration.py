@@ -228,7 +228,7 @@ def sync(group: consumer.ConsumerGroup, token: Token, request: SyncGroupRequest,
     name, metadata = member.classic.protocols[0]
     if request.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or request.protocol_name not in (None, name):
         return _refuse_sync(token, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.epoch > member.epoch and member.state is not members_of.MemberState.UNREVOKED_PARTITIONS:
+    if group.target_epoch > member.epoch and member.state is not members_of.MemberState.UNREVOKED_PARTITIONS:
         outcome = _refuse_sync(token, ErrorCode.REBALANCE_IN_PROGRESS)
         outcome.timers += _rejoin_deadline(group, member, now_ms)
         return outcome
@@ -254,7 +254,8 @@ def heartbeat(group: consumer.ConsumerGroup, token: Token, request: HeartbeatReq
         return answer(token, HeartbeatResponse(error_code=ErrorCode.ILLEGAL_GENERATION))
     timers = group.member_timers(member, now_ms)
     must_join = (
-        member.epoch < group.epoch
+        member.epoch < group.target_epoch
+        or group.is_target_due(group.epoch, now_ms)
         or member.state is members_of.MemberState.UNREVOKED_PARTITIONS
         or (member.state is members_of.MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
     )

@@ -146,6 +146,17 @@ def test_a_partition_has_no_second_owner_before_the_first_gave_it_up() -> None:
     assert group.owned["b"] == set(ORDERS.partitions()) - group.owned["a"]
 
 
+def test_what_is_being_given_up_is_described_with_what_is_held() -> None:
+    group = Group()
+    group.join("a")
+    group.join("b")
+    group.send("a", 2)
+    assert group.group.members["a"].pending_revocation
+    described = group.group.describe().members[0]
+    held, target = ([each.partitions for each in part.topic_partitions] for part in (described.assignment, described.target_assignment))
+    assert (held, target) == ([[0, 1, 2, 3]], [[0, 1]])
+
+
 def test_a_new_topic_moves_the_group_on() -> None:
     group = Group()
     group.join("a", "orders", "payments")

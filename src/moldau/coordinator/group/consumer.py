@@ -549,7 +549,7 @@ class ConsumerGroup:
             client_host=member.client_host,
             subscribed_topic_names=list(member.topic_names),
             subscribed_topic_regex=member.topic_regex or "",
-            assignment=self._described_partitions(member.owned),
+            assignment=self._described_partitions(member.holds()),
             target_assignment=self._described_partitions(self.target.get(member.member_id, frozenset())),
             member_type=CONSUMER_MEMBER if member.classic is None else CLASSIC_MEMBER,
         )

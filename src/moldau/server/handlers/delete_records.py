@@ -4,8 +4,8 @@ Versions       0-2.
 Authorises     DELETE on each topic.
 Behaviour      The log start moves up; files go with the next look for old segments.  Offset -1 is the high watermark.  Answered with the
                low watermark: the log start that every replica has reached; with followers behind, after they have, or after timeout_ms.
-Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (cleanup.policy without delete),
-               INVALID_TOPIC_EXCEPTION (an internal topic), REQUEST_TIMED_OUT.
+Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (a topic that is compacted
+               and not deleted), INVALID_TOPIC_EXCEPTION (an internal topic), REQUEST_TIMED_OUT.
 Differs from Kafka: nothing known.
 """
 
@@ -44,7 +44,7 @@ def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> Delete
         return _refused(asked, ErrorCode.INVALID_TOPIC_EXCEPTION)
     if partition is None or not partition.is_leader:
         return _refused(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    if not partition.log.config.is_deleted:
+    if partition.log.config.is_compacted and not partition.log.config.is_deleted:
         return _refused(asked, ErrorCode.POLICY_VIOLATION)
     start = partition.log.delete_records_before(asked.offset)
     if isinstance(start, ErrorCode):

@@ -5,7 +5,7 @@ Authorises     DELETE on the group, READ on each topic.
 Behaviour      Offsets of topics that a member subscribes to stay.
 Errors         INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members of another protocol than consumers), NOT_COORDINATOR,
                COORDINATOR_LOAD_IN_PROGRESS; on a partition GROUP_SUBSCRIBED_TO_TOPIC, UNKNOWN_TOPIC_OR_PARTITION.
-Differs from Kafka: nothing known.
+Differs from Kafka: a group that nobody ever joined is gone with its last offset, not with the next look for expired ones.
 """
 
 from collections.abc import Iterable

@@ -6,22 +6,23 @@ Source: GroupCoordinatorShard.  Called by `server/coordinators.py`.
 """
 
 from collections.abc import Callable, Collection, Iterable
-from typing import Final, TypeVar, get_args
+from typing import Any, Final
 from uuid import UUID
 
-from moldau.coordinator.group import migration, share, share_offsets
+from moldau.coordinator.group import migration, offset_requests, share, share_offsets
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.classic import ClassicGroup, GroupState
 from moldau.coordinator.group.consumer import ConsumerGroup
-from moldau.coordinator.group.environment import Client, Commit, Environment
+from moldau.coordinator.group.environment import Client, Environment
+from moldau.coordinator.group.kinds import GROUP_KEYS, KIND_OF, Group, HeartbeatGroup
 from moldau.coordinator.group.membership import JOIN_EPOCH
-from moldau.coordinator.group.offsets import CommittedOffset, GroupOffsets, Offsets, commit_record, tombstone
+from moldau.coordinator.group.offsets import CommittedOffset, GroupOffsets, Offsets, tombstone
 from moldau.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
 from moldau.coordinator.group.share import ShareGroup
 from moldau.coordinator.group.share_topics import Partitions
 from moldau.coordinator.group.streams.answers import refusal as streams_refusal
 from moldau.coordinator.group.streams.group import HeartbeatResult, StreamsGroup
-from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token, answer
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Timer, Token, answer
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -34,38 +35,23 @@ from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRe
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
-    OffsetCommitRequestTopic,
-    OffsetCommitResponse,
-    OffsetCommitResponsePartition,
-    OffsetCommitResponseTopic,
 )
 from moldau.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteResponse,
-    OffsetDeleteResponsePartition,
-    OffsetDeleteResponseTopic,
 )
 from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequestGroup,
-    OffsetFetchResponseGroup,
-    OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopics,
 )
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
-    TxnOffsetCommitResponsePartition,
-    TxnOffsetCommitResponseTopic,
 )
 from moldau.protocol.wire import StoredRecord
-from moldau.types import ZERO_UUID, TopicPartition
+from moldau.types import TopicPartition
 
-GENERATION_ERROR_UNTIL: Final = 8
-"""Last OffsetCommit version that says ILLEGAL_GENERATION where later ones say GROUP_ID_NOT_FOUND."""
 EXPIRED_AT_ONCE: Final = 1_000
 EXPIRY_PAUSE_MS: Final = 100
 """Between two goes: others are served."""
@@ -73,37 +59,6 @@ EXPIRY_KEY: Final = "expire-offsets"
 NOT_FOUND_SINCE: Final = 6
 """First DescribeGroups version that says GROUP_ID_NOT_FOUND of a group it does not know."""
 
-ConsumerKey = (
-    stored.ConsumerGroupMetadataKey
-    | stored.ConsumerGroupMemberMetadataKey
-    | stored.ConsumerGroupTargetAssignmentMetadataKey
-    | stored.ConsumerGroupTargetAssignmentMemberKey
-    | stored.ConsumerGroupCurrentMemberAssignmentKey
-    | stored.ConsumerGroupRegularExpressionKey
-)
-CONSUMER_KEYS: Final = get_args(ConsumerKey)
-ShareKey = (
-    stored.ShareGroupMetadataKey
-    | stored.ShareGroupMemberMetadataKey
-    | stored.ShareGroupTargetAssignmentMetadataKey
-    | stored.ShareGroupTargetAssignmentMemberKey
-    | stored.ShareGroupCurrentMemberAssignmentKey
-    | stored.ShareGroupStatePartitionMetadataKey
-)
-SHARE_KEYS: Final = get_args(ShareKey)
-StreamsKey = (
-    stored.StreamsGroupMetadataKey
-    | stored.StreamsGroupMemberMetadataKey
-    | stored.StreamsGroupTargetAssignmentMetadataKey
-    | stored.StreamsGroupTargetAssignmentMemberKey
-    | stored.StreamsGroupCurrentMemberAssignmentKey
-    | stored.StreamsGroupTopologyKey
-)
-STREAMS_KEYS: Final = get_args(StreamsKey)
-
-Group = ClassicGroup | ConsumerGroup | ShareGroup | StreamsGroup
-GroupT = TypeVar("GroupT", ShareGroup, StreamsGroup)
-DescribedKind = ConsumerGroup | ShareGroup | StreamsGroup
 NotDescribed = Callable[[str, ErrorCode, str | None], object]
 """(group id, code, message) → the part of an answer that only says why not."""
 
@@ -125,7 +80,7 @@ class GroupMachine:
         self.environment: Final = environment
         self.groups: dict[str, Group] = {}
         self.offsets: Final = Offsets()
-        self._prepared: dict[str, ConsumerGroup | ShareGroup | StreamsGroup] = {}
+        self._prepared: dict[str, HeartbeatGroup] = {}
         """Groups that a decision made, until its records are replayed: the timers it set are bound to them."""
         self._downgraded: dict[str, ClassicGroup] = {}
         """The same, between the last record of a group of one protocol and the first of the other."""
@@ -140,12 +95,8 @@ class GroupMachine:
             self.offsets.replay(offset, key, value, producer.producer_id if producer is not None else None)
         elif isinstance(key, GroupMetadataKey):
             self._replay_classic(key.group, value)
-        elif isinstance(key, CONSUMER_KEYS):
-            self._replay_consumer(key, value)
-        elif isinstance(key, SHARE_KEYS):
-            self._replay_of(ShareGroup, key, value)
-        elif isinstance(key, STREAMS_KEYS):
-            self._replay_of(StreamsGroup, key, value)
+        elif type(key) in KIND_OF:
+            self._replay_of(KIND_OF[type(key)], key, value)
 
     def _replay_classic(self, group_id: str, value: GroupMetadataValue | None) -> None:
         if value is None:
@@ -156,30 +107,14 @@ class GroupMachine:
             group = self.groups[group_id] = self._downgraded.pop(group_id, ClassicGroup(group_id, self.environment))
         group.replay(value)
 
-    def _replay_consumer(self, key: ConsumerKey, value: object) -> None:
+    def _replay_of(self, kind: type[HeartbeatGroup], key: Any, value: object) -> None:
         group = self.groups.get(key.group_id)
-        if isinstance(key, stored.ConsumerGroupMetadataKey) and value is None:
-            # A classic group in its place is one that a member is just joining: the decision put it there.
-            if isinstance(group, ConsumerGroup):
-                del self.groups[key.group_id]
-                if isinstance(group.successor, ClassicGroup):
-                    self._downgraded[key.group_id] = group.successor
-            return
-        if not isinstance(group, ConsumerGroup):
-            if value is None:
-                return
-            prepared = self._prepared.pop(key.group_id, None)
-            group = prepared if isinstance(prepared, ConsumerGroup) else ConsumerGroup(key.group_id, self.environment)
-            self.groups[key.group_id] = group
-        group.replay(key, value)
-
-    def _replay_of(self, kind: type[GroupT], key: ShareKey | StreamsKey, value: object) -> None:
-        """Of the protocols that no living group changes to or from."""
-        group = self.groups.get(key.group_id)
-        if isinstance(key, stored.ShareGroupMetadataKey | stored.StreamsGroupMetadataKey) and value is None:
+        if isinstance(key, GROUP_KEYS) and value is None:
             # A classic group in its place is one that a member is just joining: the decision put it there.
             if isinstance(group, kind):
                 del self.groups[key.group_id]
+                if isinstance(group, ConsumerGroup) and isinstance(group.successor, ClassicGroup):
+                    self._downgraded[key.group_id] = group.successor
             return
         if not isinstance(group, kind):
             if value is None:
@@ -368,158 +303,24 @@ class GroupMachine:
     # -- offsets --------------------------------------------------------------------------------------------------------------
 
     def commit_offsets(self, token: Token, request: OffsetCommitRequest, client: Client, now_ms: int) -> Outcome:
-        """Topics come with their names, those that the client may not touch are taken out already.
-
-        Errors on every partition: ILLEGAL_GENERATION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS;
-        on one: OFFSET_METADATA_TOO_LARGE.
-        """
-        group = self._commits_into(request.group_id)
-        if group is not None:
-            error = group.validate_commit(
-                Commit(
-                    request.member_id,
-                    request.group_instance_id,
-                    request.generation_id_or_member_epoch,
-                    client.api_version,
-                    is_transactional=False,
-                    partitions=_partitions_of(request.topics),
-                )
-            )
-        elif request.generation_id_or_member_epoch >= 0:
-            error = ErrorCode.ILLEGAL_GENERATION if client.api_version <= GENERATION_ERROR_UNTIL else ErrorCode.GROUP_ID_NOT_FOUND
-        else:
-            error = ErrorCode.NONE
-        outcome, topics = Outcome(), []
-        for topic in request.topics:
-            told = self._commit(outcome, request.group_id, topic, error, now_ms, retention_ms=request.retention_time_ms)
-            partitions = [OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in told]
-            topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-        if isinstance(group, ClassicGroup) and error is ErrorCode.NONE:
-            outcome.timers += group.keep_alive(request.member_id, now_ms)
-        outcome.replies.append(Reply(token, OffsetCommitResponse(topics=topics)))
-        return outcome
+        """Errors: as `offset_requests.commit`."""
+        return offset_requests.commit(token, self._commits_into(request.group_id), request, client, self._longest_metadata, now_ms)
 
     def commit_offsets_in_transaction(self, token: Token, request: TxnOffsetCommitRequest, client: Client, now_ms: int) -> Outcome:
-        """Errors: as `commit_offsets`, with ILLEGAL_GENERATION for a group that is not there."""
+        """Errors: as `offset_requests.commit_in_transaction`."""
         group = self._commits_into(request.group_id)
-        if group is not None:
-            error = group.validate_commit(
-                Commit(
-                    request.member_id,
-                    request.group_instance_id,
-                    request.generation_id,
-                    client.api_version,
-                    is_transactional=True,
-                    partitions=_partitions_of(request.topics),
-                )
-            )
-        else:
-            error = ErrorCode.ILLEGAL_GENERATION if request.generation_id >= 0 else ErrorCode.NONE
-        outcome, topics = Outcome(producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch)), []
-        for topic in request.topics:
-            told = self._commit(outcome, request.group_id, topic, error, now_ms)
-            partitions = [TxnOffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in told]
-            topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
-        outcome.replies.append(Reply(token, TxnOffsetCommitResponse(topics=topics)))
-        return outcome
-
-    def _commit(
-        self,
-        outcome: Outcome,
-        group_id: str,
-        topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic,
-        refusal: ErrorCode,
-        now_ms: int,
-        *,
-        retention_ms: int = -1,
-    ) -> list[tuple[int, ErrorCode]]:
-        """One topic's part: what becomes of each partition.  `refusal`: why the group takes none."""
-        # Within a transaction a topic is known by its name alone.
-        topic_id = topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else ZERO_UUID
-        told = []
-        for each in topic.partitions:
-            code = refusal or self._check_metadata(each.committed_metadata)
-            told.append((each.partition_index, code))
-            if code is ErrorCode.NONE:
-                record = commit_record(
-                    group_id,
-                    TopicPartition(topic.name, each.partition_index),
-                    offset=each.committed_offset,
-                    leader_epoch=each.committed_leader_epoch,
-                    metadata=each.committed_metadata,
-                    now_ms=now_ms,
-                    retention_ms=retention_ms,
-                    topic_id=topic_id,
-                )
-                outcome.records.append(record)
-        return told
+        return offset_requests.commit_in_transaction(token, group, request, client, self._longest_metadata, now_ms)
 
     def fetch_offsets(self, token: Token, request: OffsetFetchRequestGroup, *, is_stable_required: bool) -> Outcome:
-        """One group's part of an OffsetFetch.
-
-        Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; on a partition UNSTABLE_OFFSET_COMMIT while a transaction may still change it.
-        """
+        """One group's part of an OffsetFetch.  Errors: as `offset_requests.fetch`."""
         group = self.groups.get(request.group_id)
-        if isinstance(group, ConsumerGroup | StreamsGroup):
-            error = group.validate_fetch(request.member_id, request.member_epoch)
-            if error is not ErrorCode.NONE:
-                return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=[], error_code=error))
-        committed = self.offsets.committed(request.group_id)
-        topics = [
-            OffsetFetchResponseTopics(
-                name=name,
-                topic_id=topic_id,
-                partitions=[
-                    self._fetched(request.group_id, TopicPartition(name, index), committed, is_stable_required)
-                    for index in partition_indexes
-                ],
-            )
-            for name, topic_id, partition_indexes in _asked_for(request, committed)
-        ]
-        return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=topics))
-
-    def _fetched(
-        self, group_id: str, partition: TopicPartition, committed: GroupOffsets, is_stable_required: bool
-    ) -> OffsetFetchResponsePartitions:
-        is_unstable = is_stable_required and self.offsets.has_pending(group_id, partition)
-        known = None if is_unstable else committed.get(partition)
-        return OffsetFetchResponsePartitions(
-            partition_index=partition.partition,
-            committed_offset=known.offset if known is not None else -1,
-            committed_leader_epoch=known.leader_epoch if known is not None else -1,
-            metadata=known.metadata if known is not None else "",
-            error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else ErrorCode.NONE,
-        )
+        return offset_requests.fetch(token, group, self.offsets, request, is_stable_required=is_stable_required)
 
     def delete_offsets(self, token: Token, request: OffsetDeleteRequest) -> Outcome:
-        """Errors: GROUP_ID_NOT_FOUND; on a partition GROUP_SUBSCRIBED_TO_TOPIC."""
-        group = self.groups.get(request.group_id)
-        committed = self.offsets.committed(request.group_id)
-        if isinstance(group, ShareGroup) or not self._is_known(request.group_id):
+        """Errors: as `offset_requests.delete`; GROUP_ID_NOT_FOUND."""
+        if not self._is_known(request.group_id):
             return answer(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=[]))
-        if isinstance(group, ClassicGroup) and group.members and group.protocol_type != "consumer":
-            return answer(token, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP, topics=[]))
-        outcome, topics = Outcome(is_atomic=False), []
-        subscribed = group.subscribed_topics() if group is not None else frozenset[str]()
-        for topic in request.topics:
-            is_in_use = subscribed is None or topic.name in subscribed
-            code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_in_use else ErrorCode.NONE
-            topics.append(
-                OffsetDeleteResponseTopic(
-                    name=topic.name,
-                    partitions=[
-                        OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=code) for each in topic.partitions
-                    ],
-                )
-            )
-            partitions = [TopicPartition(topic.name, each.partition_index) for each in topic.partitions]
-            outcome.records += [
-                tombstone(request.group_id, partition)
-                for partition in dict.fromkeys(partitions)
-                if not is_in_use and (partition in committed or self.offsets.has_pending(request.group_id, partition))
-            ]
-        outcome.replies.append(Reply(token, OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)))
-        return outcome
+        return offset_requests.delete(token, self.groups.get(request.group_id), self.offsets, request)
 
     def forget_topic_partitions(self, partitions: Iterable[TopicPartition]) -> Outcome:
         """The partitions were deleted: no offset of theirs means anything any more."""
@@ -538,7 +339,7 @@ class GroupMachine:
             return answer(token, _dead_group(group_id, f"Group {group_id} {what}.", is_error=is_error))
         return answer(token, _described(group or ClassicGroup(group_id, self.environment)))
 
-    def describe_of(self, token: Token, group_id: str, kind: type[DescribedKind], not_described: NotDescribed) -> Outcome:
+    def describe_of(self, token: Token, group_id: str, kind: type[HeartbeatGroup], not_described: NotDescribed) -> Outcome:
         """One group's part of a ConsumerGroupDescribe, or of the same for another `kind`.
 
         Errors: GROUP_ID_NOT_FOUND, of a group of another protocol too.
@@ -633,25 +434,9 @@ class GroupMachine:
         group = self.groups.get(group_id)
         return self._only_offsets if group is None and self._is_known(group_id) else group
 
-    def _check_metadata(self, metadata: str | None) -> ErrorCode:
-        is_too_long = metadata is not None and len(metadata) > self.environment.config.offset_metadata_max_bytes
-        return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_long else ErrorCode.NONE
-
-
-def _partitions_of(topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic]) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, each.partition_index) for topic in topics for each in topic.partitions]
-
-
-def _asked_for(request: OffsetFetchRequestGroup, committed: GroupOffsets) -> list[tuple[str, UUID, list[int]]]:
-    """(topic, topic id, partitions): those named, or without a list all that have an offset."""
-    if request.topics is not None:
-        return [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
-    by_topic: dict[str, list[int]] = {}
-    for partition in sorted(committed):
-        by_topic.setdefault(partition.topic, []).append(partition.partition)
-    return [
-        (topic, next(committed[TopicPartition(topic, index)].topic_id for index in indexes), indexes) for topic, indexes in by_topic.items()
-    ]
+    @property
+    def _longest_metadata(self) -> int:
+        return self.environment.config.offset_metadata_max_bytes
 
 
 def _dead_group(group_id: str, message: str, *, is_error: bool) -> DescribedGroup:

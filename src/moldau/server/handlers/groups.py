@@ -5,7 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Final, Protocol, TypeVar
 
 from moldau.coordinator.group.environment import Client
-from moldau.coordinator.group.machine import DescribedKind, GroupMachine
+from moldau.coordinator.group.kinds import HeartbeatGroup
+from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.server.broker import Broker
@@ -74,7 +75,7 @@ ResponseT = TypeVar("ResponseT")
 
 def describe_each(
     broker: Broker,
-    kind: type[DescribedKind],
+    kind: type[HeartbeatGroup],
     group_ids: Iterable[str],
     not_described: Callable[[str, ErrorCode, str | None], DescribedT],
     respond: Callable[[list[DescribedT]], ResponseT],

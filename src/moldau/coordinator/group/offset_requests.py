@@ -1,0 +1,226 @@
+"""◇ Offsets that are committed, fetched and deleted: as far as the group that they belong to lets it be.
+
+A group of None has no members and no offsets yet: whoever comes without a generation may make it with a commit.
+
+Source: OffsetMetadataManager; KIP-98, 447, 848.  Called by `machine.GroupMachine`.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+from uuid import UUID
+
+from moldau.coordinator.group.classic import ClassicGroup
+from moldau.coordinator.group.consumer import ConsumerGroup
+from moldau.coordinator.group.environment import Client, Commit
+from moldau.coordinator.group.kinds import Group
+from moldau.coordinator.group.offsets import GroupOffsets, Offsets, commit_record, tombstone
+from moldau.coordinator.group.share import ShareGroup
+from moldau.coordinator.group.streams.group import StreamsGroup
+from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Reply, Token, answer
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from moldau.protocol.messages.offset_delete import (
+    OffsetDeleteRequest,
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from moldau.protocol.messages.offset_fetch import (
+    OffsetFetchRequestGroup,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopics,
+)
+from moldau.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from moldau.types import ZERO_UUID, TopicPartition
+
+GENERATION_ERROR_UNTIL: Final = 8
+"""Last OffsetCommit version that says ILLEGAL_GENERATION where later ones say GROUP_ID_NOT_FOUND."""
+
+
+def commit(token: Token, group: Group | None, request: OffsetCommitRequest, client: Client, longest_metadata: int, now_ms: int) -> Outcome:
+    """Topics come with their names, those that the client may not touch are taken out already.
+
+    Errors on every partition: ILLEGAL_GENERATION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS;
+    on one: OFFSET_METADATA_TOO_LARGE.
+    """
+    if group is not None:
+        error = group.validate_commit(
+            Commit(
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id_or_member_epoch,
+                client.api_version,
+                is_transactional=False,
+                partitions=_partitions_of(request.topics),
+            )
+        )
+    elif request.generation_id_or_member_epoch >= 0:
+        error = ErrorCode.ILLEGAL_GENERATION if client.api_version <= GENERATION_ERROR_UNTIL else ErrorCode.GROUP_ID_NOT_FOUND
+    else:
+        error = ErrorCode.NONE
+    outcome, topics = Outcome(), []
+    for topic in request.topics:
+        told = _commit(outcome, request.group_id, topic, error, longest_metadata, now_ms, retention_ms=request.retention_time_ms)
+        partitions = [OffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in told]
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+    if isinstance(group, ClassicGroup) and error is ErrorCode.NONE:
+        outcome.timers += group.keep_alive(request.member_id, now_ms)
+    outcome.replies.append(Reply(token, OffsetCommitResponse(topics=topics)))
+    return outcome
+
+
+def commit_in_transaction(
+    token: Token, group: Group | None, request: TxnOffsetCommitRequest, client: Client, longest_metadata: int, now_ms: int
+) -> Outcome:
+    """Errors: as `commit`, with ILLEGAL_GENERATION for a group that is not there."""
+    if group is not None:
+        error = group.validate_commit(
+            Commit(
+                request.member_id,
+                request.group_instance_id,
+                request.generation_id,
+                client.api_version,
+                is_transactional=True,
+                partitions=_partitions_of(request.topics),
+            )
+        )
+    else:
+        error = ErrorCode.ILLEGAL_GENERATION if request.generation_id >= 0 else ErrorCode.NONE
+    outcome, topics = Outcome(producer=ProducerIdAndEpoch(request.producer_id, request.producer_epoch)), []
+    for topic in request.topics:
+        told = _commit(outcome, request.group_id, topic, error, longest_metadata, now_ms)
+        partitions = [TxnOffsetCommitResponsePartition(partition_index=index, error_code=code) for index, code in told]
+        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+    outcome.replies.append(Reply(token, TxnOffsetCommitResponse(topics=topics)))
+    return outcome
+
+
+def _commit(
+    outcome: Outcome,
+    group_id: str,
+    topic: OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic,
+    refusal: ErrorCode,
+    longest_metadata: int,
+    now_ms: int,
+    *,
+    retention_ms: int = -1,
+) -> list[tuple[int, ErrorCode]]:
+    """One topic's part: what becomes of each partition.  `refusal`: why the group takes none."""
+    # Within a transaction a topic is known by its name alone.
+    topic_id = topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else ZERO_UUID
+    told = []
+    for each in topic.partitions:
+        code = refusal or _check_metadata(each.committed_metadata, longest_metadata)
+        told.append((each.partition_index, code))
+        if code is ErrorCode.NONE:
+            record = commit_record(
+                group_id,
+                TopicPartition(topic.name, each.partition_index),
+                offset=each.committed_offset,
+                leader_epoch=each.committed_leader_epoch,
+                metadata=each.committed_metadata,
+                now_ms=now_ms,
+                retention_ms=retention_ms,
+                topic_id=topic_id,
+            )
+            outcome.records.append(record)
+    return told
+
+
+def fetch(token: Token, group: Group | None, offsets: Offsets, request: OffsetFetchRequestGroup, *, is_stable_required: bool) -> Outcome:
+    """One group's part of an OffsetFetch.
+
+    Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; on a partition UNSTABLE_OFFSET_COMMIT while a transaction may still change it.
+    """
+    if isinstance(group, ConsumerGroup | StreamsGroup):
+        error = group.validate_fetch(request.member_id, request.member_epoch)
+        if error is not ErrorCode.NONE:
+            return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=[], error_code=error))
+    committed = offsets.committed(request.group_id)
+    topics = [
+        OffsetFetchResponseTopics(
+            name=name,
+            topic_id=topic_id,
+            partitions=[
+                _fetched(offsets, request.group_id, TopicPartition(name, index), is_stable_required) for index in partition_indexes
+            ],
+        )
+        for name, topic_id, partition_indexes in _asked_for(request, committed)
+    ]
+    return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=topics))
+
+
+def _fetched(offsets: Offsets, group_id: str, partition: TopicPartition, is_stable_required: bool) -> OffsetFetchResponsePartitions:
+    is_unstable = is_stable_required and offsets.has_pending(group_id, partition)
+    known = None if is_unstable else offsets.committed(group_id).get(partition)
+    return OffsetFetchResponsePartitions(
+        partition_index=partition.partition,
+        committed_offset=known.offset if known is not None else -1,
+        committed_leader_epoch=known.leader_epoch if known is not None else -1,
+        metadata=known.metadata if known is not None else "",
+        error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else ErrorCode.NONE,
+    )
+
+
+def delete(token: Token, group: Group | None, offsets: Offsets, request: OffsetDeleteRequest) -> Outcome:
+    """Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; on a partition GROUP_SUBSCRIBED_TO_TOPIC."""
+    if isinstance(group, ShareGroup):
+        return answer(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=[]))
+    if isinstance(group, ClassicGroup) and group.members and group.protocol_type != "consumer":
+        return answer(token, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP, topics=[]))
+    outcome, topics = Outcome(is_atomic=False), []
+    committed = offsets.committed(request.group_id)
+    subscribed = group.subscribed_topics() if group is not None else frozenset[str]()
+    for topic in request.topics:
+        is_in_use = subscribed is None or topic.name in subscribed
+        code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_in_use else ErrorCode.NONE
+        topics.append(
+            OffsetDeleteResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetDeleteResponsePartition(partition_index=each.partition_index, error_code=code) for each in topic.partitions
+                ],
+            )
+        )
+        partitions = [TopicPartition(topic.name, each.partition_index) for each in topic.partitions]
+        outcome.records += [
+            tombstone(request.group_id, partition)
+            for partition in dict.fromkeys(partitions)
+            if not is_in_use and (partition in committed or offsets.has_pending(request.group_id, partition))
+        ]
+    outcome.replies.append(Reply(token, OffsetDeleteResponse(error_code=ErrorCode.NONE, topics=topics)))
+    return outcome
+
+
+def _check_metadata(metadata: str | None, longest: int) -> ErrorCode:
+    is_too_long = metadata is not None and len(metadata) > longest
+    return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_long else ErrorCode.NONE
+
+
+def _partitions_of(topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic]) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, each.partition_index) for topic in topics for each in topic.partitions]
+
+
+def _asked_for(request: OffsetFetchRequestGroup, committed: GroupOffsets) -> list[tuple[str, UUID, list[int]]]:
+    """(topic, topic id, partitions): those named, or without a list all that have an offset."""
+    if request.topics is not None:
+        return [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
+    by_topic: dict[str, list[int]] = {}
+    for partition in sorted(committed):
+        by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return [
+        (topic, next(committed[TopicPartition(topic, index)].topic_id for index in indexes), indexes) for topic, indexes in by_topic.items()
+    ]

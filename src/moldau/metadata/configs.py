@@ -185,9 +185,9 @@ def _operations(
                     return Refusal(ErrorCode.INVALID_CONFIG, f"Can't {name} to key {one.name} because its type is not LIST.")
                 text = current.get(one.name, schema.default_text(resource, one.name)) or ""
                 parts = [part for part in text.split(",") if part]
-                given = value.split(",")
+                given = dict.fromkeys(value.split(","))
                 if one.config_operation == Operation.APPEND:
-                    parts += [part for part in dict.fromkeys(given) if part not in parts]
+                    parts = list(dict.fromkeys(parts) | given)
                 else:
                     parts = [part for part in parts if part not in given]
                 changes[one.name] = ",".join(parts)

@@ -43,9 +43,10 @@ def offset_commit(
             unknown.append(_refused(topic, ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             continue
         topic.name, topic.topic_id = found.name, found.topic_id
-        outside = [each for each in topic.partitions if not 0 <= each.partition_index < found.partition_count]
+        indexes = range(found.partition_count)
+        outside = [each for each in topic.partitions if each.partition_index not in indexes]
         if outside:
-            topic.partitions = [each for each in topic.partitions if each not in outside]
+            topic.partitions = [each for each in topic.partitions if each.partition_index in indexes]
             gone = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=outside)
             unknown.append(_refused(gone, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
         if topic.partitions:

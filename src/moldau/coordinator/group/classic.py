@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final
 
+from moldau.coordinator.group.embedded import subscribed_topics
 from moldau.coordinator.group.environment import Client, Commit, Environment
 from moldau.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
-from moldau.coordinator.group.subscription import subscribed_topics
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -97,18 +97,18 @@ class ClassicGroup:
         """Errors: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
         member_id = request.member_id
         if not self._accepts(member_id):
-            return _refuse_join(token, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
+            return refuse_join(token, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
         if not self._supports(request):
-            return _refuse_join(token, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return refuse_join(token, member_id, ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if member_id == UNKNOWN_MEMBER_ID:
             return self._join_new_member(token, request, client, now_ms)
         if member_id in self.pending_join:
             if request.group_instance_id is not None:
-                return _refuse_join(token, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+                return refuse_join(token, member_id, ErrorCode.UNKNOWN_MEMBER_ID)
             return self._add_member(token, request, client, member_id, now_ms)
         error = self._validate(member_id, request.group_instance_id)
         if error is not ErrorCode.NONE:
-            return _refuse_join(token, member_id, error)
+            return refuse_join(token, member_id, error)
         return self._join_known_member(token, request, self.members[member_id], now_ms)
 
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> Outcome:
@@ -117,7 +117,7 @@ class ClassicGroup:
         if error is ErrorCode.NONE and self.state is GroupState.PREPARING_REBALANCE:
             error = ErrorCode.REBALANCE_IN_PROGRESS
         if error is not ErrorCode.NONE:
-            return answer(token, SyncGroupResponse(error_code=error, assignment=b""))
+            return refuse_sync(token, error)
         member = self.members[request.member_id]
         self.pending_sync.discard(member.member_id)
         outcome = Outcome() if self.pending_sync else Outcome(timers=[Timer(self._sync_key)])
@@ -129,7 +129,7 @@ class ClassicGroup:
         assert self.state is GroupState.COMPLETING_REBALANCE, self.state
         superseded, member.sync_token = member.sync_token, token
         if superseded is not None:
-            outcome.replies.append(Reply(superseded, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, assignment=b"")))
+            outcome += refuse_sync(superseded, ErrorCode.REBALANCE_IN_PROGRESS)
         if member.member_id == self.leader_id:
             assignments = {each.member_id: bytes(each.assignment) for each in request.assignments}
             outcome += self._assign(assignments, now_ms)
@@ -307,7 +307,7 @@ class ClassicGroup:
                 return self._replace_static_member(token, request, client, known, member_id, now_ms)
         elif client.api_version >= KNOWN_MEMBER_ID_SINCE:
             self.pending_join.add(member_id)
-            outcome = _refuse_join(token, member_id, ErrorCode.MEMBER_ID_REQUIRED)
+            outcome = refuse_join(token, member_id, ErrorCode.MEMBER_ID_REQUIRED)
             outcome.timers.append(self._expiry(member_id, now_ms + request.session_timeout_ms))
             return outcome
         return self._add_member(token, request, client, member_id, now_ms)
@@ -325,7 +325,7 @@ class ClassicGroup:
             return answer(token, self._joined(member))
         if self.state in (GroupState.COMPLETING_REBALANCE, GroupState.STABLE):
             return self._update_member(token, request, member, now_ms)
-        return _refuse_join(token, member.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
+        return refuse_join(token, member.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
 
     def _add_member(self, token: Token, request: JoinGroupRequest, client: Client, member_id: str, now_ms: int) -> Outcome:
         member = Member(
@@ -363,7 +363,7 @@ class ClassicGroup:
         superseded, member.join_token = member.join_token, token
         if superseded is None:
             return Outcome()
-        return _refuse_join(superseded, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
+        return refuse_join(superseded, member.member_id, ErrorCode.REBALANCE_IN_PROGRESS)
 
     def _replace_static_member(
         self, token: Token, request: JoinGroupRequest, client: Client, old: Member, member_id: str, now_ms: int
@@ -371,9 +371,9 @@ class ClassicGroup:
         """The instance is back under a new id: the old holder is fenced, and a stable group stays as it is (KIP-345)."""
         outcome = Outcome(timers=[Timer(self._session_key(old.member_id))])
         if old.join_token is not None:
-            outcome += _refuse_join(old.join_token, old.member_id, ErrorCode.FENCED_INSTANCE_ID)
+            outcome += refuse_join(old.join_token, old.member_id, ErrorCode.FENCED_INSTANCE_ID)
         if old.sync_token is not None:
-            outcome.replies.append(Reply(old.sync_token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID, assignment=b"")))
+            outcome += refuse_sync(old.sync_token, ErrorCode.FENCED_INSTANCE_ID)
         old_protocol = self.protocol_name
         old_leader_id = self.leader_id
         member = Member(
@@ -420,7 +420,7 @@ class ClassicGroup:
         for member in self.members.values():
             token, member.sync_token = member.sync_token, None
             if token is not None:
-                outcome.replies.append(Reply(token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, assignment=b"")))
+                outcome += refuse_sync(token, ErrorCode.REBALANCE_IN_PROGRESS)
                 outcome.timers.append(self._session_timer(member, now_ms))
         self.pending_sync.clear()
         self.is_initial_rebalance = self.state is GroupState.EMPTY
@@ -574,9 +574,9 @@ class ClassicGroup:
         member = self._remove(member_id)
         outcome = Outcome(timers=[Timer(self._session_key(member_id))])
         if member.join_token is not None:
-            outcome += _refuse_join(member.join_token, UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID)
+            outcome += refuse_join(member.join_token, UNKNOWN_MEMBER_ID, ErrorCode.UNKNOWN_MEMBER_ID)
         if member.sync_token is not None:
-            outcome.replies.append(Reply(member.sync_token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, assignment=b"")))
+            outcome += refuse_sync(member.sync_token, ErrorCode.UNKNOWN_MEMBER_ID)
         return outcome
 
     def _remove(self, member_id: str) -> Member:
@@ -673,11 +673,15 @@ class ClassicGroup:
         return ("downgrade", self.group_id)
 
 
-def _refuse_join(token: Token, member_id: str, error: ErrorCode) -> Outcome:
+def refuse_join(token: Token, member_id: str, error: ErrorCode) -> Outcome:
     response = JoinGroupResponse(
         error_code=error, generation_id=-1, protocol_type=None, protocol_name=None, leader="", member_id=member_id, members=[]
     )
     return answer(token, response)
+
+
+def refuse_sync(token: Token, error: ErrorCode) -> Outcome:
+    return answer(token, SyncGroupResponse(error_code=error, assignment=b""))
 
 
 def _protocols_of(request: JoinGroupRequest) -> dict[str, bytes]:

@@ -17,8 +17,8 @@ from enum import Enum
 from typing import ClassVar, Final
 from uuid import UUID
 
+from moldau.coordinator.group import classic_members, migration, sessions
 from moldau.coordinator.group import consumer_member as members_of
-from moldau.coordinator.group import migration, sessions
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.assignors import ASSIGNORS
 from moldau.coordinator.group.assignors.model import Assignment, Subscriber, TopicIdPartition, TopicView
@@ -588,8 +588,8 @@ class ConsumerGroup:
     def cancelled_timers(self, member_id: str) -> list[Timer]:
         return [
             *sessions.cancelled(self, member_id),
-            Timer(migration.join_key(self.group_id, member_id)),
-            Timer(migration.sync_key(self.group_id, member_id)),
+            Timer(classic_members.join_key(self.group_id, member_id)),
+            Timer(classic_members.sync_key(self.group_id, member_id)),
         ]
 
     def static_member(self, instance_id: str) -> Member | None:

@@ -1,6 +1,6 @@
 """◇ A member of a consumer group (KIP-848): what it is, the records that keep it, and its next step towards its target.
 
-Source: ConsumerGroupMember, CurrentAssignmentBuilder, GroupCoordinatorRecordHelpers.  Used by `consumer` and `migration`.
+Source: ConsumerGroupMember, CurrentAssignmentBuilder, GroupCoordinatorRecordHelpers.  Used by `consumer` and those it calls.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,7 +31,7 @@ Subscription = tuple[tuple[str, ...], str | None]
 
 @dataclass(slots=True, frozen=True)
 class ClassicMember:
-    """What is kept of a member that speaks the classic protocol in a group of this one (`migration`)."""
+    """What is kept of a member that speaks the classic protocol in a group of this one (`classic_members`)."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]

@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from moldau.coordinator.group import migration, offset_requests, share, share_offsets
+from moldau.coordinator.group import classic_members, migration, offset_requests, share, share_offsets
 from moldau.coordinator.group import records as stored
-from moldau.coordinator.group.classic import ClassicGroup, GroupState
+from moldau.coordinator.group.classic import ClassicGroup, GroupState, refuse_join, refuse_sync
 from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.kinds import GROUP_KEYS, KIND_OF, Group, HeartbeatGroup
@@ -45,7 +45,7 @@ from moldau.protocol.messages.offset_fetch import (
 )
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
 )
@@ -137,13 +137,13 @@ class GroupMachine:
     # -- membership -----------------------------------------------------------------------------------------------------------
 
     def join(self, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
-        """Errors: as `ClassicGroup.join`, or `migration.join` for a living group of the consumer protocol."""
+        """Errors: as `ClassicGroup.join`, or `classic_members.join` for a living group of the consumer protocol."""
         group = self.groups.get(request.group_id)
         outcome = Outcome()
         if isinstance(group, ConsumerGroup) and not group.is_empty:
-            return migration.join(group, token, request, client, now_ms)
+            return classic_members.join(group, token, request, client, now_ms)
         if isinstance(group, ShareGroup) or (isinstance(group, StreamsGroup) and not group.is_empty):
-            return migration.refuse_join(token, "", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+            return refuse_join(token, "", ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         if isinstance(group, ConsumerGroup | StreamsGroup):
             outcome.records += group.tombstones()
             group = None
@@ -157,15 +157,15 @@ class GroupMachine:
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> Outcome:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
-            return migration.sync(group, token, request, now_ms)
+            return classic_members.sync(group, token, request, now_ms)
         if not isinstance(group, ClassicGroup):
-            return answer(token, SyncGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, assignment=b""))
+            return refuse_sync(token, ErrorCode.UNKNOWN_MEMBER_ID)
         return group.sync(token, request, now_ms)
 
     def heartbeat(self, token: Token, request: HeartbeatRequest, now_ms: int) -> Outcome:
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
-            return migration.heartbeat(group, token, request, now_ms)
+            return classic_members.heartbeat(group, token, request, now_ms)
         if not isinstance(group, ClassicGroup):
             return answer(token, HeartbeatResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID))
         return group.heartbeat(token, request, now_ms)
@@ -174,7 +174,7 @@ class GroupMachine:
         """`request.members` is filled in for versions that name one member outside the list."""
         group = self.groups.get(request.group_id)
         if isinstance(group, ConsumerGroup):
-            return migration.leave(group, token, request, now_ms)
+            return classic_members.leave(group, token, request, now_ms)
         if not isinstance(group, ClassicGroup):
             unknown = [
                 MemberResponse(member_id=each.member_id, group_instance_id=each.group_instance_id, error_code=ErrorCode.UNKNOWN_MEMBER_ID)

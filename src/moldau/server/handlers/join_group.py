@@ -7,7 +7,7 @@ Version notes  0 has no rebalance time-out; 4+ a new member is first given an id
                protocol; 9+ can tell a returning leader not to assign (KIP-814).
 Errors         INVALID_GROUP_ID, INVALID_SESSION_TIMEOUT, INVALID_REQUEST (a protocol named twice), NOT_COORDINATOR,
                COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, and those of `ClassicGroup.join` or, in a group of the consumer
-               protocol, `migration.join`.
+               protocol, `classic_members.join`.
 Differs from Kafka: one protocol named twice is answered with INVALID_REQUEST; Kafka gives no answer at all.
 """
 

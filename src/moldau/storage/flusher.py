@@ -26,9 +26,10 @@ class Flusher:
         """`on_flushed` is called once everything that is in `log` now is durable, or cannot become so."""
         self._queue.want(log)
         if not self._is_start_due:
-            # At the end of the loop's turn: the requests that came in one packet share one sync.
+            # The sockets are read once more before: the requests that have come by now share one sync.
             self._is_start_due = True
-            asyncio.get_running_loop().call_soon(self._start)
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._start)
 
     async def drain(self) -> None:
         """Until nothing waits any more."""

@@ -95,14 +95,16 @@ def test_the_shell_tells_when_it_is_done_and_when_it_failed() -> None:
     assert asyncio.run(scenario(Fault())) == (1, False, 1)
 
 
-def test_what_is_appended_in_one_turn_of_the_loop_shares_one_sync() -> None:
+def test_what_is_appended_until_the_loop_s_next_turn_shares_one_sync() -> None:
     async def scenario() -> int:
         files = MemoryFiles()
         (log,) = some_logs(1, files)
         syncs: list[str] = []
         files.hook = lambda call, path: syncs.append(path) if call == "sync" and path.endswith(".log") else None
         flusher = Flusher(files, lambda _: None)
-        for batch in batches_of_every_kind(1, 5):
+        for number, batch in enumerate(batches_of_every_kind(1, 5)):
+            if number == 3:
+                await asyncio.sleep(0)
             append(log, batch)
             flusher.want(log)
         await flusher.drain()

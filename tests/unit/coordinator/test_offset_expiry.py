@@ -5,11 +5,14 @@ from uuid import UUID
 
 import pytest
 
+from moldau.config import MAX_LONG
 from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.group.offsets import commit_record
+from moldau.coordinator.group.records import OffsetCommitValue
 from moldau.coordinator.outcome import ProducerIdAndEpoch
 from moldau.errors import ErrorCode
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
@@ -23,7 +26,7 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from moldau.protocol.stored import encode_versioned
+from moldau.protocol.stored import decode_versioned, encode_versioned
 from moldau.testing.coordination import Desk, MemoryLog
 from moldau.types import TopicPartition
 
@@ -176,6 +179,13 @@ def test_a_client_of_before_kip_211_may_ask_for_a_time_of_its_own(asked_minutes:
     group.commit("orders", retention_ms=asked_minutes * MINUTE_MS)
     assert group.after(asked_minutes - 0.5) == {"orders"}
     assert group.after(CHECK_MINUTES + 1) == set()
+
+
+def test_a_time_of_its_own_may_be_without_end() -> None:
+    record = commit_record("g", TopicPartition("t", 0), offset=1, leader_epoch=0, metadata="", now_ms=5, retention_ms=MAX_LONG)
+    assert record.value is not None
+    kept = decode_versioned(OffsetCommitValue, encode_versioned(record.value, 1))
+    assert kept.expire_timestamp == MAX_LONG
 
 
 def test_an_offset_that_a_transaction_will_change_stays() -> None:

@@ -10,10 +10,11 @@ from moldau.coordinator.group.records import GROUP_RECORDS
 from moldau.coordinator.runtime import ShardState
 from moldau.protocol.messages.list_groups import ListGroupsRequest
 from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.protocol.records.control import build_end_txn_marker
 from moldau.server.coordinator_topic import LOAD_RECORDS_A_TURN, answered
 from moldau.server.handlers.list_groups import list_groups
 from moldau.storage.producer_state import AppendOrigin
-from moldau.types import GROUP_TOPIC, TopicPartition
+from moldau.types import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC, TopicPartition
 
 
 def test_answers_do_not_wait_for_ever_for_an_end_of_the_log_that_nobody_syncs(harness: Any) -> None:
@@ -59,6 +60,25 @@ def test_the_loop_serves_others_while_long_logs_are_loaded(harness: Any) -> None
         assert [len(shard.machine.offsets.committed("g")) for shard in shards] == 4 * [10 * LOAD_RECORDS_A_TURN]
         assert turns >= 4 * 10, "one piece of one of them a turn"
         harness.broker.coordinators.close()
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("topic", [GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC])
+def test_a_marker_of_nobodys_transaction_does_not_keep_a_coordinator_from_loading(harness: Any, topic: str) -> None:
+    """WriteTxnMarkers of a client puts one wherever it says."""
+
+    async def run() -> None:
+        partition = harness.lead(topic)
+        marker = build_end_txn_marker(is_commit=True, producer_id=4, producer_epoch=0, coordinator_epoch=0, timestamp_ms=0)
+        partition.append(marker, acks=1, now_ms=0, origin=AppendOrigin.COORDINATOR)
+        coordinators = harness.broker.coordinators
+        coordinators.leadership_changed(partition)
+        loading = {GROUP_TOPIC: coordinators.groups, TRANSACTION_TOPIC: coordinators.transactions, SHARE_TOPIC: coordinators.shares}[topic]
+        async with asyncio.timeout(60):
+            while not list(loading.active_shards()):  # noqa: ASYNC110  nothing says when
+                await asyncio.sleep(0)
+        coordinators.close()
 
     asyncio.run(run())
 

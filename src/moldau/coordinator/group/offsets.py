@@ -9,6 +9,7 @@ from collections.abc import Iterator, Set
 from typing import NamedTuple
 from uuid import UUID
 
+from moldau.config import MAX_LONG
 from moldau.coordinator.group.records import OffsetCommitKey, OffsetCommitValue
 from moldau.coordinator.outcome import CoordinatorRecord
 from moldau.types import ZERO_UUID, TopicPartition
@@ -117,7 +118,7 @@ def commit_record(
         leader_epoch=leader_epoch,
         metadata=metadata or "",
         commit_timestamp=now_ms,
-        expire_timestamp=now_ms + retention_ms if retention_ms != -1 else -1,
+        expire_timestamp=min(now_ms + retention_ms, MAX_LONG) if retention_ms != -1 else -1,
         topic_id=topic_id,
     )
     return CoordinatorRecord(OffsetCommitKey(group=group_id, topic=partition.topic, partition=partition.partition), value)

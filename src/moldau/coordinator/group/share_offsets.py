@@ -47,7 +47,8 @@ def alter_offsets(token: Token, group: ShareGroup, request: alter.AlterShareGrou
     responses = []
     for asked in request.topics:
         topic = topics.by_name(asked.topic_name)
-        known = [one for one in asked.partitions if topic is not None and 0 <= one.partition_index < topic.partition_count]
+        indexes = range(topic.partition_count if topic is not None else 0)
+        known = [one for one in asked.partitions if one.partition_index in indexes]
         if topic is not None and known:
             starts[topic.topic_id] = {one.partition_index: one.start_offset for one in known}
             beginning[topic.topic_id] = TopicPartitions(topic.name, frozenset(starts[topic.topic_id]))
@@ -55,7 +56,7 @@ def alter_offsets(token: Token, group: ShareGroup, request: alter.AlterShareGrou
             alter.AlterShareGroupOffsetsResponseTopic(
                 topic_name=asked.topic_name,
                 topic_id=topic.topic_id if topic is not None else ZERO_UUID,
-                partitions=[_altered(one.partition_index, is_known=one in known) for one in asked.partitions],
+                partitions=[_altered(one.partition_index, is_known=one.partition_index in indexes) for one in asked.partitions],
             )
         )
     response = alter.AlterShareGroupOffsetsResponse(responses=responses)

@@ -211,9 +211,9 @@ class ConfigSchema:
                 continue
             synonyms = [Synonym(name, own[name], Source.GROUP)] if name in own else []
             behind = option.key or name
-            if behind in self.properties:
-                synonyms.append(Synonym(behind, self.properties[behind], Source.STATIC_BROKER))
-            if option.key or not option.is_ours:
+            of_broker = self.broker_synonyms(image, behind)
+            synonyms += of_broker
+            if not of_broker and (option.key or not option.is_ours):
                 synonyms.append(Synonym(behind, option.text(option.default), Source.DEFAULT))
             found.append(Effective(option, name, synonyms[0].value, synonyms[0].source, tuple(synonyms)))
         return found

@@ -250,6 +250,30 @@ def test_where_a_value_comes_from() -> None:
     assert static.log_config(image, "t").segment_bytes == 5_000_000
 
 
+def test_behind_a_group_stand_all_places_where_its_broker_has_its_options_from() -> None:
+    places = (("1", "1500"), ("", "2000"))
+    set_here = [
+        ConfigRecord(resource_type=BROKER, resource_name=name, name="group.consumer.assignment.interval.ms", value=value)
+        for name, value in places
+    ]
+    image = an_image(1).apply(set_here)
+    for changed, begins in ((image, []), (image.apply([_of_group("3000")]), [("3000", Source.GROUP)])):
+        configs = schema(group_consumer_assignment_interval_ms="2500").group_configs(changed, "readers")
+        found = next(each for each in configs if each.name == "consumer.assignment.interval.ms")
+        assert [(each.value, each.source) for each in found.synonyms] == [
+            *begins,
+            ("1500", Source.DYNAMIC_BROKER),
+            ("2000", Source.DYNAMIC_DEFAULT_BROKER),
+            ("2500", Source.STATIC_BROKER),
+            ("1000", Source.DEFAULT),
+        ]
+        assert (found.value, found.source) == (found.synonyms[0].value, found.synonyms[0].source)
+
+
+def _of_group(interval_ms: str) -> ConfigRecord:
+    return ConfigRecord(resource_type=GROUP, resource_name="readers", name="consumer.assignment.interval.ms", value=interval_ms)
+
+
 def test_hours_are_no_synonym_of_milliseconds() -> None:
     made = schema(log_retention_hours="100")
     found = next(one for one in made.topic_configs(the_image(), {}) if one.name == "retention.ms")

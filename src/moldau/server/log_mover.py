@@ -15,7 +15,7 @@ from moldau.storage.directory import LogDirectory
 from moldau.storage.files import Files
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
-from moldau.storage.move import LogMove
+from moldau.storage.move import LogMove, TargetFailed
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class LogMover:
                     move.done(step)
                     await self._keep_pace(step.end - step.start, began_ms)
             except OSError as error:
-                if not move.is_cancelled:
+                if not move.is_cancelled or isinstance(error, TargetFailed):
                     LOG.error("%s did not move to %s: %s", where, move.parent, error)
                     self._logs.move_failed(move, error)
 

@@ -10,7 +10,6 @@ room on the disk, or no process, comes round again.
 """
 
 import asyncio
-import errno
 import logging
 import os
 import pickle
@@ -27,14 +26,12 @@ from moldau.storage.cleaner.plan import CleaningPlan, CleaningResult, dirtiness,
 from moldau.storage.cleaner.reading import Pace
 from moldau.storage.cleaner.swap import discard, install
 from moldau.storage.config import CleanerConfig
-from moldau.storage.files import Files, SystemFiles
+from moldau.storage.files import Files, SystemFiles, is_full
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
-
-FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 CleanElsewhere = Callable[[CleaningPlan], Awaitable[CleaningResult]]
 
@@ -136,7 +133,7 @@ class Compactor:
             discard(self._manager.files, plan.directory, bases)
             if self._manager.get(where) is not log or log.truncations != plan.truncations:
                 return  # its files went while they were read
-            if isinstance(error, OSError) and error.errno in FULL:
+            if isinstance(error, OSError) and is_full(error):
                 raise NotNow(str(error)) from error
             raise
         if self._manager.get(where) is not log or log.failure is not None:

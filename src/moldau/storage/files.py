@@ -68,6 +68,11 @@ class File(Protocol):
         ...
 
 
+def is_full(error: OSError) -> bool:
+    """No disk has failed: there is no room on it now."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+
+
 class Lock(Protocol):
     """A directory's lock, held until `release` or until the process ends."""
 

@@ -4,14 +4,13 @@ One log is written in four files, and none of them is of use without the others:
 """
 
 from collections.abc import Callable
-from errno import ENOSPC
 from typing import Final
 from uuid import UUID
 
 from moldau.errors import ErrorCode
 from moldau.storage.checkpoints import PARTITION_METADATA
 from moldau.storage.config import LogConfig
-from moldau.storage.files import Files
+from moldau.storage.files import Files, is_full
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from moldau.storage.producer_state import SNAPSHOT_SUFFIX
 from moldau.storage.recovery import LogState
@@ -235,7 +234,7 @@ class LogCore:
         except OSError as second:
             self.fail(second)
         else:
-            if error.errno != ENOSPC:
+            if not is_full(error):
                 self.fail(error)
         return AppendFailure(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error}")
 

@@ -36,7 +36,7 @@ from moldau.storage.checkpoints import (
 )
 from moldau.storage.config import LogConfig
 from moldau.storage.directory import Checkpoint, Deletion, FoundLog, LogDirectory
-from moldau.storage.files import Files, LockHeld
+from moldau.storage.files import Files, LockHeld, is_full
 from moldau.storage.log import Log, Past
 from moldau.storage.move import LogMove, TargetFailed
 from moldau.storage.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, partition_of, set_aside_name, set_aside_of
@@ -400,7 +400,7 @@ class LogManager:
     def begin_move(self, where: TopicPartition, target: LogDirectory) -> LogMove | None:
         """To another directory; None when the log is there already.  A move to somewhere else is broken off.
 
-        Errors: OSError, and the target is offline.
+        Errors: OSError, and the target is offline unless it is only full.
         """
         under_way = self.moves.get(where)
         if under_way is not None and under_way.parent == target.path:
@@ -412,7 +412,8 @@ class LogManager:
         try:
             move.begin()
         except OSError as error:
-            self.fail_directory(target, error)
+            if not is_full(error):
+                self.fail_directory(target, error)
             raise
         self.moves[where] = move
         return move
@@ -436,7 +437,9 @@ class LogManager:
             self._waiting_deletion.append((0, target, gone))
 
     def move_failed(self, move: LogMove, error: OSError) -> None:
-        """A step did not succeed: the disk that it was on goes offline."""
+        """A step did not succeed: the disk that it was on goes offline.  One that is only full loses the copy again, and nothing else."""
+        if isinstance(error, TargetFailed) and is_full(error):
+            self.cancel_move(move.log.topic_partition)
         if not move.is_cancelled:
             target = self.directory_at(move.parent)
             assert target is not None, move.parent

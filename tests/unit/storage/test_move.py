@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import itertools
 import random
 from collections.abc import Iterator
 from contextlib import suppress
@@ -139,6 +140,25 @@ def test_a_move_to_where_it_is_is_none_and_breaks_another_one_off() -> None:
     assert move is not None and move.is_cancelled and moving.manager.moves == {}
     assert moving.manager.delete_due_files(NOW_MS) == 1
     assert not any(name.startswith("t-") for name in moving.files.listdir(moving.target.path))
+
+
+@pytest.mark.parametrize("call_number", range(1, 12))
+def test_a_target_that_is_full_loses_the_copy_and_nothing_else(call_number: int) -> None:
+    moving = Moving(MemoryFiles())
+    numbers = itertools.count(1)
+
+    def full(call: str, path: str) -> Fault | None:
+        is_theirs = "-future" in path and call in ("pwrite", "mkdir", "sync")
+        return Fault(errno.ENOSPC) if is_theirs and next(numbers) == call_number else None
+
+    moving.files.hook = full
+    with pytest.raises(OSError):
+        moving.move()
+    assert next(numbers) > call_number, "it was full"
+    assert moving.target.is_online and moving.source.is_online and not moving.manager.moves
+    assert moving.manager.directory_of(PARTITION) is moving.source and moving.log.failure is None
+    moving.move()
+    assert moving.manager.directory_of(PARTITION) is moving.target and moving.model.allows(moving.log) is None
 
 
 def test_the_copy_follows_what_happens_to_the_log() -> None:

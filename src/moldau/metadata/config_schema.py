@@ -86,6 +86,7 @@ class ConfigSchema:
         self._static_log: Final = LogConfig.load(properties)
         self._is_tiering_enabled: Final = RemoteLogConfig.load(properties).system_enable
         self._base: tuple[Mapping[str, str], Mapping[str, str], list[Effective]] | None = None
+        self._log: tuple[Mapping[str, str], Mapping[str, str], LogConfig] | None = None
 
     def options(self, image: MetadataImage, room: type[_Room]) -> _Room:
         """A room's options as they hold on this node now, those set at run time too."""
@@ -95,9 +96,15 @@ class ConfigSchema:
 
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
         """What the log of a partition of `topic` works with on this node."""
-        properties = self._dynamic_properties(image)
-        static = LogConfig.load(properties) if properties else self._static_log
-        return static.stored_override(image.topic_config(topic))
+        return self._log_of_broker(image).stored_override(image.topic_config(topic))
+
+    def _log_of_broker(self, image: MetadataImage) -> LogConfig:
+        """Without what topics say.  Kept: it is asked for with every partition, and images share their options until these change."""
+        of_all, own = image.config_of(ResourceType.BROKER, ""), image.config_of(ResourceType.BROKER, str(self.node_id))
+        if self._log is None or self._log[0] is not of_all or self._log[1] is not own:
+            properties = self._dynamic_properties(image)
+            self._log = of_all, own, LogConfig.load(properties) if properties else self._static_log
+        return self._log[2]
 
     def min_insync_replicas(self, image: MetadataImage, topic: str) -> int:
         """As the controller sees it: the topic's own, or that of all brokers."""

@@ -1,5 +1,7 @@
 """Configs: what may be set where, what APPEND begins with, where a value comes from."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from moldau.config import MAX_INT, MiB
@@ -333,3 +335,24 @@ def test_releases_and_record_versions() -> None:
     assert (level_of_release("3.9"), level_of_release("4.0"), level_of_release("4.3.1"), level_of_release("4.4")) == (21, 25, 30, None)
     assert [record_version("RegisterBrokerRecord", level) for level in (7, 8, 17, 30)] == [1, 2, 3, 4]
     assert [record_version("PartitionRecord", level) for level in (16, 17, 23)] == [0, 1, 2]
+
+
+def test_what_brokers_say_of_logs_is_read_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reassigning or electing asks with every partition."""
+    image = the_image().apply([ConfigRecord(resource_type=BROKER, resource_name="", name="log.flush.interval.ms", value="14")])
+    rules = schema()
+    loads: list[object] = []
+    load = LogConfig.load
+
+    def counted(properties: Mapping[str, str]) -> LogConfig:
+        loads.append(properties)
+        return load(properties)
+
+    monkeypatch.setattr(LogConfig, "load", counted)
+    assert [rules.log_config(image, "t").flush_ms for _ in range(5)] == 5 * [14] and len(loads) == 1
+    image = image.apply([ConfigRecord(resource_type=BROKER, resource_name="1", name="log.flush.interval.ms", value="15")])
+    assert rules.log_config(image, "t").flush_ms == 15
+    image = image.apply([ConfigRecord(resource_type=BROKER, resource_name="1", name="log.flush.interval.ms", value=None)])
+    assert rules.log_config(image, "t").flush_ms == 14
+    image = image.apply([ConfigRecord(resource_type=BROKER, resource_name="", name="log.flush.interval.ms", value=None)])
+    assert rules.log_config(image, "t").flush_ms == load({}).flush_ms

@@ -1,6 +1,6 @@
 """● One process: broker, controller or both, put together and brought up and down in the right order.
 
-    start   take the folders → open the doors (requests wait) → metadata log and controller → recover the logs → register → catch up →
+    start   take the folders → open the listeners (requests wait) → metadata log and controller → recover the logs → register → catch up →
             unfenced → answer what waits
     stop    hand over → no new requests → answer what waits → sync and close the logs, checkpoints, .kafka_cleanshutdown → metadata log
 
@@ -50,13 +50,13 @@ from moldau.server.config import ServerConfig
 from moldau.server.coordinators import Coordinators
 from moldau.server.directory_assignments import DirectoryAssignments
 from moldau.server.dispatch import Dispatcher
-from moldau.server.doors import Doors
 from moldau.server.fetch_session import FetchSessionCache
 from moldau.server.folders import StartRefused, check_folders, is_stray
 from moldau.server.handlers import MODULES
 from moldau.server.handlers.registry import apis_of
 from moldau.server.housekeeping import Housekeeping
 from moldau.server.lifecycle import BrokerLifecycle, Patience, RegistrationFailed
+from moldau.server.listeners import Listeners
 from moldau.server.log_loading import LogLoading, SeveralDamaged
 from moldau.server.log_mover import LogMover
 from moldau.server.node_config import ROOMS, NodeConfig
@@ -108,7 +108,7 @@ class Node:
             on_flush_wanted=self.flusher.want,
             on_earlier_timeout=self._arm_timeouts,
         )
-        self.doors: Final = Doors(network, config.server)
+        self.listeners: Final = Listeners(network, config.server)
         self._timer: asyncio.TimerHandle | None = None
         self._cluster_id: str
         self._directory_ids: dict[str, UUID]
@@ -144,7 +144,7 @@ class Node:
 
     async def _start(self) -> None:
         self._take_folders()
-        await self.doors.open(self.config.listeners)
+        await self.listeners.open(self.config.listeners)
         await self._start_metadata()
         self._put_together()
         if self.config.is_broker:
@@ -158,7 +158,7 @@ class Node:
             self._started.append("housekeeping")
             if self._remote is not None:
                 self._remote.start()
-        self.doors.serve(self._dispatchers())
+        self.listeners.serve(self._dispatchers())
 
     def _take_folders(self) -> None:
         try:
@@ -215,7 +215,7 @@ class Node:
         if not self._driver.is_lone_voter:
             raise StartRefused(_who_votes(self.config.node_id, self.config.metadata_log_dir, self._driver.node.voters))
         await self._unless_failed(self._controller.wait_until_active())
-        await self._controller.register_controller(register_controller(self.config, self.doors.ports, self._new_uuid()))
+        await self._controller.register_controller(register_controller(self.config, self.listeners.ports, self._new_uuid()))
 
     async def _unless_failed(self, work: Coroutine[None, None, None]) -> None:
         """Nobody waits for what a broken disk will never bring.  Errors: StartRefused."""
@@ -337,7 +337,8 @@ class Node:
         """What answers requests, by listener name."""
         config = self.config
         apis = {
-            listener: apis_of(MODULES, "controller" if listener in config.controller_names else "broker") for listener in self.doors.ports
+            listener: apis_of(MODULES, "controller" if listener in config.controller_names else "broker")
+            for listener in self.listeners.ports
         }
         broker = Broker(
             config=config,
@@ -389,7 +390,7 @@ class Node:
     async def _join(self) -> None:
         request = register_broker(
             self.config,
-            self.doors.ports,
+            self.listeners.ports,
             cluster_id=self._cluster_id,
             incarnation_id=self._incarnation_id,
             directory_ids=[self._directory_ids[directory.path] for directory in self.logs.directories if directory.is_online],
@@ -441,7 +442,7 @@ class Node:
             await self._remote.stop()
         await self._finish_requests()
         self.replicas.resign()
-        await self.doors.close()
+        await self.listeners.close()
         if self._timer is not None:
             self._timer.cancel()
         if "membership" in self._started:
@@ -467,7 +468,7 @@ class Node:
 
     async def _finish_requests(self) -> None:
         """No new ones; what those in work have appended is acknowledged while it still has a leader."""
-        self.doors.stop_reading()
+        self.listeners.stop_reading()
         await self.flusher.drain()
 
     # ---------------------------------------------------------------- what the parts ask for

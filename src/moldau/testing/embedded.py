@@ -104,7 +104,7 @@ class EmbeddedBroker:
             node = Node(config, files=files, network=SystemNetwork(), clock=SystemClock(), random=chance)
             await node.start()
             (endpoint,) = config.advertised_broker_listeners[:1]
-            started.set_result(node.doors.ports[endpoint.name])
+            started.set_result(node.listeners.ports[endpoint.name])
         except BaseException as error:
             started.set_exception(error)
             return

@@ -1,4 +1,4 @@
-"""● The doors of a node: a listener for each endpoint, open before the node serves, and what comes meanwhile waits.
+"""● The listeners of a node, one for each endpoint: open before the node serves, and what comes meanwhile waits.
 
 Called by `node.py`.
 """
@@ -19,7 +19,7 @@ GRACE_S: Final = 5.0
 """How long replies of requests in work may take to leave when the node stops."""
 
 
-class Doors:
+class Listeners:
     """`open`, then `serve`; at the end `stop_reading` and `close`."""
 
     def __init__(self, network: Network, options: ServerConfig) -> None:

@@ -7,13 +7,13 @@ from moldau.net.connection import Connection, ConnectionLimits, Reply
 from moldau.net.framing import ReceiveBuffers
 from moldau.net.transport import Network, Transport
 from moldau.server.config import ServerConfig
-from moldau.server.doors import Doors
+from moldau.server.listeners import Listeners
 
 
 async def test_what_has_waited_is_dispatched_before_what_comes_next() -> None:
-    doors = Doors(create_autospec(Network), ServerConfig())
+    listeners = Listeners(create_autospec(Network), ServerConfig())
     connection = Connection(
-        create_autospec(Transport), doors.dispatch, limits=ConnectionLimits(), buffers=ReceiveBuffers(), listener_name="PLAINTEXT"
+        create_autospec(Transport), listeners.dispatch, limits=ConnectionLimits(), buffers=ReceiveBuffers(), listener_name="PLAINTEXT"
     )
     seen: list[bytes] = []
 
@@ -22,14 +22,14 @@ async def test_what_has_waited_is_dispatched_before_what_comes_next() -> None:
         return None
 
     async def dispatch(frame: bytes) -> None:
-        reply = doors.dispatch(connection, memoryview(frame))
+        reply = listeners.dispatch(connection, memoryview(frame))
         if reply is not None and not isinstance(reply, list):
             await asyncio.ensure_future(reply)  # as a connection does
 
     early = [asyncio.create_task(dispatch(b"1")), asyncio.create_task(dispatch(b"2"))]
     await asyncio.sleep(0)
     assert seen == []
-    doors.serve({"PLAINTEXT": note})
+    listeners.serve({"PLAINTEXT": note})
     await dispatch(b"3")  # in the same turn of the loop
     await asyncio.gather(*early)
     await dispatch(b"4")

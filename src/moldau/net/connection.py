@@ -2,7 +2,8 @@
 
     dispatch(connection, frame) -> parts        answered at once
                                 -> None         taken, nothing is sent (acks=0)
-                                -> awaitable    of either: the connection's next request is dispatched meanwhile
+                                -> awaitable    of either: the connection's next request is dispatched meanwhile, unless its answer
+                                                must not be older than this one (`IN_TURN`)
 
 All frames of one receive are dispatched before their replies leave together; replies that come to be in one turn leave together, too.
 
@@ -21,6 +22,8 @@ from typing import Final, Protocol, TypeAlias
 from moldau.net.framing import Framing, ReceiveBuffers
 from moldau.net.pipeline import Pipeline
 from moldau.net.transport import Address, Transport
+from moldau.protocol.messages.list_offsets import ListOffsetsRequest
+from moldau.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
 from moldau.types import FileSlice, Part
 
 log: Final = logging.getLogger(__name__)
@@ -28,6 +31,11 @@ log: Final = logging.getLogger(__name__)
 Reply: TypeAlias = list[Part] | None
 Dispatch: TypeAlias = "Callable[[Connection, memoryview], Reply | Awaitable[Reply]]"
 
+IN_TURN: Final = frozenset({ListOffsetsRequest.API_KEY, OffsetForLeaderEpochRequest.API_KEY})
+"""Requests that begin when all before them are answered.
+
+They tell how far a log goes: told before a waiting fetch is answered and read behind it, the log would seem to have become shorter.
+"""
 MIN_RECEIVE_RATE: Final = 1024
 """Bytes a second that a request must arrive with, once it has had `ConnectionLimits.frame_grace_ms`."""
 
@@ -161,7 +169,7 @@ class Connection:
         for position, frame in enumerate(frames):
             if self._is_stopping:
                 return
-            if self._is_full():
+            if self._is_full() or (pipeline.in_flight and _api_key(frame) in IN_TURN):
                 self._hold(frames[position:])
                 break
             slot = pipeline.request()
@@ -310,3 +318,7 @@ class Connection:
         if unsent:
             return "it does not read its replies"
         return None if self._pipeline.in_flight else "it is idle"
+
+
+def _api_key(frame: memoryview) -> int:
+    return int.from_bytes(frame[:2], "big")

@@ -8,6 +8,7 @@ import pytest
 from moldau.net.connection import Connection, ConnectionLimits, InvalidFrame, Reply
 from moldau.net.framing import ReceiveBuffers
 from moldau.net.transport import Address
+from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.types import FileSlice, Part
 
 Answer = Callable[[memoryview], Reply | Awaitable[Reply]]
@@ -97,6 +98,31 @@ async def test_later_requests_are_dispatched_while_an_earlier_one_is_parked() ->
     parked.set_result([b"late"])
     await turns()
     assert peer.transport.writes == [b"late<fast>"]
+
+
+async def test_a_request_for_how_far_a_log_goes_begins_when_all_before_it_are_answered() -> None:
+    parked: list[asyncio.Future[Reply]] = []
+    seen = []
+    list_offsets = ListOffsetsRequest.API_KEY.to_bytes(2, "big") + b"..."
+
+    def answer(frame: memoryview) -> Reply | Awaitable[Reply]:
+        seen.append(bytes(frame))
+        if frame != b"slow":
+            return [b"!"]
+        parked.append(asyncio.get_running_loop().create_future())
+        return parked[-1]
+
+    peer = Peer(answer)
+    peer.send(b"slow", b"slow", list_offsets, b"fast")
+    peer.send(list_offsets)
+    parked[1].set_result([b"second"])
+    await turns()
+    assert (seen, peer.transport.writes) == ([b"slow", b"slow"], [])
+    parked[0].set_result([b"first"])
+    await turns()
+    assert seen == [b"slow", b"slow", list_offsets, b"fast", list_offsets]
+    assert b"".join(peer.transport.writes) == b"firstsecond!!!"
+    assert peer.transport.is_reading
 
 
 async def test_replies_of_one_turn_leave_in_one_write() -> None:

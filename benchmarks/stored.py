@@ -100,7 +100,7 @@ def fill(folder: Path, batch: bytes, count: int) -> None:
         log = manager.logs[TopicPartition(TOPIC, number)]
         epoch = max(log.epochs.latest_epoch, 0)
         for _ in range(count):
-            done = log.append_as_leader(bytearray(batch), leader_epoch=epoch, now_ms=now_ms)
+            done = log.append_from_client(bytearray(batch), leader_epoch=epoch, now_ms=now_ms)
             assert isinstance(done, AppendResult), done
     manager.close()
 

@@ -78,7 +78,7 @@ class Bench:
         """With 4 MiB in each partition."""
         for partition in self.partitions:
             for _ in range(64):
-                partition.append(bytearray(BIG_BATCH), acks=1, now_ms=NOW_MS)
+                partition.append_from_client(bytearray(BIG_BATCH), acks=1, now_ms=NOW_MS)
         return self
 
     def context(self, frame: bytes) -> RequestContext:
@@ -179,7 +179,7 @@ def case_check(at: Bench) -> Call:
 
 def case_log_append(at: Bench) -> Call:
     log = at.partitions[0].log
-    return lambda: log.append_as_leader(bytearray(BATCH), leader_epoch=0, now_ms=NOW_MS)
+    return lambda: log.append_from_client(bytearray(BATCH), leader_epoch=0, now_ms=NOW_MS)
 
 
 def case_segment_append(at: Bench) -> Call:
@@ -200,7 +200,7 @@ def case_position(at: Bench) -> Call:
 
 def case_partition_append(at: Bench) -> Call:
     partition = at.partitions[0]
-    return lambda: partition.append(bytearray(BATCH), acks=1, now_ms=NOW_MS)
+    return lambda: partition.append_from_client(bytearray(BATCH), acks=1, now_ms=NOW_MS)
 
 
 def case_partition_read(at: Bench) -> Call:
@@ -246,12 +246,12 @@ CASES: dict[str, Callable[[Bench], Call]] = {
     "protocol.records.batch.read_header": case_read_header,
     "protocol.records.batch.verify_crc": case_verify_crc,
     "protocol.records.batch.patch_offsets": case_patch,
-    "replication.partition.Partition.append": case_partition_append,
+    "replication.partition.Partition.append_from_client": case_partition_append,
     "replication.partition.Partition.read": case_partition_read,
     "server.dispatch.Dispatcher.dispatch": case_dispatch,
     "server.handlers.fetch.fetch": case_fetch,
     "server.handlers.produce.produce": case_produce,
-    "storage.log.Log.append_as_leader": case_log_append,
+    "storage.log.Log.append_from_client": case_log_append,
     "storage.log_reading.LogReading.read": case_log_read,
     "storage.segment.Segment.append": case_segment_append,
     "storage.segment.Segment.position_of": case_position,

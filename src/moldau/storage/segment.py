@@ -534,9 +534,14 @@ class Segment:
         self.txn_index.moved_to(self.path(TXN_INDEX_SUFFIX))
 
     def delete_files(self) -> None:
-        for kind in SEGMENT_SUFFIXES:
-            with suppress(FileNotFoundError):
-                self._files.unlink(self.path(kind))
+        unlink_segment(self._files, self.directory, self.base_offset, self.suffix)
+
+
+def unlink_segment(files: Files, directory: str, base_offset: int, suffix: str) -> None:
+    """As many of its files as there are.  Errors: OSError."""
+    for kind in SEGMENT_SUFFIXES:
+        with suppress(FileNotFoundError):
+            files.unlink(f"{directory}/{file_name(base_offset, kind)}{suffix}")
 
 
 def delete_files_of(segments: list[Segment]) -> None:

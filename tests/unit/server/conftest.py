@@ -9,6 +9,7 @@ from uuid import UUID
 
 import pytest
 
+from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import NoTopics
 from moldau.coordinator.share.config import ShareCoordinatorConfig
@@ -185,6 +186,20 @@ def make(**properties: str) -> Harness:
 @pytest.fixture
 def harness() -> Harness:
     return make()
+
+
+class Orders(NoTopics):
+    """One topic of three partitions, called orders."""
+
+    def by_name(self, name: str) -> TopicView | None:
+        return TopicView(UUID(int=101), name, 3) if name == "orders" else None
+
+
+@pytest.fixture
+def harness_with_orders(harness: Harness) -> Harness:
+    """Its group coordinators know the topic of orders."""
+    harness.broker.coordinators.group_environment.topics = Orders()
+    return harness
 
 
 @pytest.fixture

@@ -33,22 +33,13 @@ from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatRespon
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
 from moldau.protocol.messages.list_groups import ListedGroup
-from moldau.protocol.messages.offset_commit import (
-    OffsetCommitRequest,
-)
-from moldau.protocol.messages.offset_delete import (
-    OffsetDeleteRequest,
-    OffsetDeleteResponse,
-)
-from moldau.protocol.messages.offset_fetch import (
-    OffsetFetchRequestGroup,
-)
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
+from moldau.protocol.messages.offset_fetch import OffsetFetchRequestGroup
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
-from moldau.protocol.messages.txn_offset_commit import (
-    TxnOffsetCommitRequest,
-)
+from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from moldau.protocol.wire import StoredRecord
 from moldau.types import TopicPartition
 

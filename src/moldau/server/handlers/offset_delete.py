@@ -61,9 +61,9 @@ def _parted(
     known, unknown = [], {}
     for topic in asked:
         view = topics.by_name(topic.name)
-        count = view.partition_count if view is not None else 0
-        there = [each for each in topic.partitions if 0 <= each.partition_index < count]
-        missing = [each for each in topic.partitions if not 0 <= each.partition_index < count]
+        indexes = range(view.partition_count if view is not None else 0)
+        there = [each for each in topic.partitions if each.partition_index in indexes]
+        missing = [each for each in topic.partitions if each.partition_index not in indexes]
         if there:
             known.append(OffsetDeleteRequestTopic(name=topic.name, partitions=there))
         if missing:

@@ -10,7 +10,7 @@ from moldau.storage.cleaner.plan import CleanedGroup, CleaningResult
 from moldau.storage.files import Files
 from moldau.storage.log import Log
 from moldau.storage.recovery import CLEANED_SUFFIX, SWAP_SUFFIX
-from moldau.storage.segment import SEGMENT_SUFFIXES, Segment, file_name
+from moldau.storage.segment import Segment, unlink_segment
 
 
 def install(log: Log, result: CleaningResult, now_ms: int) -> bool:
@@ -47,7 +47,4 @@ def _swap(log: Log, group: CleanedGroup, now_ms: int) -> None:
 def discard(files: Files, directory: str, base_offsets: Iterable[int]) -> None:
     """Cleaned segments that are not wanted, as far as they were written.  Errors: OSError."""
     for base_offset in base_offsets:
-        for kind in SEGMENT_SUFFIXES:
-            path = f"{directory}/{file_name(base_offset, kind)}{CLEANED_SUFFIX}"
-            if files.exists(path):
-                files.unlink(path)
+        unlink_segment(files, directory, base_offset, CLEANED_SUFFIX)

@@ -1,36 +1,17 @@
 """OffsetCommit before a group is asked: partitions that do not exist."""
 
-from collections.abc import Iterable
 from typing import Any
-from uuid import UUID
 
-from moldau.coordinator.group.assignors.model import TopicView
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from moldau.server.handlers.offset_commit import offset_commit
 
-ORDERS = TopicView(UUID(int=101), "orders", 3)
 
-
-class OneTopic:
-    version = 1
-
-    def by_name(self, name: str) -> TopicView | None:
-        return ORDERS if name == ORDERS.name else None
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return None
-
-    def names(self) -> Iterable[str]:
-        return [ORDERS.name]
-
-
-def test_as_many_as_a_request_can_name_are_told_at_once(harness: Any) -> None:
+def test_as_many_as_a_request_can_name_are_told_at_once(harness_with_orders: Any) -> None:
     """They were compared with each other: half a minute for these."""
-    harness.broker.coordinators.group_environment.topics = OneTopic()
     indexes = [-1, *range(3, 20_000)]
     asked = [OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata="") for index in indexes]
     request = OffsetCommitRequest(group_id="g", member_id="", topics=[OffsetCommitRequestTopic(name="orders", partitions=asked)])
-    (topic,) = harness.call(offset_commit, request, 9).topics
+    (topic,) = harness_with_orders.call(offset_commit, request, 9).topics
     assert [each.partition_index for each in topic.partitions] == indexes
     assert {each.error_code for each in topic.partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}

@@ -1,12 +1,10 @@
 """OffsetDelete before a group is asked: partitions that do not exist."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
-from uuid import UUID
 
 import pytest
 
-from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.environment import Environment
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.offsets import commit_record
@@ -15,29 +13,13 @@ from moldau.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDe
 from moldau.server.handlers.offset_delete import offset_delete
 from moldau.types import TopicPartition
 
-ORDERS = TopicView(UUID(int=101), "orders", 3)
-
-
-class OneTopic:
-    version = 1
-
-    def by_name(self, name: str) -> TopicView | None:
-        return ORDERS if name == ORDERS.name else None
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return None
-
-    def names(self) -> Iterable[str]:
-        return [ORDERS.name]
-
 
 def asked(topic: str, *partitions: int) -> OffsetDeleteRequestTopic:
     return OffsetDeleteRequestTopic(name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=each) for each in partitions])
 
 
-def test_each_partition_that_does_not_exist_is_told(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    environment: Environment = harness.broker.coordinators.group_environment
-    environment.topics = OneTopic()
+def test_each_partition_that_does_not_exist_is_told(harness_with_orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    environment: Environment = harness_with_orders.broker.coordinators.group_environment
     machine = GroupMachine(environment)
     for partition in range(2):
         machine.replay(
@@ -50,9 +32,9 @@ def test_each_partition_that_does_not_exist_is_told(harness: Any, monkeypatch: p
             machine.replay(9, record, None)
         return transform(outcome.replies[0].message)
 
-    monkeypatch.setattr(harness.broker.coordinators.groups, "ask", ask)
+    monkeypatch.setattr(harness_with_orders.broker.coordinators.groups, "ask", ask)
     request = OffsetDeleteRequest(group_id="g", topics=[asked("orders", 0, 5), asked("gone", 0)])
-    response = harness.call(offset_delete, request)
+    response = harness_with_orders.call(offset_delete, request)
     told = {(topic.name, each.partition_index): each.error_code for topic in response.topics for each in topic.partitions}
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert told == {("orders", 0): ErrorCode.NONE, ("orders", 5): unknown, ("gone", 0): unknown}

@@ -27,6 +27,8 @@ MAX_BYTES_PER_TURN: Final = 256 * 1024
 A reader on the processor that sends empties its socket while it is filled: without a limit it keeps the sender to itself for its whole
 reply, and readers on the other processors have nothing to do.
 """
+MAX_TAIL_BYTES: Final = 4 * 1024
+"""Of a slice whose end is no further beyond the limit than this, the end goes along instead of taking a call for itself."""
 MAX_PARTS_PER_CALL: Final = 64
 COPY_BYTES: Final = 256 * 1024
 """Read at a time from a file without descriptor."""
@@ -41,6 +43,7 @@ class SocketTransport:
         "_buffered",
         "_closed",
         "_closing",
+        "_descriptor",
         "_is_corked",
         "_is_reading",
         "_is_waiting",
@@ -48,6 +51,7 @@ class SocketTransport:
         "_loop",
         "_queue",
         "_receiver",
+        "_sent_of_slice",
         "_socket",
         "peer",
     )
@@ -56,8 +60,11 @@ class SocketTransport:
         self.peer = peer
         self._loop = loop
         self._socket = connected
+        self._descriptor: Final = connected.fileno()
         self._receiver: Receiver | None = None
         self._queue: deque[Part] = deque()
+        self._sent_of_slice = 0
+        """Bytes of the queue's first part that have left, where that is a slice."""
         self._buffered = 0
         self._is_corked = False
         self._is_reading = False
@@ -187,31 +194,25 @@ class SocketTransport:
         return sent, sent < wanted
 
     def _send_slice(self, head: FileSlice, limit: int) -> tuple[int, bool]:
+        done = self._sent_of_slice
+        left = head.size - done
+        wanted = left if left <= limit + MAX_TAIL_BYTES else limit
         try:
-            descriptor = head.file.fileno()
+            source = head.file.fileno()
         except OSError:
-            return self._send_copy(head)
-        wanted = min(head.size, limit)
-        sent = os.sendfile(self._socket.fileno(), descriptor, head.position, wanted)
-        if sent == head.size:
-            self._queue.popleft()
-            return sent, False
-        if sent == 0:
-            raise OSError(errno.EIO, f"{head!r} ends before its size")
-        self._queue[0] = FileSlice(head.file, head.position + sent, head.size - sent)
-        return sent, sent < wanted
-
-    def _send_copy(self, head: FileSlice) -> tuple[int, bool]:
-        size = min(head.size, COPY_BYTES)
-        data = head.file.pread(size, head.position)
-        if len(data) < size:
-            raise OSError(errno.EIO, f"{head!r} ends before its size")
-        sent = self._socket.send(data)
-        if sent == head.size:
-            self._queue.popleft()
+            data = head.file.pread(min(left, COPY_BYTES), head.position + done)
+            wanted = len(data)
+            sent = self._socket.send(data) if data else 0
         else:
-            self._queue[0] = FileSlice(head.file, head.position + sent, head.size - sent)
-        return sent, sent < size
+            sent = os.sendfile(self._descriptor, source, head.position + done, wanted)
+        if sent == left:
+            self._queue.popleft()
+            self._sent_of_slice = 0
+        elif sent:
+            self._sent_of_slice = done + sent
+        else:
+            raise OSError(errno.EIO, f"{head!r} ends before its size")
+        return sent, sent < wanted
 
     def _wait(self) -> None:
         if not self._is_waiting:

@@ -214,9 +214,9 @@ class Segment:
         last_offset, position = entry
         chunk = self.file.pread(_BOUNDS.size, position) if position < self.size else b""
         if len(chunk) == _BOUNDS.size:
-            base_offset, _, last_offset_delta = _BOUNDS.unpack(chunk)
-            if base_offset + last_offset_delta == last_offset:
-                return self._scan_for(offset, position)
+            base_offset, length, last_offset_delta = _BOUNDS.unpack(chunk)
+            if base_offset + last_offset_delta == last_offset and length > 0:
+                return position if last_offset == offset else self._scan_for(offset, position + length + LOG_OVERHEAD)
         self.rebuild_sparse_indexes()
         return self._scan_for(offset, self.offset_index.position_before(offset))
 

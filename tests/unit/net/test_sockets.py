@@ -13,6 +13,7 @@ import pytest
 
 from moldau.net.connection import Connection, ConnectionLimits, Reply
 from moldau.net.listener import ConnectionQuotas, Listener
+from moldau.net.socket_transport import MAX_BYTES_PER_TURN, MAX_TAIL_BYTES, SocketTransport
 from moldau.net.sockets import SystemNetwork
 from moldau.storage.files import SystemFiles
 from moldau.testing.files import MemoryFiles
@@ -108,6 +109,20 @@ async def test_slices_share_segments_and_the_last_one_leaves_at_once(tmp_path: P
         assert segments == 1
         assert transport.getsockopt(socket.IPPROTO_TCP, socket.TCP_CORK) == 0
     await listener.stop(grace_s=0.2)
+
+
+@pytest.mark.parametrize(("beyond", "left"), [(0, 0), (MAX_TAIL_BYTES, 0), (MAX_TAIL_BYTES + 1, MAX_TAIL_BYTES + 1)])
+async def test_a_turn_ends_at_its_limit_or_with_a_slice_that_ends_there(tmp_path: Path, beyond: int, left: int) -> None:
+    file = SystemFiles().open(str(tmp_path / "log"), create=True)
+    file.pwrite([bytes(2 * MAX_BYTES_PER_TURN)], 0)
+    with socket.create_server((HOST, 0)) as server, socket.create_connection(server.getsockname()):
+        sending, address = server.accept()
+        sending.setblocking(False)
+        sending.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4 * MAX_BYTES_PER_TURN)
+        transport = SocketTransport(asyncio.get_running_loop(), sending, address)
+        transport.write([FileSlice(file, 0, MAX_BYTES_PER_TURN + beyond)])
+        assert transport.buffered == left
+        transport.abort()
 
 
 async def test_a_slice_beyond_the_end_of_its_file_breaks_the_connection(tmp_path: Path) -> None:

@@ -1,11 +1,13 @@
-"""● How much is stored already must not be felt: the same fetches from one broker that holds 1, 10 and 50 GB.
+"""● How much is stored already must not be felt: the same fetches from brokers that hold 1, 10 and 50 GB, side by side.
 
     python -m benchmarks.stored --gigabytes 1 10 50
 
-At each size, the median of `--rounds`: how fast the newest gigabyte is read, all partitions in each request, from the page cache, and what
-processor time that costs the broker, which other work on the machine changes less; and how long the first byte of a batch at a random
-old offset takes, each asked for once before so that it, too, is in the page cache.  Between the sizes the broker is stopped, and its logs
-are filled by the storage alone.  The data stays in `--dir` while it runs: keep the largest size and some free there.
+Each size has a broker of its own, filled by the storage alone while it is down.  In each of `--rounds` every broker is asked in turn, in
+changing order and over a new connection: how fast the newest gigabyte is read, all partitions in each request, from the page cache, and
+what processor time that costs the broker; and how long the first byte of a batch at a random old offset takes, each asked for once before
+so that it, too, is in the page cache.  Ratios to the smallest are taken within a round: a connection over loopback moves its bytes in one
+of two ways, at twice the cost in one of them, and which one is decided anew with each.  The data stays in `--dir` while it runs: keep the
+sum of the sizes and some free there.
 """
 
 import argparse
@@ -19,6 +21,8 @@ import tempfile
 import time
 import uuid
 from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks import clients, frames
@@ -43,10 +47,10 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.stored", description="The same fetches from one broker that holds ever more."
     )
-    parser.add_argument("--gigabytes", type=float, nargs="+", default=[1.0, 10.0])
+    parser.add_argument("--gigabytes", type=float, nargs="+", default=[1.0, 10.0], metavar="GB")
     parser.add_argument("--record-size", type=int, default=1000)
     parser.add_argument("--records", type=int, default=100, help="in a batch")
-    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--dir", type=Path)
     return parser.parse_args()
 
@@ -105,41 +109,71 @@ def fill(folder: Path, batch: bytes, count: int) -> None:
     manager.close()
 
 
-def measure(options: argparse.Namespace, directory: Path) -> None:
-    batch = frames.record_batch([bytes([65 + number % 26]) * options.record_size for number in range(options.records)], 1_700_000_000_000)
+@dataclass(slots=True)
+class Stored:
+    """One broker, what it holds, and what was seen of it round by round."""
+
+    gigabytes: float
+    broker: BrokerProcess
+    batches: int
+    """In each partition."""
+    old: list[int]
+    newest_mb_s: list[float] = field(default_factory=list)
+    cpu_s_gb: list[float] = field(default_factory=list)
+    first_byte_ms: list[float] = field(default_factory=list)
+
+    def ask(self, options: argparse.Namespace, batch_size: int) -> None:
+        reader = Reader(self.broker.port, batch_size, options.records, self.batches)
+        cpu_before = self.broker.cpu_seconds
+        self.newest_mb_s.append(reader.newest_mb_s())
+        self.cpu_s_gb.append((self.broker.cpu_seconds - cpu_before) / min(self.gigabytes, NEWEST_BYTES / 1e9))
+        self.first_byte_ms.append(reader.first_byte_ms(self.old))
+        reader.close()
+
+    def forget(self) -> None:
+        for each in (self.newest_mb_s, self.cpu_s_gb, self.first_byte_ms):
+            each.clear()
+
+    def report(self, smallest: "Stored") -> dict[str, object]:
+        found: dict[str, object] = {"gigabytes": self.gigabytes}
+        for name in ("newest_mb_s", "cpu_s_gb", "first_byte_ms"):
+            mine, theirs = getattr(self, name), getattr(smallest, name)
+            ratios = sorted(one / other for one, other in zip(mine, theirs, strict=True))
+            found[name] = round(statistics.median(mine), 3)
+            found[f"{name}_ratio"] = round(statistics.median(ratios), 3)
+            found[f"{name}_ratio_quartiles"] = [round(ratios[len(ratios) // 4], 3), round(ratios[-1 - len(ratios) // 4], 3)]
+        return found
+
+
+def stored(gigabytes: float, broker: BrokerProcess, batch: bytes) -> Stored:
+    batches = int(gigabytes * 1e9 / PARTITIONS / len(batch))
+    clients.create_topic(broker.bootstrap, TOPIC, PARTITIONS)
+    broker.stop()
+    print(f"Filling {gigabytes:g} GB", file=sys.stderr, flush=True)
+    fill(broker.log_dir, batch, batches)
+    broker.start()
     chance = random.Random(1)
-    batches = 0
-    with BrokerProcess(directory=directory / "broker", properties={"log.retention.ms": "-1"}) as broker:
-        clients.create_topic(broker.bootstrap, TOPIC, PARTITIONS)
-        for gigabytes in sorted(options.gigabytes):
-            missing = int(gigabytes * 1e9 / PARTITIONS / len(batch)) - batches
-            if shutil.disk_usage(directory).free < missing * PARTITIONS * len(batch) + KEPT_FREE_BYTES:
-                raise RuntimeError(f"{directory} has no room for {gigabytes} GB")
-            began = time.perf_counter()
-            broker.stop()
-            fill(broker.log_dir, batch, missing)
-            broker.start()
-            filled_mb_s = missing * PARTITIONS * len(batch) / (time.perf_counter() - began) / 1e6
-            batches += missing
-            reader = Reader(broker.port, len(batch), options.records, batches)
-            old = [chance.randrange(batches) for _ in range(OLD_OFFSETS)]
-            reader.newest_mb_s()
-            reader.first_byte_ms(old)
-            cpu_before = broker.cpu_seconds
-            newest = [reader.newest_mb_s() for _ in range(options.rounds)]
-            cpu_s = broker.cpu_seconds - cpu_before
-            first = [reader.first_byte_ms(old) for _ in range(options.rounds)]
-            reader.close()
-            found = {
-                "gigabytes": gigabytes,
-                "filled_mb_s": round(filled_mb_s),
-                "newest_mb_s": round(statistics.median(newest)),
-                "newest_rounds": [round(each) for each in newest],
-                "broker_cpu_s_per_gb": round(cpu_s / options.rounds / min(gigabytes, NEWEST_BYTES / 1e9), 3),
-                "first_byte_ms": round(statistics.median(first), 3),
-                "first_byte_rounds": [round(each, 3) for each in first],
-            }
-            print(json.dumps(found), flush=True)
+    return Stored(gigabytes, broker, batches, [chance.randrange(batches) for _ in range(OLD_OFFSETS)])
+
+
+def measure(options: argparse.Namespace, directory: Path) -> None:
+    if shutil.disk_usage(directory).free < sum(options.gigabytes) * 1e9 + KEPT_FREE_BYTES:
+        raise RuntimeError(f"{directory} has no room for {sum(options.gigabytes)} GB")
+    batch = frames.record_batch([bytes([65 + number % 26]) * options.record_size for number in range(options.records)], 1_700_000_000_000)
+    with ExitStack() as started:
+        brokers = [
+            (size, started.enter_context(BrokerProcess(directory=directory / f"{size:g}", properties={"log.retention.ms": "-1"})))
+            for size in sorted(options.gigabytes)
+        ]
+        sizes = [stored(size, broker, batch) for size, broker in brokers]
+        for each in sizes:
+            each.ask(options, len(batch))
+            each.forget()
+        for number in range(options.rounds):
+            for each in sizes if number % 2 else reversed(sizes):
+                each.ask(options, len(batch))
+        for each in sizes:
+            print(json.dumps(each.report(sizes[0])), flush=True)
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ Source: LogManager.startup, ReplicaManager.startHighWatermarkCheckPointThread.  
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
 from moldau.clock import Clock
@@ -22,6 +22,7 @@ LOG: Final = logging.getLogger(__name__)
 
 FLUSH_CHECK_MS: Final = 1000
 """How often logs are asked whether flush.ms or flush.messages is due."""
+EPOCHS_NOTED_AT_ONCE: Final = 2
 DELETION_CHECK_MS: Final = 15_000
 """How often files that were set aside are looked at."""
 
@@ -50,7 +51,7 @@ class Housekeeping:
         self._every(options.replica_high_watermark_checkpoint_interval_ms, self.checkpoint)
         self._every(options.log_flush_offset_checkpoint_interval_ms, self._flush_sealed)
         self._every(FLUSH_CHECK_MS, self._flush_due)
-        self._every(FLUSH_CHECK_MS, self.note_epochs)
+        self._every(FLUSH_CHECK_MS, self._note_epochs, first_ms=0)
         self._every(options.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._tasks.append(asyncio.get_running_loop().create_task(self._compactor.run(), name="compaction"))
 
@@ -61,7 +62,9 @@ class Housekeeping:
 
     def _every(self, period_ms: int, job: Job, *, first_ms: int | None = None) -> None:
         name = job.__name__.strip("_")
-        self._tasks.append(asyncio.get_running_loop().create_task(self._repeat(period_ms, job, first_ms or period_ms), name=name))
+        self._tasks.append(
+            asyncio.get_running_loop().create_task(self._repeat(period_ms, job, period_ms if first_ms is None else first_ms), name=name)
+        )
 
     @staticmethod
     async def _repeat(period_ms: int, job: Job, first_ms: int) -> None:
@@ -106,9 +109,17 @@ class Housekeeping:
         for log in self._logs.logs_to_flush(self._clock.now_ms()):
             self._flusher.want(log)
 
-    async def note_epochs(self) -> None:
-        """Leader epochs that have begun, in files beside the logs: else the first append of each would wait for the disk, on the loop."""
-        await asyncio.gather(*(self._note_epoch(log) for log in self._logs.working_logs() if log.epochs.is_behind))
+    async def _note_epochs(self) -> None:
+        """Leader epochs that have begun, in files beside the logs: else the first append of each would wait for the disk, on the loop.
+
+        After a start that is all of them.  Nobody waits for that, and most threads are left to those who wait for a sync.
+        """
+        behind = iter([log for log in self._logs.working_logs() if log.epochs.is_behind])
+        await asyncio.gather(*(self._note_each(behind) for _ in range(EPOCHS_NOTED_AT_ONCE)))
+
+    async def _note_each(self, logs: Iterator[Log]) -> None:
+        for log in logs:
+            await self._note_epoch(log)
 
     async def _note_epoch(self, log: Log) -> None:
         try:

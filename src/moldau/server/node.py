@@ -152,7 +152,6 @@ class Node:
             await self._recover_logs()
             self._loader.add_publisher(self._publish)
             await self._join()
-            await self._housekeeping.note_epochs()
             self._housekeeping.start()
             self._mover.resume()
             self._started.append("housekeeping")

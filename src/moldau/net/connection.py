@@ -2,8 +2,8 @@
 
     dispatch(connection, frame) -> parts        answered at once
                                 -> None         taken, nothing is sent (acks=0)
-                                -> awaitable    of either: the connection's next request is dispatched meanwhile, unless its answer
-                                                must not be older than this one (`IN_TURN`)
+                                -> awaitable    of either: the connection's next request begins once this one is answered, as with
+                                                Kafka; only those that clients send one behind the other do so at once (`SIDE_BY_SIDE`)
 
 All frames of one receive are dispatched before their replies leave together; replies that come to be in one turn leave together, too.
 
@@ -22,8 +22,8 @@ from typing import Final, Protocol, TypeAlias
 from moldau.net.framing import Framing, ReceiveBuffers
 from moldau.net.pipeline import Pipeline
 from moldau.net.transport import Address, Transport
-from moldau.protocol.messages.list_offsets import ListOffsetsRequest
-from moldau.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.protocol.messages.produce import ProduceRequest
 from moldau.types import FileSlice, Part
 
 log: Final = logging.getLogger(__name__)
@@ -31,10 +31,11 @@ log: Final = logging.getLogger(__name__)
 Reply: TypeAlias = list[Part] | None
 Dispatch: TypeAlias = "Callable[[Connection, memoryview], Reply | Awaitable[Reply]]"
 
-IN_TURN: Final = frozenset({ListOffsetsRequest.API_KEY, OffsetForLeaderEpochRequest.API_KEY})
-"""Requests that begin when all before them are answered.
+SIDE_BY_SIDE: Final = frozenset({ProduceRequest.API_KEY, OffsetCommitRequest.API_KEY})
+"""Requests that begin while others of their kind wait, so that many share one sync: their logs keep them in order.
 
-They tell how far a log goes: told before a waiting fetch is answered and read behind it, the log would seem to have become shorter.
+Anything else begins when all before it are answered.  Begun behind a waiting fetch, a request for metadata or for the end of a log would be
+answered with what held before the records of that fetch; a commit behind a produce could outlive the records.
 """
 MIN_RECEIVE_RATE: Final = 1024
 """Bytes a second that a request must arrive with, once it has had `ConnectionLimits.frame_grace_ms`."""
@@ -73,6 +74,7 @@ class Connection:
         "_frame_since_ms",
         "_framing",
         "_held",
+        "_in_work",
         "_is_closed",
         "_is_flush_due",
         "_is_holding",
@@ -117,6 +119,8 @@ class Connection:
         self._loop = asyncio.get_running_loop()
         self._on_closed = on_closed
         self._held: list[memoryview] = []
+        self._in_work = -1
+        """The API of the requests that are not answered yet: they are all of the same."""
         self._ready: list[Part] = []
         # The loop itself holds tasks only weakly.
         self._parked: dict[int, asyncio.Future[Reply]] = {}
@@ -169,9 +173,12 @@ class Connection:
         for position, frame in enumerate(frames):
             if self._is_stopping:
                 return
-            if self._is_full() or (pipeline.in_flight and _api_key(frame) in IN_TURN):
+            api_key = int.from_bytes(frame[:2], "big")
+            must_wait = pipeline.in_flight and (api_key != self._in_work or api_key not in SIDE_BY_SIDE)
+            if must_wait or self._is_full():
                 self._hold(frames[position:])
                 break
+            self._in_work = api_key
             slot = pipeline.request()
             try:
                 reply = self._dispatch(self, frame)
@@ -318,7 +325,3 @@ class Connection:
         if unsent:
             return "it does not read its replies"
         return None if self._pipeline.in_flight else "it is idle"
-
-
-def _api_key(frame: memoryview) -> int:
-    return int.from_bytes(frame[:2], "big")

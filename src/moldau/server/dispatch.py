@@ -1,7 +1,7 @@
 """● From a frame to the parts of its reply: header, version, decoder, handler, encoder.
 
 Every connection of a listener shares one `Dispatcher`.  A handler returns its response at once, or a `Later`, or a coroutine, or None
-for no reply; the next request of the connection is dispatched meanwhile.  Here, and nowhere else, errors become answers:
+for no reply; what the connection may send meanwhile, see `net/connection.py`.  Here, and nowhere else, errors become answers:
 
     unsupported version           the connection is closed without an answer, but for ApiVersions: version 0 with UNSUPPORTED_VERSION
     bytes that cannot be read     the connection is closed

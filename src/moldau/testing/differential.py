@@ -11,6 +11,7 @@ import socket
 import struct
 import time
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from typing import Any, Final, TypeAlias, cast
 
 from moldau.protocol.header import decode_response, encode_request
@@ -42,19 +43,30 @@ class RawClient:
     """One connection to a broker, opened anew after it was closed."""
 
     def __init__(self, address: Address) -> None:
-        self._address: Final = address
+        self.address: Final = address
         self._socket: socket.socket | None = None
         self._correlation_id = 0
 
     def ask(self, request: Request[Any], version: int) -> Response | NoAnswer:
-        self._correlation_id += 1
-        parts = encode_request(request, version=version, correlation_id=self._correlation_id, client_id="differential")
+        self.send((request, version))
+        return self.receive(type(request), version)
+
+    def send(self, *requests: tuple[Request[Any], int]) -> None:
+        """Several with their versions, in one packet; for each of them `receive` is to be called."""
+        packet = b""
+        for request, version in requests:
+            self._correlation_id += 1
+            parts = encode_request(request, version=version, correlation_id=self._correlation_id, client_id="differential")
+            packet += b"".join(cast(list[bytes], parts))
         if self._socket is None:
-            self._socket = socket.create_connection(self._address, PATIENCE_S)
+            self._socket = socket.create_connection(self.address, PATIENCE_S)
+        with suppress(ConnectionError):  # who asks for the answer is told
+            self._socket.sendall(packet)
+
+    def receive(self, request: type[Request[Any]], version: int) -> Response | NoAnswer:
         try:
-            self._socket.sendall(b"".join(cast(list[bytes], parts)))
             size = _LENGTH.unpack(self._receive(4))[0]
-            return decode_response(type(request), version, memoryview(self._receive(size)))[1]  # type: ignore[no-any-return]
+            return decode_response(request, version, memoryview(self._receive(size)))[1]  # type: ignore[no-any-return]
         except TimeoutError:
             self.close()
             return NoAnswer("nothing came")

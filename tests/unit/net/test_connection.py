@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import pytest
 
 from moldau.net.connection import Connection, ConnectionLimits, InvalidFrame, Reply
 from moldau.net.framing import ReceiveBuffers
 from moldau.net.transport import Address
+from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest
+from moldau.protocol.messages.produce import ProduceRequest
+from moldau.protocol.wire import Request
 from moldau.types import FileSlice, Part
 
 Answer = Callable[[memoryview], Reply | Awaitable[Reply]]
@@ -44,14 +49,23 @@ class NotedTransport:
         self.end = self.end or "aborted"
 
 
+def frame_of(api_key: int, content: bytes) -> bytes:
+    return api_key.to_bytes(2, "big") + content
+
+
 class Peer:
+    """Whose requests are produces; `answer` is shown what comes after the API's key."""
+
     def __init__(self, answer: Answer, **limits: int) -> None:
         self.transport = NotedTransport()
         self.connection = Connection(
-            self.transport, lambda _, frame: answer(frame), limits=ConnectionLimits(**limits), buffers=ReceiveBuffers()
+            self.transport, lambda _, frame: answer(frame[2:]), limits=ConnectionLimits(**limits), buffers=ReceiveBuffers()
         )
 
     def send(self, *frames: bytes) -> None:
+        self.send_frames(*[frame_of(ProduceRequest.API_KEY, frame) for frame in frames])
+
+    def send_frames(self, *frames: bytes) -> None:
         self.send_raw(b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames))
 
     def send_raw(self, data: bytes) -> None:
@@ -84,7 +98,8 @@ async def test_no_reply_sends_nothing_and_blocks_nothing() -> None:
     assert peer.transport.writes == [b"<a>"]
 
 
-async def test_later_requests_are_dispatched_while_an_earlier_one_is_parked() -> None:
+@pytest.mark.parametrize("request_type", [ProduceRequest, OffsetCommitRequest])
+async def test_produces_and_commits_are_dispatched_while_earlier_ones_are_parked(request_type: type[Request[Any]]) -> None:
     parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
     seen = []
 
@@ -93,36 +108,62 @@ async def test_later_requests_are_dispatched_while_an_earlier_one_is_parked() ->
         return parked if frame == b"slow" else echo(frame)
 
     peer = Peer(answer)
-    peer.send(b"slow", b"fast")
+    peer.send_frames(*[frame_of(request_type.API_KEY, content) for content in (b"slow", b"fast")])
     assert (seen, peer.transport.writes) == ([b"slow", b"fast"], [])
     parked.set_result([b"late"])
     await turns()
     assert peer.transport.writes == [b"late<fast>"]
 
 
-async def test_a_request_for_how_far_a_log_goes_begins_when_all_before_it_are_answered() -> None:
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (FetchRequest, ProduceRequest),
+        (FetchRequest, ListOffsetsRequest),
+        (ProduceRequest, OffsetCommitRequest),
+        (OffsetCommitRequest, FetchRequest),
+        (FetchRequest, FetchRequest),
+    ],
+)
+async def test_any_other_request_begins_when_all_before_it_are_answered(first: type[Request[Any]], second: type[Request[Any]]) -> None:
     parked: list[asyncio.Future[Reply]] = []
     seen = []
-    list_offsets = ListOffsetsRequest.API_KEY.to_bytes(2, "big") + b"..."
 
     def answer(frame: memoryview) -> Reply | Awaitable[Reply]:
         seen.append(bytes(frame))
         if frame != b"slow":
-            return [b"!"]
+            return echo(frame)
         parked.append(asyncio.get_running_loop().create_future())
         return parked[-1]
 
     peer = Peer(answer)
-    peer.send(b"slow", b"slow", list_offsets, b"fast")
-    peer.send(list_offsets)
-    parked[1].set_result([b"second"])
+    later = frame_of(second.API_KEY, b"later")
+    peer.send_frames(frame_of(first.API_KEY, b"slow"), later, frame_of(first.API_KEY, b"last"))
+    peer.send_frames(later)
+    assert (seen, peer.transport.writes, peer.transport.is_reading) == ([b"slow"], [], False)
+    parked[0].set_result([b"!"])
     await turns()
-    assert (seen, peer.transport.writes) == ([b"slow", b"slow"], [])
-    parked[0].set_result([b"first"])
-    await turns()
-    assert seen == [b"slow", b"slow", list_offsets, b"fast", list_offsets]
-    assert b"".join(peer.transport.writes) == b"firstsecond!!!"
+    assert seen == [b"slow", b"later", b"last", b"later"]
+    assert b"".join(peer.transport.writes) == b"!<later><last><later>"
     assert peer.transport.is_reading
+
+
+async def test_a_request_waits_for_all_that_were_begun_side_by_side() -> None:
+    parked: dict[bytes, asyncio.Future[Reply]] = {}
+
+    def answer(frame: memoryview) -> Awaitable[Reply]:
+        future = parked[bytes(frame)] = asyncio.get_running_loop().create_future()
+        return future
+
+    peer = Peer(answer)
+    peer.send(b"a", b"b")
+    peer.send_frames(frame_of(FetchRequest.API_KEY, b"fetch"))
+    parked[b"b"].set_result([b"b"])
+    await turns()
+    assert [*parked] == [b"a", b"b"]
+    parked[b"a"].set_result([b"a"])
+    await turns()
+    assert [*parked] == [b"a", b"b", b"fetch"]
 
 
 async def test_replies_of_one_turn_leave_in_one_write() -> None:
@@ -219,7 +260,7 @@ async def test_a_parked_request_that_fails_closes_the_connection() -> None:
 @pytest.mark.parametrize("size", [-1, 101, (1 << 31) - 1])
 async def test_a_size_out_of_bounds_closes_after_the_replies_before_it(size: int) -> None:
     peer = Peer(echo, max_request_bytes=100)
-    peer.send_raw(b"\0\0\0\1a" + size.to_bytes(4, "big", signed=True) + b"rest")
+    peer.send_raw(b"\0\0\0\3\0\0a" + size.to_bytes(4, "big", signed=True) + b"rest")
     assert (peer.transport.writes, peer.transport.end) == ([b"<a>"], "closed")
 
 

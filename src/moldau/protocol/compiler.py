@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
 from moldau.protocol.codegen import Source
-from moldau.protocol.decoding import Decoding, RequestDecoding
+from moldau.protocol.decoding import CoordinatorRecordDecoding, Decoding, RequestDecoding
 from moldau.protocol.encoding import Encoding
 from moldau.protocol.wire import Message
 from moldau.types import Part
@@ -48,6 +48,7 @@ class Codecs(dict[tuple[type[Any], int], Any]):
 
 
 DECODERS: Final = Codecs("decoder", Decoding)
+COORDINATOR_RECORD_DECODERS: Final = Codecs("coordinator record decoder", CoordinatorRecordDecoding)
 REQUEST_DECODERS: Final = Codecs("request decoder", RequestDecoding)
 ENCODERS: Final = Codecs("encoder", Encoding)
 
@@ -55,6 +56,11 @@ ENCODERS: Final = Codecs("encoder", Encoding)
 def decoder(declared: type[M], version: int) -> Callable[[memoryview], M]:
     """Reads a whole body.  Errors: DecodeError, and nothing else."""
     return DECODERS[declared, version]  # type: ignore[no-any-return]
+
+
+def coordinator_record_decoder(declared: type[M], version: int) -> Callable[[memoryview], M]:
+    """Reads a key or a value, whatever is behind it.  Errors: DecodeError, and nothing else."""
+    return COORDINATOR_RECORD_DECODERS[declared, version]  # type: ignore[no-any-return]
 
 
 def request_decoder(declared: type[M], version: int) -> Callable[[memoryview], M]:

@@ -14,7 +14,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from moldau.protocol.compiler import decode, encode_bytes
+from moldau.protocol.compiler import coordinator_record_decoder, decode, encode_bytes
 from moldau.protocol.decoding import FAILURES, read_varint
 from moldau.protocol.encoding import write_varint
 from moldau.protocol.wire import DecodeError, StoredRecord
@@ -75,12 +75,16 @@ class KeyedRecords:
         return encode_versioned(value, type(value).VERSIONS[-1] if version is None else version)
 
     def decode(self, key: Data, value: Data | None) -> tuple[StoredRecord, StoredRecord | None] | None:
-        """Key and value; None for a type that is not known here, which a newer coordinator may have written."""
+        """Key and value; None for a type that is not known here, which a newer coordinator may have written.  Errors: DecodeError."""
         number, body = _prefixed("key", key)
         if number not in self.keys:
             return None
-        decoded = decode(self.keys[number], 0, body)
-        return decoded, None if value is None else decode_versioned(self.values[number], value)
+        decoded = coordinator_record_decoder(self.keys[number], 0)(body)
+        if value is None:
+            return decoded, None
+        declared = self.values[number]
+        version, body = _prefixed(declared.__name__, value)
+        return decoded, coordinator_record_decoder(declared, _declared(declared, version))(body)
 
 
 class FramedRecords:

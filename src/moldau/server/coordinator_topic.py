@@ -33,9 +33,22 @@ LOAD_RECORDS_A_TURN: Final = 200
 """Some ten milliseconds' worth, of all that load together: between two turns the loop serves others.  A broker that is busy loading for
 longer than its own session is fenced, leads anew, and has to load again."""
 
+HOW_TO_GO_ON: Final = (
+    "Its clients are told NOT_COORDINATOR and ask again.  If a newer release wrote the record, start that one again.  "
+    "If it is damaged, restore the folder, or stop the broker and move the folder away: what it remembers is lost then."
+)
+
 M = TypeVar("M", bound=Machine)
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+class LoadFailed(Exception):
+    """A coordinator cannot be what its log says.  The text is the reason."""
+
+    def __init__(self, offset: int, reason: str) -> None:
+        super().__init__(reason)
+        self.offset: Final = offset
 
 
 class LaterToken:
@@ -205,8 +218,16 @@ class CoordinatorTopic(Generic[M]):
                 if replayed is None:
                     break
                 count += replayed
-        except (CorruptBatch, DecodeError) as reason:
-            LOG.error("%s cannot be loaded, its coordinator stays closed: %s", partition.topic_partition, reason)
+        except LoadFailed as failed:
+            LOG.error(
+                "%s: its coordinator stays closed, since offset %d of %s cannot be loaded: %s.  %s",
+                partition.topic_partition,
+                failed.offset,
+                partition.log.directory,
+                failed,
+                HOW_TO_GO_ON,
+                exc_info=None if isinstance(failed.__cause__, CorruptBatch | DecodeError | OSError) else failed.__cause__,
+            )
             shard.close()
             return
         finally:
@@ -218,37 +239,50 @@ class CoordinatorTopic(Generic[M]):
         LOG.log(level, "%s: coordinator loaded %d records in %d ms", partition.topic_partition, count, elapsed_ms)
 
     def _replay(self, shard: Shard[M], partition: Partition) -> Iterator[int]:
-        """From piece to piece, each with the number of its records."""
+        """From piece to piece, each with the number of its records.  Errors: LoadFailed."""
         log = partition.log
         offset = log.log_start_offset
         while offset < log.log_end_offset:
             data = log.read(offset, self._load_bytes, limit_offset=log.log_end_offset, min_one_batch=True)
             if isinstance(data, ErrorCode):
-                raise CorruptBatch(f"offset {offset} cannot be read: {data.name}")
-            view = memoryview(data.records.read() if data.records is not None else b"")
-            count = 0
-            for position, header in batches(view):
-                count += self._replay_batch(shard, view[position : position + header.size])
-                offset = max(offset, header.next_offset)
-                if count >= LOAD_RECORDS_A_TURN:
-                    yield count
-                    count = 0
+                raise LoadFailed(offset, data.name)
+            try:
+                view = memoryview(data.records.read() if data.records is not None else b"")
+                count = 0
+                for position, header in batches(view):
+                    count += self._replay_batch(shard, view[position : position + header.size], partition)
+                    offset = max(offset, header.next_offset)
+                    if count >= LOAD_RECORDS_A_TURN:
+                        yield count
+                        count = 0
+            except (OSError, CorruptBatch) as error:
+                raise LoadFailed(offset, str(error)) from error
             yield count
 
-    def _replay_batch(self, shard: Shard[M], batch: memoryview) -> int:
+    def _replay_batch(self, shard: Shard[M], batch: memoryview, partition: Partition) -> int:
+        """The number of its records.  Errors: LoadFailed."""
         header = next(batches(batch))[1]
         producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
         count = 0
-        for record in records_of(batch):
-            if header.is_control:
-                kind = parse_control_key(record.key).type
-                if producer is not None and kind in (ControlType.ABORT, ControlType.COMMIT):
-                    shard.load_end_marker(producer, is_commit=kind is ControlType.COMMIT)
-                continue
-            read = self._format.records.decode(record.key or b"", record.value)
-            if read is not None:
-                shard.load(record.offset, CoordinatorRecord(*read), producer)
+        offset = header.base_offset
+        try:
+            for record in records_of(batch):
+                offset = record.offset
+                if header.is_control:
+                    kind = parse_control_key(record.key).type
+                    if producer is not None and kind in (ControlType.ABORT, ControlType.COMMIT):
+                        shard.load_end_marker(producer, is_commit=kind is ControlType.COMMIT)
+                    continue
+                read = self._format.records.decode(record.key or b"", record.value)
+                if read is None:
+                    LOG.warning(
+                        "%s: the record at offset %d is of a type that is not known here, passed over", partition.topic_partition, offset
+                    )
+                    continue
+                shard.load(offset, CoordinatorRecord(*read), producer)
                 count += 1
+        except Exception as error:  # damaged, or nothing that the machine can replay: nobody must wait for what will not come
+            raise LoadFailed(offset, str(error) or type(error).__name__) from error
         return count
 
     # -- time -----------------------------------------------------------------------------------------------------------------

@@ -1,17 +1,20 @@
 """Coordinators on their topic."""
 
 import asyncio
+from itertools import count
 from typing import Any
 
 import pytest
 
 from moldau.coordinator.group.offsets import commit_record
-from moldau.coordinator.group.records import GROUP_RECORDS
+from moldau.coordinator.group.records import GROUP_RECORDS, OffsetCommitKey, OffsetCommitValue
 from moldau.coordinator.runtime import ShardState
+from moldau.errors import ErrorCode
 from moldau.protocol.messages.list_groups import ListGroupsRequest
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.control import build_end_txn_marker
-from moldau.server.coordinator_topic import LOAD_RECORDS_A_TURN, answered
+from moldau.server.coordinator_log import RecordFormat
+from moldau.server.coordinator_topic import LOAD_RECORDS_A_TURN, CoordinatorTopic, answered
 from moldau.server.handlers.list_groups import list_groups
 from moldau.storage.producer_state import AppendOrigin
 from moldau.types import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC, TopicPartition
@@ -90,3 +93,71 @@ def test_a_key_lives_where_kafka_looks_for_it(harness: Any, key: str, of_four: i
     assert topic.partition_count == 50 and topic.partition_for(key) == of_fifty
     topic.partition_count = 4
     assert topic.partition_for(key) == of_four
+
+
+KEY = GROUP_RECORDS.encode_key(OffsetCommitKey(group="g", topic="t", partition=0))
+VALUE = GROUP_RECORDS.encode_value(OffsetCommitValue(offset=7, leader_epoch=-1, metadata="", commit_timestamp=0, expire_timestamp=-1))
+NEWER = (99).to_bytes(2, "big")
+
+
+def name_on_first(topic: CoordinatorTopic[Any]) -> str:
+    return next(name for number in count() if topic.partition_for(name := f"g{number}") == 0)
+
+
+async def load(topic: CoordinatorTopic[Any], partition: Any, *records: tuple[bytes, bytes]) -> CoordinatorTopic[Any]:
+    for key, value in records:
+        partition.append(build_batch([NewRecord(0, key, value)]), acks=1, now_ms=0, origin=AppendOrigin.COORDINATOR)
+    topic.elected(partition)
+    while topic.is_loading():  # noqa: ASYNC110  # there is no event: handlers ask
+        await asyncio.sleep(0)
+    return topic
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "reason"),
+    [
+        (KEY, NEWER + VALUE[2:], "version 99 is unknown here"),
+        (KEY, VALUE[:6], "the bytes end inside it"),
+        (KEY, b"", "cannot hold the int16"),
+        (KEY[:5], VALUE, "the bytes end inside it"),
+        (b"", VALUE, "cannot hold the int16"),
+    ],
+)
+async def test_a_coordinator_whose_log_cannot_be_read_says_where_and_what_to_do(
+    harness: Any, caplog: pytest.LogCaptureFixture, key: bytes, value: bytes, reason: str
+) -> None:
+    """As Kafka's do: a record too little could be a commit that is forgotten."""
+    topic = await load(harness.broker.coordinators.groups, harness.lead(GROUP_TOPIC), (KEY, VALUE), (key, value), (KEY, VALUE))
+    assert topic.active_shards() == [] and topic.shard_for(name_on_first(topic)) is ErrorCode.NOT_COORDINATOR
+    (said,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
+    assert f"offset 1 of /data/{GROUP_TOPIC}-0" in said and reason in said and "start that one again" in said
+
+
+@pytest.mark.parametrize(("key", "value"), [(KEY + b"more", VALUE), (KEY, VALUE + b"more"), (NEWER + b"some", b"thing")])
+async def test_bytes_behind_a_record_and_unknown_types_keep_no_coordinator_from_loading(
+    harness: Any, caplog: pytest.LogCaptureFixture, key: bytes, value: bytes
+) -> None:
+    topic = await load(harness.broker.coordinators.groups, harness.lead(GROUP_TOPIC), (key, value))
+    (shard,) = topic.active_shards()
+    is_known = not key.startswith(NEWER)
+    assert len(shard.machine.offsets.committed("g")) == is_known
+    assert is_known or "offset 0 is of a type that is not known here" in caplog.text
+
+
+class Puzzled:
+    """A machine whose log asks too much of it."""
+
+    def replay(self, *_: Any) -> None:
+        raise LookupError("no such member")
+
+    def on_unloaded(self) -> list[Any]:
+        return []
+
+
+async def test_a_record_that_cannot_be_replayed_leaves_nobody_waiting(harness: Any, caplog: pytest.LogCaptureFixture) -> None:
+    """Its shard was loading for ever, and its clients asked for ever."""
+    record_format = RecordFormat(GROUP_RECORDS, lambda value: value.VERSIONS[-1])
+    puzzled: CoordinatorTopic[Any] = CoordinatorTopic(GROUP_TOPIC, 1, record_format, Puzzled, harness.clock, lambda *_: None)  # type: ignore[arg-type]
+    topic = await load(puzzled, harness.lead(GROUP_TOPIC), (KEY, VALUE))
+    assert topic.shard_for("g") is ErrorCode.NOT_COORDINATOR
+    assert "offset 0 of" in caplog.text and "no such member" in caplog.text and "Traceback" in caplog.text

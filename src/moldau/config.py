@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from enum import IntEnum
+from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, cast, dataclass_transform
 
 MAX_INT: Final = (1 << 31) - 1
@@ -287,6 +288,7 @@ class Configs:
         return None
 
     @classmethod
+    @cache
     def by_topic_key(cls) -> Mapping[str, Option]:
         return {declared.topic: declared for declared in cls.OPTIONS.values() if declared.topic is not None}
 

@@ -87,6 +87,7 @@ class ConfigSchema:
         self._is_tiering_enabled: Final = RemoteLogConfig.load(properties).system_enable
         self._base: tuple[Mapping[str, str], Mapping[str, str], list[Effective]] | None = None
         self._log: tuple[Mapping[str, str], Mapping[str, str], LogConfig] | None = None
+        self._synonyms: tuple[Mapping[str, str], Mapping[str, str], dict[str, tuple[Synonym, ...]]] | None = None
 
     def options(self, image: MetadataImage, room: type[_Room]) -> _Room:
         """A room's options as they hold on this node now, those set at run time too."""
@@ -180,8 +181,18 @@ class ConfigSchema:
         """Every place that sets the broker's option `key`, in falling precedence, the default last.
 
         What comes before the first that is named `key` itself is left out, as in Kafka: log.retention.hours alone is no synonym of
-        log.retention.ms.
+        log.retention.ms.  Found once while the brokers' configs stay as they are: every topic and every group has them behind its own.
         """
+        of_all, own = image.config_of(ResourceType.BROKER, ""), image.config_of(ResourceType.BROKER, str(self.node_id))
+        if self._synonyms is None or self._synonyms[0] is not of_all or self._synonyms[1] is not own:
+            self._synonyms = of_all, own, {}
+        known = self._synonyms[2]
+        found = known.get(key)
+        if found is None:
+            found = known[key] = self._find_broker_synonyms(image, key)
+        return found
+
+    def _find_broker_synonyms(self, image: MetadataImage, key: str) -> tuple[Synonym, ...]:
         option = self.broker_options.get(key)
         if option is None:
             return ()

@@ -11,7 +11,6 @@ from uuid import UUID
 
 from moldau.replication.partition import Partition
 from moldau.replication.waits import Timeouts
-from moldau.storage.config import LogConfig
 from moldau.storage.log import Log
 from moldau.types import TopicPartition
 
@@ -87,11 +86,6 @@ class ReplicaManager:
         if partition is not None:
             partition.retire()
         return partition
-
-    def configure(self, topic: str, config: LogConfig) -> None:
-        for (name, _), partition in self.hosted.items():
-            if name == topic:
-                partition.log.configure(config)
 
     def log_flushed(self, log: Log) -> None:
         """More of a log is on stable storage, or its disk has failed."""

@@ -151,6 +151,7 @@ class Node:
             self._check_tiered_topics()
             await self._recover_logs()
             self._loader.add_publisher(self._publish)
+            self._started.append("publisher")
             await self._join()
             self._housekeeping.start()
             self._mover.resume()
@@ -277,13 +278,14 @@ class Node:
             schema=self.schema,
             coordinators=self._coordinators,
             assignments=self._assignments,
+            on_failure=self._fail,
             remote=self._remote,
         )
         self._incarnation_id = self._new_uuid()
         self._lifecycle = BrokerLifecycle(
             node_id=config.node_id,
             controller=self._controller,
-            metadata_offset=lambda: self._loader.image.offset,
+            metadata_offset=lambda: self._publisher.published_offset,
             offline_dirs=self._offline_dirs,
             patience=Patience(
                 config.server.broker_heartbeat_interval_ms,
@@ -440,6 +442,8 @@ class Node:
         if self._remote is not None:
             await self._remote.stop()
         await self._finish_requests()
+        if "publisher" in self._started:
+            self._publisher.stop()
         self.replicas.resign()
         await self.listeners.close()
         if self._timer is not None:

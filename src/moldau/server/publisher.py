@@ -6,11 +6,17 @@
     4  partitions that are new here, lead here, follow here
     5  brokers that came or went: who may join an in-sync set
 
+A delta of thousands of partitions takes seconds, most of them for their files: it is worked on in pieces, between which the loop serves
+others, and deltas that come meanwhile wait.  What the image says and is not done yet is refused as if the metadata were on its way.
+
 Source: BrokerMetadataPublisher, ReplicaManager.applyDelta.  Called by `metadata/loader.py` for every committed batch.
 """
 
+import asyncio
 import logging
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Final
 from uuid import UUID
 
@@ -24,6 +30,7 @@ from moldau.replication.partition import Partition
 from moldau.server.cluster_view import TopicsView
 from moldau.server.coordinators import Coordinators
 from moldau.server.directory_assignments import DirectoryAssignments
+from moldau.server.pieces import PIECE_MS
 from moldau.server.remote_log import RemoteLogManager
 from moldau.storage.manager import LogManager
 from moldau.storage.tiered.config import RemoteLogConfig
@@ -31,9 +38,12 @@ from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
 
+REMOVED_AT_ONCE: Final = 500
+"""Partitions: their new names share a sync, and a checkpoint of all that stay."""
+
 
 class Publisher:
-    """See the module."""
+    """See the module.  `on_failure` hears of what goes wrong after `publish` has returned."""
 
     def __init__(
         self,
@@ -45,6 +55,7 @@ class Publisher:
         schema: ConfigSchema,
         coordinators: Coordinators,
         assignments: DirectoryAssignments,
+        on_failure: Callable[[Exception], None],
         remote: RemoteLogManager | None = None,
     ) -> None:
         self._local_id: Final = local_id
@@ -54,51 +65,93 @@ class Publisher:
         self._schema: Final = schema
         self._coordinators: Final = coordinators
         self._assignments: Final = assignments
+        self._on_failure: Final = on_failure
         self._has_published = False
         self._refused: Final[dict[str, list[TopicPartition]]] = {}
         """Partitions that no disk takes, by the reason."""
         self._remote: Final = remote
+        self.published_offset = -1
+        """Inclusive: this broker is what the metadata up to here says."""
+        self._waiting: Final[deque[tuple[Delta, MetadataImage]]] = deque()
+        self._steps: Iterator[None] | None = None
+        """What is left of the delta that is worked on."""
+        self._next_piece: asyncio.Handle | None = None
 
     def publish(self, delta: Delta, image: MetadataImage) -> None:
         """The metadata is `image` now; `delta` is what changed.  The first delta is all of it."""
+        self._waiting.append((delta, image))
+        if self._next_piece is None:
+            self._work()
+
+    def stop(self) -> None:
+        """What is not done yet is left for the next start, whose first delta is all of the metadata."""
+        if self._next_piece is not None:
+            self._next_piece.cancel()
+            self._waiting.clear()
+
+    def _work(self) -> None:
+        began_ms = self._clock.monotonic_ms()
+        while self._steps is not None or self._waiting:
+            if self._steps is None:
+                self._steps = self._apply_delta(*self._waiting.popleft())
+            for _ in self._steps:
+                if self._clock.monotonic_ms() - began_ms >= PIECE_MS:
+                    self._next_piece = asyncio.get_running_loop().call_soon(self._work_on)
+                    return
+            self._steps = None
+
+    def _work_on(self) -> None:
+        self._next_piece = None
+        try:
+            self._work()
+        except Exception as error:
+            self._on_failure(error)
+
+    def _apply_delta(self, delta: Delta, image: MetadataImage) -> Iterator[None]:
+        """Step by step: between any two of them others may be served."""
         deleted = [TopicPartition(topic.name, number) for topic in delta.deleted_topics.values() for number in range(len(topic.partitions))]
-        self._remove(deleted)
+        yield from self._remove(deleted)
         if deleted or delta.changed_topics:
             self._coordinators.topics_changed(TopicsView(image), deleted, delta.deleted_topics.keys())
         for topic_id, numbers in delta.changed_topics.items():
             topic_now = image.topic(topic_id)
             if topic_now is not None:
-                self._remove_moved(topic_now, numbers)
-        self._take_options(delta, image)
+                yield from self._remove_moved(topic_now, numbers)
+        yield from self._take_options(delta, image)
         for topic_id, numbers in delta.changed_topics.items():
             topic_now = image.topic(topic_id)
             if topic_now is not None:
                 for number in sorted(numbers):
                     self._apply(image, topic_now, number)
+                    yield
         if delta.changed_brokers:
             self._take_eligible(image)
         self._has_published = True
         self._tell_refused()
         if deleted and self._remote is not None:
             self._remote.topics_deleted(image)
+        self.published_offset = image.offset
 
     # 1, 2
 
-    def _remove(self, wheres: Iterable[TopicPartition]) -> None:
-        removed = [partition for where in wheres if (partition := self._replicas.remove(where)) is not None]
-        if self._remote is not None:
-            for partition in removed:
-                self._remote.removed(partition)
-        if removed:
-            self._logs.delete([partition.topic_partition for partition in removed], self._clock.now_ms())
+    def _remove(self, wheres: Iterable[TopicPartition]) -> Iterator[None]:
+        rest = iter(wheres)
+        while some := list(islice(rest, REMOVED_AT_ONCE)):
+            removed = [partition for where in some if (partition := self._replicas.remove(where)) is not None]
+            if self._remote is not None:
+                for partition in removed:
+                    self._remote.removed(partition)
+            if removed:
+                self._logs.delete([partition.topic_partition for partition in removed], self._clock.now_ms())
+            yield
 
-    def _remove_moved(self, topic: TopicImage, numbers: Iterable[int]) -> None:
+    def _remove_moved(self, topic: TopicImage, numbers: Iterable[int]) -> Iterator[None]:
         moved = (number for number in sorted(numbers) if self._local_id not in topic.partitions[number].replicas)
-        self._remove(TopicPartition(topic.name, number) for number in moved)
+        return self._remove(TopicPartition(topic.name, number) for number in moved)
 
     # 3
 
-    def _take_options(self, delta: Delta, image: MetadataImage) -> None:
+    def _take_options(self, delta: Delta, image: MetadataImage) -> Iterator[None]:
         topics = [resource.name for resource in delta.changed_configs if resource.type == ResourceType.TOPIC]
         if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
             topics = list(image.topics)
@@ -108,11 +161,19 @@ class Publisher:
         for resource in delta.changed_configs:
             if resource.type == ResourceType.GROUP:
                 self._coordinators.group_configs_changed(resource.name, self._schema.group_values(image, resource.name))
+        if not topics:
+            return
+        configs = {}
         for topic in topics:
-            self._replicas.configure(topic, self._schema.log_config(image, topic))
-        if self._remote is not None and topics:
-            for partition in self._replicas:
+            configs[topic] = self._schema.log_config(image, topic)
+            yield
+        for partition in list(self._replicas):
+            config = configs.get(partition.topic_partition.topic)
+            if config is not None:
+                partition.log.configure(config)
+            if self._remote is not None:
                 self._remote.hosted(partition)
+            yield
 
     # 4
 

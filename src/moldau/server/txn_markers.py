@@ -22,6 +22,7 @@ from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import ALL_IN_SYNC, Partition
 from moldau.replication.waits import ProduceWait
 from moldau.server.coordinator_log import Slot
+from moldau.server.pieces import in_pieces
 from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.validator import AppendFailure
 from moldau.types import TopicPartition
@@ -63,15 +64,17 @@ class MarkerWriter:
         waiting = sorted(markers.partitions)
         while waiting and is_wanted():
             # Side by side: each waits for a disk or a broker of its own, and the client for the last of them.
-            codes = await asyncio.gather(*(self._write(partition, markers, coordinator_epoch) for partition in waiting))
-            waiting = [partition for partition, code in zip(waiting, codes, strict=True) if code is not ErrorCode.NONE]
+            outcomes = await in_pieces(self._clock, lambda partition: self._write(partition, markers, coordinator_epoch), waiting)
+            codes = [await outcome if isinstance(outcome, asyncio.Future) else outcome for outcome in outcomes]
+            settled = FINAL_REFUSALS | {ErrorCode.NONE}
+            waiting = [partition for partition, code in zip(waiting, codes, strict=True) if code not in settled]
             if waiting:
                 await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
         if is_wanted():
             on_done()
 
-    async def _write(self, topic_partition: TopicPartition, markers: Markers, coordinator_epoch: int) -> ErrorCode:
-        """NONE when nothing is left to do for the partition."""
+    def _write(self, topic_partition: TopicPartition, markers: Markers, coordinator_epoch: int) -> "ErrorCode | asyncio.Future[ErrorCode]":
+        """NONE when nothing is left to do for the partition.  Errors: those of `append`."""
         partition = self._replicas.hosted.get(topic_partition)
         if partition is None or not partition.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if self._exists(topic_partition) else ErrorCode.NONE
@@ -84,9 +87,7 @@ class MarkerWriter:
             transaction_version=markers.client_version,
             on_acknowledged=partial(settle, done),
         )
-        if code is None:
-            code = await done
-        return ErrorCode.NONE if code in FINAL_REFUSALS else code
+        return done if code is None else code
 
     def append(
         self,

@@ -10,7 +10,8 @@ Errors         NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST (a
 Differs from Kafka: version 4+ without transactions is answered with an empty list; Kafka gives no answer at all.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
+from functools import partial
 from typing import Final
 
 from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Token
@@ -25,10 +26,11 @@ from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import gather
+from moldau.server.coordinator_topic import answered, gather
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
+from moldau.server.pieces import in_pieces
 from moldau.server.transactions import close_if_overtaken, fenced_as_known
 from moldau.types import TopicPartition
 
@@ -39,10 +41,9 @@ FENCED_SINCE: Final = 2
 @handles(AddPartitionsToTxnRequest)
 def add_partitions_to_txn(
     broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest
-) -> AddPartitionsToTxnResponse | Later[AddPartitionsToTxnResponse]:
+) -> AddPartitionsToTxnResponse | Later[AddPartitionsToTxnResponse] | Awaitable[AddPartitionsToTxnResponse]:
     if context.version >= SEVERAL_SINCE:
-        results = [_add(broker, context, each) for each in request.transactions]
-        return gather(results, lambda parts: AddPartitionsToTxnResponse(results_by_transaction=parts))
+        return _add_several(broker, context, request)
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
@@ -53,6 +54,11 @@ def add_partitions_to_txn(
     close_if_overtaken(broker, context, "the transaction", transaction.transactional_id, producer)
     result = _add(broker, context, transaction)
     return gather([result], lambda parts: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=parts[0].topic_results))
+
+
+async def _add_several(broker: Broker, context: RequestContext, request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnResponse:
+    results = await in_pieces(broker.clock, partial(_add, broker, context), request.transactions)
+    return await answered(gather(results, lambda parts: AddPartitionsToTxnResponse(results_by_transaction=parts)))
 
 
 def _add(

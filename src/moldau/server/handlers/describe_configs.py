@@ -9,6 +9,7 @@ Differs from Kafka: documentation is in our own words; the logger of this broker
 """
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from moldau.config import Kind, Option
@@ -28,6 +29,7 @@ from moldau.server.accepted import RUNNING_ONLY, accepted_options, is_fixed
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
+from moldau.server.pieces import in_pieces
 
 UNKNOWN_TYPE: Final = 0
 MALFORMED: Final = (
@@ -59,12 +61,12 @@ INTERNAL: Final = frozenset(
 
 
 @handles(DescribeConfigsRequest)
-def describe_configs(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def describe_configs(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     known = set(map(int, ResourceType)) - {ResourceType.UNKNOWN}
     for resource in request.resources:
         if resource.resource_type not in known:
             raise KafkaError(ErrorCode.INVALID_REQUEST, MALFORMED)
-    return DescribeConfigsResponse(results=[_describe(broker, request, resource) for resource in request.resources])
+    return DescribeConfigsResponse(results=await in_pieces(broker.clock, partial(_describe, broker, request), request.resources))
 
 
 def _describe(broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:

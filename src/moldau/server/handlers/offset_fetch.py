@@ -9,6 +9,7 @@ Errors         NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `Grou
 Differs from Kafka: nothing known.
 """
 
+from collections.abc import Awaitable
 from typing import Final
 
 from moldau.coordinator.group.machine import GroupMachine
@@ -26,10 +27,11 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopics,
 )
 from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import gather
+from moldau.server.coordinator_topic import answered, gather
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.later import Later
+from moldau.server.pieces import in_pieces
 
 SEVERAL_GROUPS_SINCE: Final = 8
 TOPIC_IDS_SINCE: Final = 10
@@ -37,10 +39,11 @@ TOP_LEVEL_ERROR_SINCE: Final = 2
 
 
 @handles(OffsetFetchRequest)
-def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRequest) -> OffsetFetchResponse | Later[OffsetFetchResponse]:
+def offset_fetch(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Later[OffsetFetchResponse] | Awaitable[OffsetFetchResponse]:
     if context.version >= SEVERAL_GROUPS_SINCE:
-        parts = [_fetch_group(broker, context, group, request.require_stable) for group in request.groups]
-        return gather(parts, lambda groups: OffsetFetchResponse(groups=groups))
+        return _fetch_groups(broker, context, request)
     topics = request.topics
     group = OffsetFetchRequestGroup(
         group_id=request.group_id,
@@ -50,6 +53,21 @@ def offset_fetch(broker: Broker, context: RequestContext, request: OffsetFetchRe
     )
     part = _fetch_group(broker, context, group, request.require_stable)
     return gather([part], lambda groups: _single(groups[0], request, context.version))
+
+
+def _fetch_groups(
+    broker: Broker, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse | Later[OffsetFetchResponse] | Awaitable[OffsetFetchResponse]:
+    def fetch(group: OffsetFetchRequestGroup) -> OffsetFetchResponseGroup | Later[OffsetFetchResponseGroup]:
+        return _fetch_group(broker, context, group, request.require_stable)
+
+    def combine(groups: list[OffsetFetchResponseGroup]) -> OffsetFetchResponse:
+        return OffsetFetchResponse(groups=groups)
+
+    async def fetch_many() -> OffsetFetchResponse:
+        return await answered(gather(await in_pieces(broker.clock, fetch, request.groups), combine))
+
+    return gather(list(map(fetch, request.groups)), combine) if len(request.groups) == 1 else fetch_many()
 
 
 def _fetch_group(

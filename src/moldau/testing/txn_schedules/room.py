@@ -111,7 +111,10 @@ class RemoteMarkers(MarkerWriter):
     wire: Wire
     _link: Link | None = None
 
-    async def _write(self, topic_partition: TopicPartition, markers: Markers, coordinator_epoch: int) -> ErrorCode:
+    def _write(self, topic_partition: TopicPartition, markers: Markers, coordinator_epoch: int) -> asyncio.Future[ErrorCode]:
+        return asyncio.ensure_future(self._ask(topic_partition, markers, coordinator_epoch))
+
+    async def _ask(self, topic_partition: TopicPartition, markers: Markers, coordinator_epoch: int) -> ErrorCode:
         version = 2 if markers.client_version >= 2 else 1
 
         def make() -> WriteTxnMarkersRequest:

@@ -1,0 +1,29 @@
+"""● Long work in pieces: between two of them the loop serves others.
+
+A request may name tens of thousands of things.  Where each of them is for itself, nobody else has to wait until all are done; what its own
+connection sends behind it begins when it is answered.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+from moldau.clock import Clock
+
+PIECE_MS: Final = 20
+"""Of work, before others have their turn."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+async def in_pieces(clock: Clock, do: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """What `do` gives for each, in their order."""
+    results = []
+    began_ms = clock.monotonic_ms()
+    for item in items:
+        results.append(do(item))
+        if clock.monotonic_ms() - began_ms >= PIECE_MS:
+            await asyncio.sleep(0)
+            began_ms = clock.monotonic_ms()
+    return results

@@ -6,12 +6,35 @@ desk.advance(3_000)
 asked.answer
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeVar
+from uuid import UUID
 
+from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Token
 from moldau.coordinator.runtime import Machine, Shard, ShardState
 from moldau.errors import ErrorCode
+
+
+class FixedTopics:
+    """The topics there are, until others are set: a `coordinator.group.environment.Topics`."""
+
+    def __init__(self, *topics: TopicView) -> None:
+        self.version = 0
+        self.set(*topics)
+
+    def set(self, *topics: TopicView) -> None:
+        self.version += 1
+        self._topics = {topic.name: topic for topic in topics}
+
+    def by_name(self, name: str) -> TopicView | None:
+        return self._topics.get(name)
+
+    def by_id(self, topic_id: UUID) -> TopicView | None:
+        return next((topic for topic in self._topics.values() if topic.topic_id == topic_id), None)
+
+    def names(self) -> Iterable[str]:
+        return self._topics
 
 
 class Asked:

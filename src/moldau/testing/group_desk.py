@@ -10,7 +10,7 @@ them are run where the simulation of the whole node (`simulation`) runs dozens.
 
 import heapq
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -24,7 +24,7 @@ from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from moldau.server.connection_order import ConnectionOrder
-from moldau.testing.coordination import Asked, Desk, MemoryLog
+from moldau.testing.coordination import Asked, Desk, FixedTopics, MemoryLog
 from moldau.testing.group_history import GroupHistory, check_groups, holders
 from moldau.testing.group_member import EXPECTED, SESSION_MS, Ask, Member, Protocol
 
@@ -50,19 +50,6 @@ ASKED_OF: Final = {
     "commit": "commit_offsets",
     "reset": "commit_offsets",
 }
-
-
-class TheTopics:
-    version = 1
-
-    def by_name(self, name: str) -> TopicView | None:
-        return next((topic for topic in TOPICS if topic.name == name), None)
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return next((topic for topic in TOPICS if topic.topic_id == topic_id), None)
-
-    def names(self) -> Iterable[str]:
-        return [topic.name for topic in TOPICS]
 
 
 @dataclass(slots=True)
@@ -105,7 +92,7 @@ class GroupSimulation:
                 "group.streams.session.timeout.ms": str(SESSION_MS),
             }
         )
-        environment = Environment(config, TheTopics(), lambda: UUID(int=next(numbers)))
+        environment = Environment(config, FixedTopics(*TOPICS), lambda: UUID(int=next(numbers)))
         self.desk = Desk(lambda: new_machine(environment), MemoryLog(commits_at_once=False))
         self.history = GroupHistory(restarting={"mixed"})
         self.result = Result(seed)

@@ -29,7 +29,7 @@ from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupReque
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment, SyncGroupResponse
-from moldau.testing.coordination import Asked, Desk, MemoryLog
+from moldau.testing.coordination import Asked, Desk, FixedTopics, MemoryLog
 
 GROUP = "readers"
 SESSION_MS = 10_000
@@ -39,19 +39,6 @@ ORDERS = TopicView(UUID(int=101), "orders", PARTITIONS)
 CLIENTS = st.integers(0, 3)
 
 
-class FixedTopics:
-    version = 1
-
-    def by_name(self, name: str) -> TopicView | None:
-        return ORDERS if name == ORDERS.name else None
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return ORDERS if topic_id == ORDERS.topic_id else None
-
-    def names(self) -> list[str]:
-        return [ORDERS.name]
-
-
 class GroupsUnderFire(RuleBasedStateMachine):
     """What both protocols have in common: the log, time, fail-over, commits."""
 
@@ -59,7 +46,7 @@ class GroupsUnderFire(RuleBasedStateMachine):
     def begin(self) -> None:
         numbers = iter(range(1, 1_000_000))
         config = GroupCoordinatorConfig(initial_rebalance_delay_ms=0, consumer_assignment_interval_ms=0)
-        environment = Environment(config, FixedTopics(), lambda: UUID(int=next(numbers)))
+        environment = Environment(config, FixedTopics(ORDERS), lambda: UUID(int=next(numbers)))
         self.desk = Desk(lambda: GroupMachine(environment), MemoryLog(commits_at_once=False))
         self.asked: list[Asked] = []
         self.commits = 0

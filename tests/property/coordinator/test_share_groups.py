@@ -3,7 +3,7 @@
 No member is given a partition without a state; when things calm down every partition is read; hard state is what the log replays to.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from uuid import UUID
 
 from hypothesis import given
@@ -19,7 +19,7 @@ from moldau.coordinator.group.share import ShareGroup
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import alter_share_group_offsets as alter
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from moldau.testing.coordination import Asked, Desk, MemoryLog
+from moldau.testing.coordination import Asked, Desk, FixedTopics, MemoryLog
 
 GROUP = "queue"
 NAMES = ("orders", "payments", "returns")
@@ -54,28 +54,15 @@ def test_the_simple_assignor_leaves_nothing_unread(subscribed: dict[str, set[int
         assert max(loads) - min(loads) <= 1, "all members equally many but for one"
 
 
-class Topics:
-    def __init__(self) -> None:
-        self.version = 0
-        self.sizes = dict.fromkeys(NAMES, 2)
-
-    def view(self, name: str) -> TopicView:
-        return TopicView(UUID(int=1 + NAMES.index(name)), name, self.sizes[name])
-
-    def by_name(self, name: str) -> TopicView | None:
-        return self.view(name) if name in self.sizes else None
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return self.by_name(NAMES[topic_id.int - 1])
-
-    def names(self) -> Iterable[str]:
-        return self.sizes
+def views(sizes: Mapping[str, int]) -> list[TopicView]:
+    return [TopicView(UUID(int=number), name, size) for number, (name, size) in enumerate(sizes.items(), start=1)]
 
 
 class ShareGroups(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
-        self.topics = Topics()
+        self.sizes = dict.fromkeys(NAMES, 2)
+        self.topics = FixedTopics(*views(self.sizes))
         config = GroupCoordinatorConfig(share_assignment_interval_ms=500, share_max_size=3)
         environment = Environment(config, self.topics, lambda: UUID(int=1))
         self.desk = Desk(lambda: GroupMachine(environment), MemoryLog(commits_at_once=False))
@@ -150,8 +137,8 @@ class ShareGroups(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES))
     def topic_grows(self, name: str) -> None:
-        self.topics.sizes[name] = min(self.topics.sizes[name] + 1, 5)
-        self.topics.version += 1
+        self.sizes[name] = min(self.sizes[name] + 1, 5)
+        self.topics.set(*views(self.sizes))
 
     @rule(name=st.sampled_from(NAMES), start=st.integers(0, 9))
     def offsets_are_altered(self, name: str, start: int) -> None:
@@ -203,7 +190,7 @@ class ShareGroups(RuleBasedStateMachine):
             self.answer_all(fails=False)
             self.desk.advance(1_000)
         names = {name for member in self.group.members.values() for name in member.topic_names}
-        wanted = {partition for name in names for partition in self.topics.view(name).partitions()}
+        wanted = {partition for topic in views(self.sizes) if topic.name in names for partition in topic.partitions()}
         given_out = set().union(*(member.assigned for member in self.group.members.values()))
         assert given_out == wanted
 

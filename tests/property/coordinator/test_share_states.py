@@ -22,7 +22,7 @@ from moldau.protocol.messages import delete_share_group_state as delete
 from moldau.protocol.messages import initialize_share_group_state as begin
 from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import write_share_group_state as write
-from moldau.testing.coordination import Asked, Desk, MemoryLog
+from moldau.testing.coordination import Asked, Desk, FixedTopics, MemoryLog
 
 OFFSETS = 24
 ORDERS = TopicView(UUID(int=101), "orders", 2)
@@ -58,19 +58,6 @@ def test_the_most_often_delivered_holds_for_each_offset(batches: list[StateBatch
         assert one[2:] != next_one[2:] or one.last_offset + 1 < next_one.first_offset, "neighbours that say the same are one"
 
 
-class FixedTopics:
-    version = 1
-
-    def by_name(self, name: str) -> TopicView | None:
-        return ORDERS if name == ORDERS.name else None
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return ORDERS if topic_id == ORDERS.topic_id else None
-
-    def names(self) -> list[str]:
-        return [ORDERS.name]
-
-
 @dataclass
 class Model:
     state_epoch: int
@@ -84,7 +71,7 @@ class ShareStates(RuleBasedStateMachine):
     @initialize(updates=st.integers(0, 4))
     def begin(self, updates: int) -> None:
         config = ShareCoordinatorConfig(updates_per_snapshot=updates, cold_snapshot_interval_ms=INTERVAL_MS, prune_interval_ms=INTERVAL_MS)
-        self.environment = Environment(config, FixedTopics())
+        self.environment = Environment(config, FixedTopics(ORDERS))
         self.desk = Desk(lambda: ShareStateMachine(self.environment), MemoryLog(commits_at_once=False))
         self.model: dict[SharePartitionKey, Model] = {}
         self.asked: list[Asked] = []

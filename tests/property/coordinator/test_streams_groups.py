@@ -24,32 +24,18 @@ from moldau.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
     TaskIds,
 )
-from moldau.testing.coordination import Desk, MemoryLog
+from moldau.testing.coordination import Desk, FixedTopics, MemoryLog
 from moldau.testing.streams import subtopology, topology
 
 GROUP = "word-count"
 NAMES = ("lines", "words", "counts")
 PARTITIONS = 3
+TOPICS = [TopicView(UUID(int=number), name, PARTITIONS) for number, name in enumerate(NAMES, start=1)]
 REBALANCE_MS = 30_000
 PROGRAM = topology(subtopology("0", ["lines"], sinks=["words"]), subtopology("1", repartition=["words"], changelogs=["counts"]))
 CLIENTS = st.integers(0, 4)
 PROCESSES = ("P", "P", "Q", "Q", "R")
 """Of each client: some are threads of one."""
-
-
-class Topics:
-    def __init__(self) -> None:
-        self.version = 0
-        self.there = set(NAMES)
-
-    def by_name(self, name: str) -> TopicView | None:
-        return TopicView(UUID(int=1 + NAMES.index(name)), name, PARTITIONS) if name in self.there else None
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return self.by_name(NAMES[topic_id.int - 1])
-
-    def names(self) -> Iterable[str]:
-        return self.there
 
 
 def spelled(tasks: Iterable[TaskId]) -> list[TaskIds]:
@@ -61,7 +47,8 @@ class StreamsGroups(RuleBasedStateMachine):
 
     @initialize(standby_count=st.integers(0, 2), delay_ms=st.sampled_from([0, 3_000]))
     def begin(self, standby_count: int, delay_ms: int) -> None:
-        self.topics = Topics()
+        self.there = set(NAMES)
+        self.topics = FixedTopics(*TOPICS)
         self.standby_count = standby_count
         config = GroupCoordinatorConfig(
             streams_assignment_interval_ms=500,
@@ -210,8 +197,8 @@ class StreamsGroups(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(NAMES))
     def topic_comes_or_goes(self, name: str) -> None:
-        self.topics.there ^= {name}
-        self.topics.version += 1
+        self.there ^= {name}
+        self.topics.set(*(topic for topic in TOPICS if topic.name in self.there))
 
     # -- what holds -----------------------------------------------------------------------------------------------------------
 
@@ -269,8 +256,8 @@ class StreamsGroups(RuleBasedStateMachine):
         if not hasattr(self, "desk") or self.group is None or not self.group.members:
             return
         self.hard_state_is_what_the_log_says()
-        self.topics.there, self.slow = set(NAMES), set()
-        self.topics.version += 1
+        self.there, self.slow = set(NAMES), set()
+        self.topics.set(*TOPICS)
         for _ in range(25):  # sessions of those that are gone have to end first
             for who in range(4):
                 self.client_reconciles(who)

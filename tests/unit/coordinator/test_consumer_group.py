@@ -1,6 +1,6 @@
 """The consumer protocol (KIP-848), one group at a time."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
@@ -18,32 +18,13 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from moldau.testing.coordination import Desk
+from moldau.testing.coordination import Desk, FixedTopics
 
 GROUP = "readers"
 SESSION_MS = 45_000
 REBALANCE_MS = 60_000
 ORDERS = TopicView(UUID(int=101), "orders", 4)
 PAYMENTS = TopicView(UUID(int=102), "payments", 2)
-
-
-class FixedTopics:
-    def __init__(self, *topics: TopicView) -> None:
-        self.version = 0
-        self.set(*topics)
-
-    def set(self, *topics: TopicView) -> None:
-        self.version += 1
-        self.topics = {topic.name: topic for topic in topics}
-
-    def by_name(self, name: str) -> TopicView | None:
-        return self.topics.get(name)
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
-
-    def names(self) -> Iterable[str]:
-        return self.topics
 
 
 def ids() -> Callable[[], UUID]:

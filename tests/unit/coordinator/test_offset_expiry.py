@@ -27,7 +27,7 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from moldau.protocol.stored import decode_versioned, encode_versioned
-from moldau.testing.coordination import Desk, MemoryLog
+from moldau.testing.coordination import Desk, FixedTopics, MemoryLog
 from moldau.types import TopicPartition
 
 GROUP = "readers"
@@ -35,19 +35,6 @@ MINUTE_MS = 60_000
 RETENTION_MINUTES, CHECK_MINUTES = 100, 10
 TOPICS = {name: TopicView(UUID(int=100 + number), name, 2) for number, name in enumerate(("orders", "payments"))}
 CLIENT = Client("client", "/127.0.0.1", 9)
-
-
-class BothTopics:
-    version = 1
-
-    def by_name(self, name: str) -> TopicView | None:
-        return TOPICS.get(name)
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return next((topic for topic in TOPICS.values() if topic.topic_id == topic_id), None)
-
-    def names(self) -> list[str]:
-        return list(TOPICS)
 
 
 class Group:
@@ -61,7 +48,7 @@ class Group:
             }
         )
         numbers = iter(range(1, 1_000))
-        environment = Environment(config, BothTopics(), lambda: UUID(int=next(numbers)))
+        environment = Environment(config, FixedTopics(*TOPICS.values()), lambda: UUID(int=next(numbers)))
         self.new_machine = lambda: GroupMachine(environment)
         self.desk = Desk(self.new_machine)
 

@@ -1,6 +1,5 @@
 """Share groups (KIP-932), one at a time: the group coordinator's half."""
 
-from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -20,32 +19,13 @@ from moldau.protocol.messages import delete_share_group_offsets as delete
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from moldau.testing.coordination import Desk
+from moldau.testing.coordination import Desk, FixedTopics
 
 GROUP = "queue"
 SESSION_MS = 45_000
 ORDERS = TopicView(UUID(int=101), "orders", 4)
 PAYMENTS = TopicView(UUID(int=102), "payments", 2)
 CLIENT = Client("client", "/127.0.0.1", 1)
-
-
-class FixedTopics:
-    def __init__(self, *topics: TopicView) -> None:
-        self.version = 0
-        self.set(*topics)
-
-    def set(self, *topics: TopicView) -> None:
-        self.version += 1
-        self.topics = {topic.name: topic for topic in topics}
-
-    def by_name(self, name: str) -> TopicView | None:
-        return self.topics.get(name)
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
-
-    def names(self) -> Iterable[str]:
-        return self.topics
 
 
 class Queue:

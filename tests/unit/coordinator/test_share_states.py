@@ -13,15 +13,10 @@ from moldau.errors import ErrorCode
 from moldau.protocol.messages import initialize_share_group_state as begin
 from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import write_share_group_state as write
-from moldau.testing.coordination import Desk
+from moldau.testing.coordination import Desk, FixedTopics
 
 ORDERS = TopicView(UUID(int=101), "orders", 3)
 INTERVAL_MS = 60_000
-
-
-class OneTopic(NoTopics):
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return ORDERS if topic_id == ORDERS.topic_id else None
 
 
 def key(partition: int) -> SharePartitionKey:
@@ -33,7 +28,7 @@ class States:
         config = ShareCoordinatorConfig(
             updates_per_snapshot=updates_per_snapshot, cold_snapshot_interval_ms=INTERVAL_MS, prune_interval_ms=INTERVAL_MS
         )
-        self.environment = Environment(config, OneTopic())
+        self.environment = Environment(config, FixedTopics(ORDERS))
         self.desk = Desk(lambda: ShareStateMachine(self.environment))
 
     def begin(self, partition: int) -> int:

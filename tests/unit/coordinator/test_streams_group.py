@@ -1,6 +1,5 @@
 """Streams groups (KIP-1071), one at a time."""
 
-from collections.abc import Iterable
 from typing import Any
 from uuid import UUID
 
@@ -29,7 +28,7 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from moldau.testing.coordination import Desk
+from moldau.testing.coordination import Desk, FixedTopics
 from moldau.testing.streams import Tasks, spelled, subtopology, tasks, topology
 
 GROUP = "word-count"
@@ -38,25 +37,6 @@ LINES, WORDS, COUNTS = (TopicView(UUID(int=100 + index), name, 4) for index, nam
 PROGRAM = topology(subtopology("0", ["lines"], sinks=["words"]), subtopology("1", repartition=["words"], changelogs=["counts"]))
 EVERYTHING = {"0": [0, 1, 2, 3], "1": [0, 1, 2, 3]}
 NOTHING: Tasks = {}
-
-
-class FixedTopics:
-    def __init__(self, *topics: TopicView) -> None:
-        self.version = 0
-        self.set(*topics)
-
-    def set(self, *topics: TopicView) -> None:
-        self.version += 1
-        self.topics = {topic.name: topic for topic in topics}
-
-    def by_name(self, name: str) -> TopicView | None:
-        return self.topics.get(name)
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return next((topic for topic in self.topics.values() if topic.topic_id == topic_id), None)
-
-    def names(self) -> Iterable[str]:
-        return self.topics
 
 
 class Program:

@@ -8,27 +8,13 @@ from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.streams.internal_topics import ConfiguredTopology, InvalidTopology, Status, configure
 from moldau.coordinator.group.streams.topology import of_request
 from moldau.protocol.messages.streams_group_heartbeat import CopartitionGroup, Subtopology
+from moldau.testing.coordination import FixedTopics
 from moldau.testing.streams import subtopology, topology
 
 
-class Topics:
-    version = 1
-
-    def __init__(self, **sizes: int) -> None:
-        self.sizes = sizes
-
-    def by_name(self, name: str) -> TopicView | None:
-        return TopicView(UUID(int=1), name, self.sizes[name]) if name in self.sizes else None
-
-    def by_id(self, topic_id: UUID) -> TopicView | None:
-        return None
-
-    def names(self) -> list[str]:
-        return list(self.sizes)
-
-
 def configured(*subtopologies: Subtopology, **sizes: int) -> ConfiguredTopology:
-    return configure(of_request(topology(*subtopologies)), Topics(**sizes))
+    topics = FixedTopics(*(TopicView(UUID(int=number), name, size) for number, (name, size) in enumerate(sizes.items(), start=1)))
+    return configure(of_request(topology(*subtopologies)), topics)
 
 
 def missing(found: ConfiguredTopology) -> dict[str, int]:

@@ -1,12 +1,13 @@
 """● A small cluster to decide about: images made of records, as in life."""
 
+from collections.abc import Mapping
 from random import Random
 from uuid import UUID
 
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.features import FEATURES, KRAFT_VERSION, METADATA_VERSION, default_level, supported_ranges
 from moldau.metadata.image import EMPTY, MetadataImage
-from moldau.metadata.records import BrokerEndpoint, BrokerFeature, FeatureLevelRecord, RegisterBrokerRecord
+from moldau.metadata.records import BrokerEndpoint, BrokerFeature, FeatureLevelRecord, RegisterBrokerRecord, TopicRecord
 from moldau.metadata.topics import TopicRules
 
 
@@ -18,6 +19,11 @@ def an_image(*brokers: int, level: int = 30, fenced: tuple[int, ...] = ()) -> Me
             records.append(FeatureLevelRecord(name=name, feature_level=default_level(name, level)))
     registered = [a_broker(number, fenced=number in fenced) for number in brokers]
     return EMPTY.apply([*records, *registered], offset=len(records) + len(registered) - 1)
+
+
+def with_topics(topic_ids: Mapping[str, UUID], image: MetadataImage = EMPTY) -> MetadataImage:
+    """With these topics, too, of no partitions yet."""
+    return image.apply([TopicRecord(name=name, topic_id=topic_id) for name, topic_id in topic_ids.items()])
 
 
 def a_broker(number: int, *, fenced: bool = False, epoch: int = 7, rack: str | None = None) -> RegisterBrokerRecord:

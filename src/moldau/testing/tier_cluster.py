@@ -12,11 +12,11 @@ import asyncio
 import dataclasses
 import random
 from collections.abc import Awaitable, Callable
-from types import SimpleNamespace
 from typing import Any, Final
 from uuid import UUID
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata.image import MetadataImage
 from moldau.protocol.messages.fetch import PartitionData
 from moldau.replication.catch_up import append_fetched, begin_in_range, truncation_offset
 from moldau.replication.manager import ReplicaManager
@@ -33,6 +33,7 @@ from moldau.storage.tiered.segments import TopicIdPartition
 from moldau.storage.validator import AppendFailure
 from moldau.testing.clock import SimClock
 from moldau.testing.files import MemoryFiles
+from moldau.testing.images import with_topics
 from moldau.testing.loop import Machine, SimLoop
 from moldau.testing.object_store import MemoryObjectStore
 from moldau.testing.tier_metadata import MetadataView, SharedMetadata
@@ -40,6 +41,7 @@ from moldau.testing.tier_model import TierModel
 from moldau.types import NO_LEADER, REMOTE_LOG_METADATA_TOPIC, FileSlice, OffsetAndEpoch
 
 WHERE: Final = TopicIdPartition(UUID(int=9), "t", 0)
+METADATA_TOPIC_ID: Final = UUID(int=8)
 FETCH_BYTES: Final = 700
 LAG_TIME_MAX_MS: Final = 400
 TASK_INTERVAL_MS: Final = 60
@@ -239,11 +241,9 @@ class TierCluster:
     def eligible(self) -> frozenset[int]:
         return frozenset(broker.id for broker in self.brokers.values() if broker.is_up)
 
-    def image(self) -> Any:
-        topics = {} if self.is_deleted else {WHERE.topic: 1}
-        return SimpleNamespace(
-            topics={REMOTE_LOG_METADATA_TOPIC: 1, **topics}, topic_names={} if self.is_deleted else {WHERE.topic_id: WHERE.topic}
-        )
+    def image(self) -> MetadataImage:
+        topics = {} if self.is_deleted else {WHERE.topic: WHERE.topic_id}
+        return with_topics({REMOTE_LOG_METADATA_TOPIC: METADATA_TOPIC_ID, **topics})
 
     # The controller
 

@@ -5,13 +5,13 @@ import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
-from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
 import pytest
 
 from moldau.errors import ErrorCode
+from moldau.metadata.image import MetadataImage
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.protocol.messages.offset_for_leader_epoch import OffsetForLeaderEpochRequest, OffsetForLeaderPartition, OffsetForLeaderTopic
@@ -23,6 +23,7 @@ from moldau.server.handlers.offset_for_leader_epoch import offset_for_leader_epo
 from moldau.server.remote_log import RemoteLogManager
 from moldau.server.remote_metadata import RemoteMetadata
 from moldau.storage.tiered.config import MetadataTopicConfig, RemoteLogConfig, StoreConfig
+from moldau.testing.images import with_topics
 from moldau.testing.object_store import MemoryObjectStore
 from moldau.types import REMOTE_LOG_METADATA_TOPIC
 
@@ -68,8 +69,8 @@ class Tiered:
         )
         broker.remote = self.manager
 
-    def image(self) -> Any:
-        return SimpleNamespace(topics={REMOTE_LOG_METADATA_TOPIC: 1}, topic_names=dict.fromkeys(self.harness.cluster.ids.values()))
+    def image(self) -> MetadataImage:
+        return with_topics(self.harness.cluster.ids)
 
     def be_impatient(self) -> None:
         self.manager.configure(replace(self.manager.limits, fetch_max_wait_ms=20))

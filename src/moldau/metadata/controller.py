@@ -14,6 +14,7 @@ followers to see that their leader lives, and every one of them costs a sync.  S
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
@@ -245,11 +246,12 @@ class Controller:
             self._loader.maybe_snapshot(self._driver)
             if not self.is_active:
                 continue
-            for broker_id in self.sessions.overdue(self.newest_image, self._clock.monotonic_ms()):
-                self._append(brokers.fence(self.newest_image, self.config.schema, broker_id))
-            idle_ms = self._clock.now_ms() - self._driver.last_append_ms
-            if 0 < self.config.idle_interval_ms <= idle_ms:
-                self._append([NoOpRecord()])
+            with suppress(KafkaError):  # a disk that fails ends the node, one that is full has room later
+                for broker_id in self.sessions.overdue(self.newest_image, self._clock.monotonic_ms()):
+                    self._append(brokers.fence(self.newest_image, self.config.schema, broker_id))
+                idle_ms = self._clock.now_ms() - self._driver.last_append_ms
+                if 0 < self.config.idle_interval_ms <= idle_ms:
+                    self._append([NoOpRecord()])
 
 
 def _level_in(records: Sequence[StoredRecord]) -> int:

@@ -14,6 +14,7 @@ it goes on.)  Source: KafkaRaftClient, KafkaMetadataLog, FileQuorumStateStore; K
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol
@@ -40,9 +41,13 @@ from moldau.storage.segment import delete_files_of
 from moldau.storage.validator import AppendFailure
 from moldau.types import METADATA_TOPIC, METADATA_TOPIC_ID, OffsetAndEpoch, TopicPartition, uuid_to_text
 
+LOG: Final = logging.getLogger(__name__)
+
 METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 QUORUM_STATE: Final = "quorum-state"
 PARTITION_METADATA: Final = "partition.metadata"
+ROOM_CHECK_MS: Final = 1000
+"""How often metadata that a full disk did not take is tried again."""
 READ_BYTES: Final = 1 << 20
 MAX_BATCH_BYTES: Final = 8 << 20
 
@@ -117,6 +122,8 @@ class RaftDriver:
         self._static_voters: Final = static_voters
         self._on_failure: Final = on_failure
         self._listener: Listener
+        self._unwritten: deque[Entry] = deque()
+        self._room_check: asyncio.TimerHandle | None = None
         self._appended: deque[tuple[Entry, int]] = deque()
         """Appended and not yet committed, with their size."""
         self._delivered = 0
@@ -176,8 +183,10 @@ class RaftDriver:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="raft")
 
     async def stop(self) -> None:
-        """What was proposed is on the disk afterwards; what waits and was not committed gets NOT_CONTROLLER."""
+        """What was proposed is on the disk afterwards, if it has room; what waits and was not committed gets NOT_CONTROLLER."""
         self.node.step(Resign(), self.clock.now_ms())
+        if self._room_check is not None:
+            self._room_check.cancel()
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
@@ -191,6 +200,8 @@ class RaftDriver:
         """
         if self.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failure))
+        if self._unwritten:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"There is no room for metadata in {self.directory}.")
         end = self.node.step(Proposal(tuple(records)), self.clock.now_ms())
         if isinstance(end, ErrorCode) or end is None:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
@@ -238,16 +249,29 @@ class RaftDriver:
         ready = self.node.ready()
         if not ready.entries or ready.election is not None:
             return
-        for entry in ready.entries:
+        self._unwritten += ready.entries
+        self.node.advance(ready, self.clock.now_ms())
+        self._append_unwritten()
+
+    def _append_unwritten(self) -> None:
+        """All of them; those that the disk has no room for wait until it has."""
+        while self._unwritten:
+            entry = self._unwritten[0]
             batch = self._encode(entry)
             done = self.log.append_as_leader(batch, leader_epoch=entry.epoch, now_ms=entry.timestamp_ms, origin=AppendOrigin.RAFT_LEADER)
             if isinstance(done, AppendFailure):
-                self._fail(KafkaError(done.error, done.detail))
+                if done.error is ErrorCode.KAFKA_STORAGE_ERROR and self.log.failure is None:
+                    if self._room_check is None:
+                        LOG.error("%s: metadata waits for room, and no more is taken until then.  Make room", done.detail)
+                    self._room_check = asyncio.get_running_loop().call_later(ROOM_CHECK_MS / 1000, self._append_unwritten)
+                else:
+                    self._fail(KafkaError(done.error, done.detail))
                 return
             assert (done.first_offset, done.last_offset) == (entry.base_offset, entry.next_offset - 1), f"{done} for {entry.base_offset}"
+            self._unwritten.popleft()
             self._appended.append((entry, len(batch)))
             self.last_append_ms = entry.timestamp_ms
-        self.node.advance(ready, self.clock.now_ms())
+        self._room_check = None
         self._wake.set()
 
     async def _sync(self) -> None:

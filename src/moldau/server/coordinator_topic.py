@@ -2,6 +2,7 @@
 
     the delta makes this broker leader ─▶ load: read the log to its end, replay ─▶ active ─▶ leader elsewhere: close
                                                                                   │ timers from the loop, replies as the log is acknowledged
+                          an append that failed, while this broker leads on: closed, and loaded again a while later
 
 Source: GroupCoordinatorService, TransactionStateManager, CoordinatorLoaderImpl.  Owned by `coordinators.py`.
 """
@@ -33,6 +34,8 @@ LOAD_RECORDS_A_TURN: Final = 200
 """Some ten milliseconds' worth, of all that load together: between two turns the loop serves others.  A broker that is busy loading for
 longer than its own session is fenced, leads anew, and has to load again."""
 
+RELOAD_MS: Final = 5_000
+"""After an append that failed: the disk may be full for a while, and who loads a long log again and again does nothing else."""
 HOW_TO_GO_ON: Final = (
     "Its clients are told NOT_COORDINATOR and ask again.  If a newer release wrote the record, start that one again.  "
     "If it is damaged, restore the folder, or stop the broker and move the folder away: what it remembers is lost then."
@@ -91,6 +94,8 @@ class CoordinatorTopic(Generic[M]):
         self._load_bytes: Final = load_bytes
         self._shards: dict[int, Shard[M]] = {}
         self._leader_epochs: dict[int, int] = {}
+        self._partitions: dict[int, Partition] = {}
+        self._to_reload: set[Shard[M]] = set()
         self._loading: dict[int, asyncio.Task[None]] = {}
         self._turn: Final = asyncio.Lock()
         """Of those that load: one after the other, a piece in each turn of the loop."""
@@ -167,6 +172,7 @@ class CoordinatorTopic(Generic[M]):
         shard: Shard[M] = Shard(self._new_machine(), log, lambda send: self._on_send(shard, send))
         self._shards[index] = shard
         self._leader_epochs[index] = partition.leader_epoch
+        self._partitions[index] = partition
         self._loading[index] = asyncio.get_running_loop().create_task(self._load(index, shard, partition))
 
     def resigned(self, index: int) -> None:
@@ -176,6 +182,7 @@ class CoordinatorTopic(Generic[M]):
             loading.cancel()
         shard = self._shards.pop(index, None)
         self._leader_epochs.pop(index, None)
+        self._partitions.pop(index, None)
         if shard is not None:
             shard.close()
             self._set_alarm(shard)
@@ -188,6 +195,16 @@ class CoordinatorTopic(Generic[M]):
     def _lost(self, shard: Shard[M]) -> None:
         shard.close()
         self._set_alarm(shard)
+
+    def _reload(self, shard: Shard[M]) -> None:
+        self._to_reload.discard(shard)
+        index = self.index_of(shard)
+        if index is not None:
+            partition = self._partitions[index]
+            self.resigned(index)
+            if partition.is_leader:
+                LOG.info("%s: its coordinator could not write, and is loaded again", partition.topic_partition)
+                self.elected(partition)
 
     def marker_appended(self, index: int, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
         """A transaction's marker went into the partition's log."""
@@ -288,7 +305,10 @@ class CoordinatorTopic(Generic[M]):
     # -- time -----------------------------------------------------------------------------------------------------------------
 
     def _set_alarm(self, shard: Shard[M]) -> None:
-        """At the shard's next timer; a closed shard has none."""
+        """At the shard's next timer.  A closed shard has none: it is loaded again, unless another broker leads."""
+        if shard.state is ShardState.CLOSED and shard not in self._to_reload and self.index_of(shard) is not None:
+            self._to_reload.add(shard)
+            asyncio.get_running_loop().call_later(RELOAD_MS / 1000, self._reload, shard)
         due_ms = shard.next_due_ms()
         alarm = self._alarms.get(shard)
         if alarm is not None:

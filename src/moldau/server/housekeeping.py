@@ -13,7 +13,7 @@ from moldau.clock import Clock
 from moldau.server.config import ServerConfig
 from moldau.storage.compactor import Compactor, clean_elsewhere
 from moldau.storage.config import CleanerConfig
-from moldau.storage.files import Files
+from moldau.storage.files import Files, is_full
 from moldau.storage.flusher import Flusher
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
@@ -42,6 +42,7 @@ class Housekeeping:
         self._flusher: Final = flusher
         self._compactor: Final = Compactor(logs, clock, cleaner, clean_elsewhere=clean_elsewhere(files, cleaner))
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_full_told = False
 
     def start(self) -> None:
         options = self._options
@@ -97,7 +98,16 @@ class Housekeeping:
                 if checkpoint.take_effect(self._files):
                     await self._files.run(self._files.sync_dir, checkpoint.directory.path)
             except OSError as error:
-                self._logs.fail_directory(checkpoint.directory, error)
+                if not is_full(error):
+                    self._logs.fail_directory(checkpoint.directory, error)
+                elif not self._is_full_told:
+                    self._is_full_told = True
+                    LOG.error(
+                        "%s is full: its checkpoints stay as they are, which costs time after a crash and nothing else.  Make room",
+                        checkpoint.directory.path,
+                    )
+                return
+        self._is_full_told = False
 
     async def _flush_sealed(self) -> None:
         """Segments that are full reach stable storage in time: a recovery would have to read all that has not."""
@@ -127,7 +137,8 @@ class Housekeeping:
         except FileNotFoundError:
             pass  # the log was deleted meanwhile
         except OSError as error:
-            log.fail(error)
+            if not is_full(error):  # else the next time
+                log.fail(error)
 
     async def _expire_producers(self) -> None:
         self._logs.remove_expired_producers(self._clock.now_ms(), self._options.producer_id_expiration_ms)

@@ -16,6 +16,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from errno import EMFILE
 from itertools import islice
 from typing import Final
 from uuid import UUID
@@ -32,6 +33,7 @@ from moldau.server.coordinators import Coordinators
 from moldau.server.directory_assignments import DirectoryAssignments
 from moldau.server.pieces import PIECE_MS
 from moldau.server.remote_log import RemoteLogManager
+from moldau.storage.files import is_full
 from moldau.storage.manager import LogManager
 from moldau.storage.tiered.config import RemoteLogConfig
 from moldau.types import TopicPartition
@@ -70,6 +72,8 @@ class Publisher:
         self._refused: Final[dict[str, list[TopicPartition]]] = {}
         """Partitions that no disk takes, by the reason."""
         self._remote: Final = remote
+        self._homeless: Final[set[TopicPartition]] = set()
+        """Partitions for which there was no room, nor a file descriptor: tried again with every change of the metadata."""
         self.published_offset = -1
         """Inclusive: this broker is what the metadata up to here says."""
         self._waiting: Final[deque[tuple[Delta, MetadataImage]]] = deque()
@@ -124,6 +128,15 @@ class Publisher:
                 for number in sorted(numbers):
                     self._apply(image, topic_now, number)
                     yield
+        for where in list(self._homeless):
+            topic = image.topics.get(where.topic)
+            self._homeless.discard(where)
+            if topic is not None and where.partition < len(topic.partitions):
+                self._apply(image, topic, where.partition, is_told=True)
+                if where in self._homeless:
+                    break
+                LOG.info("%s: there is room for it now", where)
+                yield
         if delta.changed_brokers:
             self._take_eligible(image)
         self._has_published = True
@@ -177,12 +190,13 @@ class Publisher:
 
     # 4
 
-    def _apply(self, image: MetadataImage, topic: TopicImage, number: int) -> None:
+    def _apply(self, image: MetadataImage, topic: TopicImage, number: int, *, is_told: bool = False) -> None:
+        """`is_told`: that there was no log for it has been said."""
         said = topic.partitions[number]
         if self._local_id not in said.replicas:
             return
         where = TopicPartition(topic.name, number)
-        partition = self._replicas.hosted.get(where) or self._host(image, where, topic.id, said)
+        partition = self._replicas.hosted.get(where) or self._host(image, where, topic.id, said, is_told=is_told)
         if partition is None:
             return
         before = partition.leader_epoch, partition.is_leader
@@ -201,7 +215,9 @@ class Publisher:
             if self._remote is not None:
                 self._remote.leadership_changed(partition)
 
-    def _host(self, image: MetadataImage, where: TopicPartition, topic_id: UUID, said: PartitionRegistration) -> Partition | None:
+    def _host(
+        self, image: MetadataImage, where: TopicPartition, topic_id: UUID, said: PartitionRegistration, *, is_told: bool
+    ) -> Partition | None:
         """None when no disk takes it: the partition is offline here."""
         log = self._logs.get(where)
         if log is not None and log.topic_id not in (None, topic_id):
@@ -219,7 +235,10 @@ class Publisher:
                     is_new=self._has_published,
                 )
             except OSError as error:
-                self._refused.setdefault(error.strerror or str(error), []).append(where)
+                if is_full(error) or error.errno == EMFILE:
+                    self._homeless.add(where)
+                if not is_told:
+                    self._refused.setdefault(error.strerror or str(error), []).append(where)
                 return None
         log.verifies_transactions = self._coordinators.transaction_config.is_verification_enabled
         partition = self._replicas.host(where, topic_id, log)

@@ -45,6 +45,8 @@ class LogDirectory:
         self.lock: Lock | None = None
         self.generation = 0
         """How often recovery points here were lowered: a checkpoint from before must not stay."""
+        self.owes_checkpoints = False
+        """There was no room to take logs that are gone out of the checkpoints: no new log here before they are written."""
         self.written: dict[str, bytes] = {}
         """What stands in each checkpoint file, to leave alone what has not changed."""
         self._checkpoint_number = 0
@@ -73,6 +75,7 @@ class LogDirectory:
             checkpoint.take_effect(files)
         if changed:
             files.sync_dir(self.path)
+        self.owes_checkpoints = False
 
     def _offsets(self) -> Iterator[tuple[str, Offsets]]:
         here = self.logs
@@ -102,12 +105,16 @@ class Checkpoint(NamedTuple):
         return f"{self.directory.path}/{self.name}.{self.number}{TEMPORARY_SUFFIX}"
 
     def write(self, files: Files) -> None:
-        """Beside the one that holds, and synced.  Errors: OSError."""
+        """Beside the one that holds, and synced.  Errors: OSError, and nothing is left of it."""
         file = files.open(self.temporary, create=True)
         try:
             file.truncate(0)
             file.pwrite([self.content], 0)
             file.sync()
+        except OSError:
+            with suppress(OSError):
+                files.unlink(self.temporary)
+            raise
         finally:
             file.close()
 

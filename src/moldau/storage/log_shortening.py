@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from moldau.errors import ErrorCode
+from moldau.storage.files import is_full
 from moldau.storage.log_core import LogCore
 from moldau.storage.log_values import Past
 from moldau.storage.recovery import load_producers, snapshot_offsets
@@ -94,20 +95,24 @@ class LogShortening(LogCore):
             self.roll(now_ms)
         return start
 
-    def drop_below_start(self, now_ms: int) -> int:
+    def drop_below_start(self, now_ms: int, *, is_start_noted: bool = True) -> int:
         """Segments that lie wholly below the log's start go.  Note that start on the disk first: a crash may bring some of them back.
 
-        What was not flushed yet waits for it.  So do those go that the local retention of a tiered log lets go.  How many went.
-        Errors: OSError.
+        Where a full disk has no room for the note, they go one after the other.  What was not flushed yet waits for it.
+        So do those go that the local retention of a tiered log lets go.  How many went.  Errors: OSError.
         """
         start = self.certain_start_offset
-        self.epochs.truncate_from_start(start)
+        try:
+            self.epochs.truncate_from_start(start)
+        except OSError as error:
+            if not is_full(error):  # of what is gone it may tell, and this is what makes room
+                raise
         count = bisect_right(self._bases, max(start, self._local_start_wanted)) - 1
-        if count > 0 and not self.is_tiered:
+        if count > 0 and not self.is_tiered and is_start_noted:
             self._drop(self.segments[:count], now_ms)
         elif count > 0:
-            # One after the other on the disk too.  The log's start does not say how far this has come, and after a crash that had undone
-            # some of it in the middle, records would seem to be missing.
+            # One after the other on the disk too.  The start that is noted does not say how far this has come, and after a crash that had
+            # undone some of it in the middle, records would seem to be missing.
             for segment in self.segments[:count]:
                 self._drop([segment], now_ms)
                 self.files.sync_dir(self.directory)

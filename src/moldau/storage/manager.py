@@ -227,7 +227,8 @@ class LogManager:
     ) -> Log:
         """The log of a partition, made in the directory asked for or in the one with the fewest logs.
 
-        Not `is_new`: the partition has lived here before, so there is no new log of it while a directory is offline.  Errors: OSError.
+        Not `is_new`: the partition has lived here before, so there is no new log of it while a directory is offline.  Errors: OSError, and
+        nothing has changed where there is only no room.
         """
         log = self.logs.get(where)
         if log is not None:
@@ -237,14 +238,19 @@ class LogManager:
         preferred = self._preferred.pop(where, None)
         directory = preferred if preferred is not None and preferred.is_online else self._place(directory_id, is_new=is_new)
         path = f"{directory.path}/{where}"
+        was_there = self.files.exists(path)
         try:
-            if where in directory.recovery_points or where in directory.log_start_offsets:
+            if where in directory.recovery_points or where in directory.log_start_offsets or directory.owes_checkpoints:
                 directory.write_checkpoints(self.files)  # of a log of this name that is gone
             log = Log.open(self.files, path, where, config, now_ms=now_ms)
             if topic_id is not None:
                 log.belongs_to(topic_id)
         except OSError as error:
-            self.fail_directory(directory, error)
+            if not is_full(error):
+                self.fail_directory(directory, error)
+            elif not was_there:
+                with suppress(OSError):
+                    self.files.rmtree(path)
             raise
         self._take(directory, log)
         return log
@@ -301,7 +307,12 @@ class LogManager:
             for log in logs:
                 offsets.pop(log.topic_partition, None)
         try:
-            directory.write_checkpoints(self.files)  # a new log of such a name must not inherit these
+            try:
+                directory.write_checkpoints(self.files)  # a new log of such a name must not inherit these
+            except OSError as error:
+                if not is_full(error):  # who deletes logs makes room
+                    raise
+                directory.owes_checkpoints = True
             for log in logs:
                 path = f"{directory.path}/{set_aside_name(log.topic_partition, self._unique(), suffix)}"
                 self.files.rename(log.directory, path)
@@ -319,10 +330,8 @@ class LogManager:
         Errors beside its own: KAFKA_STORAGE_ERROR.
         """
         result = log.delete_records_before(offset)
-        if not isinstance(result, ErrorCode):
-            self.write_checkpoints()
-            if log.failure is not None:
-                return ErrorCode.KAFKA_STORAGE_ERROR
+        if not isinstance(result, ErrorCode) and (not self.write_checkpoints() or log.failure is not None):
+            return ErrorCode.KAFKA_STORAGE_ERROR
         return result
 
     def truncate_to(self, log: Log, offset: int, now_ms: int) -> bool:
@@ -500,16 +509,16 @@ class LogManager:
         return self._clock.trusted(now_ms, monotonic_ms)
 
     def delete_old_segments(self, now_ms: int, monotonic_ms: int) -> int:
-        """Retention of every log: first the new starts are noted on the disk, then segments go.  How many went."""
+        """Retention of every log: first the new starts are noted on the disk, if it has room, then segments go.  How many went."""
         trusted = self.trusted_now_ms(now_ms, monotonic_ms)
         for log in self.working_logs():
             with self._failing(log):
                 log.apply_retention(now_ms, trusted_now_ms=trusted)
-        self.write_checkpoints()
+        is_noted = self.write_checkpoints()
         gone = 0
         for log in self.working_logs():
             with self._failing(log):
-                gone += log.drop_below_start(now_ms)
+                gone += log.drop_below_start(now_ms, is_start_noted=is_noted)
         return gone
 
     def deletions(self, now_ms: int) -> Iterator[Deletion]:
@@ -547,13 +556,20 @@ class LogManager:
         """The offset files whose content has changed.  `write` may run in a thread, whatever happens to the logs meanwhile."""
         return [checkpoint for directory in self._online() for checkpoint in directory.checkpoints()]
 
-    def write_checkpoints(self) -> None:
-        """All that have changed, here and now; a directory whose disk fails goes offline."""
+    def write_checkpoints(self) -> bool:
+        """All that have changed, here and now; a directory whose disk fails goes offline.
+
+        False when one could not be written.  Where there is only no room, what is noted there goes on to hold: it is less, never wrong.
+        """
+        are_written = True
         for directory in self._online():
             try:
                 directory.write_checkpoints(self.files)
             except OSError as error:
-                self.fail_directory(directory, error)
+                are_written = False
+                if not is_full(error):
+                    self.fail_directory(directory, error)
+        return are_written
 
     # ---------------------------------------------------------------- stopping
 
@@ -605,11 +621,12 @@ class LogManager:
 
     @contextmanager
     def _failing(self, log: Log, *, and_raise: bool = False) -> Iterator[None]:
-        """A disk that fails takes the log's directory offline; the others serve on."""
+        """A disk that fails takes the log's directory offline; the others serve on.  What a full one leaves undone is done later."""
         try:
             yield
         except OSError as error:
-            log.fail(error)
+            if and_raise or not is_full(error):
+                log.fail(error)
             if and_raise:
                 raise
 

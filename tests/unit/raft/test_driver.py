@@ -1,7 +1,9 @@
 """The driver on files in memory: elections on disk, commits, restarts, snapshots, a disk that fails."""
 
+import asyncio
 import json
 from collections.abc import Sequence
+from errno import ENOSPC
 from random import Random
 from uuid import UUID
 
@@ -274,3 +276,44 @@ async def test_an_election_that_cannot_be_is_refused_by_name(before: bytes, afte
     files.write_atomically(path, content.replace(before, after))
     with pytest.raises(CorruptQuorumState, match=f"{path}.*{words}"):
         await a_driver(files).start(Recorder())
+
+
+async def test_what_a_full_disk_does_not_take_waits_and_nothing_more_is_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moldau.raft.driver.ROOM_CHECK_MS", 0)
+    files, listener = MemoryFiles(), Recorder()
+    driver = a_driver(files)
+    await driver.start(listener)
+    await driver.wait_for_commit(1)
+    files.hook = lambda call, path: Fault(ENOSPC, written=5) if call == "pwrite" else None
+    end = driver.propose([b"waits"])
+    with pytest.raises(KafkaError, match="no room for metadata") as refused:
+        driver.propose([b"refused"])
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert driver.failure is None and driver.is_leader and listener.records == []
+    files.hook = None
+    await driver.wait_for_commit(end)
+    await driver.wait_for_commit(driver.propose([b"goes on"]))
+    assert listener.records == [b"waits", b"goes on"]
+    await driver.stop()
+
+
+async def test_a_stop_does_not_wait_for_room() -> None:
+    files = MemoryFiles()
+    driver = a_driver(files)
+    await driver.start(Recorder())
+    await driver.wait_for_commit(1)
+    files.hook = lambda call, path: Fault(ENOSPC) if call == "pwrite" else None
+    waiting = asyncio.ensure_future(driver.wait_for_commit(driver.propose([b"lost"])))
+    await asyncio.sleep(0)
+    files.hook = None
+    await driver.stop()
+    with pytest.raises(KafkaError):
+        await waiting
+    listener = Recorder()
+    again = a_driver(files)
+    await again.start(listener)
+    await again.wait_for_commit(2)
+    assert listener.records == []
+    await again.stop()

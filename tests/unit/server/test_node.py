@@ -29,6 +29,7 @@ from moldau.protocol.messages.incremental_alter_configs import (
 )
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
@@ -733,6 +734,65 @@ def test_a_folder_whose_disk_fails_goes_offline_and_the_others_serve_on() -> Non
     world.crash()
     world.up(**TWO_FOLDERS)
     assert world.talk(lambda channel: fetch(channel, ill)) == [b"two" if well == "first" else b"one"]
+
+
+def test_a_full_disk_refuses_what_it_has_no_room_for_and_goes_on_when_it_has(caplog: pytest.LogCaptureFixture) -> None:
+    """Kafka's broker ends.  Checkpoints, leader epochs, new logs and metadata wait; records are refused; what was acknowledged stays."""
+    world = World()
+    options = {"offsets__topic__replication__factor": "1", "log__retention__check__interval__ms": "1000"}
+    node = world.up(**options)
+
+    async def code_of(channel: Channel, topic: str) -> int:
+        data = memoryview(build_batch([NewRecord(EPOCH_MS, None, b"x")]))
+        wanted = [TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=data)])]
+        response = await channel.send(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=wanted), 9)
+        code: int = response.responses[0].partition_responses[0].error_code
+        return code
+
+    async def commit(channel: Channel) -> int:
+        partition = OffsetCommitRequestPartition(partition_index=0, committed_offset=1, committed_metadata="")
+        topics = [OffsetCommitRequestTopic(name="orders", partitions=[partition])]
+        code: int = (
+            (await channel.send(OffsetCommitRequest(group_id="g", member_id="", topics=topics), 8)).topics[0].partitions[0].error_code
+        )
+        return code
+
+    async def until_committed(channel: Channel) -> None:
+        for _ in range(100):
+            if (await channel.send(FindCoordinatorRequest(key="g"), 3)).error_code == 0 and await commit(channel) == ErrorCode.NONE:
+                return
+            await asyncio.sleep(0.1)
+        raise AssertionError("no coordinator takes commits")
+
+    async def before(channel: Channel) -> None:
+        await create(channel, "orders")
+        await produce(channel, "orders", b"one")
+        await until_committed(channel)
+
+    async def during(channel: Channel) -> None:
+        assert await code_of(channel, "orders") == ErrorCode.KAFKA_STORAGE_ERROR
+        assert await commit(channel) != ErrorCode.NONE
+        other = await Channel.connect(world.network, "server", PORT, client_id="test", timeout_s=1000)
+        waiting = asyncio.get_running_loop().create_task(create(other, "later"))
+        await asyncio.sleep(70)  # all that is done from time to time
+        assert await code_of(channel, "orders") == ErrorCode.KAFKA_STORAGE_ERROR
+        assert not waiting.done() and not node.failed.done()
+        world.files.hook = None
+        await waiting
+        other.close()
+        await asyncio.sleep(2)
+        assert await produce(channel, "later", b"first") == 0
+        assert await produce(channel, "orders", b"two") == 1
+        await until_committed(channel)
+
+    world.talk(before)
+    world.files.hook = lambda call, path: Fault(errno.ENOSPC, written=1) if call == "pwrite" else None
+    world.talk(during)
+    assert "is full" in caplog.text and "Make room" in caplog.text
+    world.crash()
+    world.up()
+    assert world.talk(lambda channel: fetch(channel, "orders")) == [b"one", b"two"]
+    assert world.talk(lambda channel: fetch(channel, "later")) == [b"first"]
 
 
 def test_logs_that_the_cluster_does_not_know_are_kept_under_another_name() -> None:

@@ -1,0 +1,166 @@
+"""A disk without room: nothing goes offline, nothing is lost, and what makes room is done."""
+
+import dataclasses
+import itertools
+import random
+from collections.abc import Callable
+from errno import EIO, ENOSPC
+from uuid import UUID
+
+import pytest
+
+from moldau.errors import ErrorCode
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.storage.checkpoints import RECOVERY_POINTS
+from moldau.storage.config import LogConfig
+from moldau.storage.log import AppendResult, Log
+from moldau.storage.manager import LogManager
+from moldau.testing.files import Fault, MemoryFiles
+from moldau.types import TopicPartition
+
+NOW = 1_700_000_000_000
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
+CONFIG = LogConfig(file_delete_delay_ms=100)
+MAKING = frozenset({"open", "mkdir", "pwrite", "truncate", "rename"})
+
+
+def started(files: MemoryFiles) -> LogManager:
+    numbers = itertools.count(1)
+    manager = LogManager(files, ["/data"], CONFIG, unique=lambda: UUID(int=next(numbers)))
+    manager.open(NOW)
+    manager.load_all(lambda topic: CONFIG, NOW)
+    return manager
+
+
+def create(manager: LogManager, where: TopicPartition) -> Log:
+    return manager.get_or_create(where, CONFIG, now_ms=NOW, topic_id=UUID(int=7))
+
+
+def append(log: Log, count: int) -> None:
+    for _ in range(count):
+        assert isinstance(log.append_from_client(build_batch([NewRecord(NOW, b"k", b"v")]), leader_epoch=0, now_ms=NOW), AppendResult)
+    log.update_high_watermark(log.log_end_offset)
+
+
+def no_room(call: str, path: str) -> Fault | None:
+    """For content: names can still be given, changed and taken away."""
+    return Fault(ENOSPC, written=1) if call == "pwrite" else None
+
+
+def without_checkpoints(call: str, path: str) -> Fault | None:
+    return Fault(ENOSPC) if call == "pwrite" and "checkpoint" in path else None
+
+
+def test_checkpoints_stay_as_they_are_and_are_written_when_there_is_room() -> None:
+    files = MemoryFiles()
+    manager = started(files)
+    log = create(manager, T0)
+    append(log, 3)
+    log.flush()
+    assert manager.write_checkpoints()
+    append(log, 3)
+    log.flush()
+    before = files.listdir("/data")
+    files.hook = no_room
+    assert not manager.write_checkpoints()
+    assert files.listdir("/data") == before, "nothing half-written takes what room there is"
+    assert files.read(f"/data/{RECOVERY_POINTS}") == b"0\n1\nt 0 3\n" and manager.directories[0].is_online
+    files.hook = None
+    assert manager.write_checkpoints()
+    assert files.read(f"/data/{RECOVERY_POINTS}") == b"0\n1\nt 0 6\n"
+
+
+def test_a_disk_that_fails_still_goes_offline() -> None:
+    files = MemoryFiles()
+    manager = started(files)
+    create(manager, T0)
+    files.hook = lambda call, path: Fault(EIO) if call == "pwrite" else None
+    assert not manager.write_checkpoints()
+    assert not manager.directories[0].is_online
+
+
+def test_records_are_not_said_to_be_deleted_before_that_is_noted() -> None:
+    files = MemoryFiles()
+    manager = started(files)
+    log = create(manager, T0)
+    append(log, 5)
+    log.flush()
+    files.hook = no_room
+    assert manager.delete_records_before(log, 3) is ErrorCode.KAFKA_STORAGE_ERROR
+    files.hook = None
+    assert manager.delete_records_before(log, 3) == 3 and log.failure is None
+
+
+@pytest.mark.parametrize("call_number", range(12))
+def test_a_log_that_cannot_be_made_leaves_nothing_and_can_be_made_later(call_number: int) -> None:
+    files = MemoryFiles()
+    manager = started(files)
+    append(create(manager, T1), 1)
+    before = files.listdir("/data")
+    numbers = itertools.count()
+    files.hook = lambda call, path: Fault(ENOSPC) if call in MAKING and next(numbers) == call_number else None
+    try:
+        create(manager, T0)
+    except OSError:
+        assert T0 not in manager.logs and files.listdir("/data") == before
+    files.hook = None
+    assert manager.directories[0].is_online
+    append(create(manager, T0), 1)
+    append(create(manager, T1), 1)
+
+
+def test_who_deletes_logs_makes_room_and_a_new_one_of_that_name_waits_for_it() -> None:
+    files = MemoryFiles()
+    manager = started(files)
+    append(create(manager, T0), 5)
+    manager.logs[T0].flush()
+    manager.write_checkpoints()
+    files.hook = without_checkpoints
+    assert manager.delete([T0], NOW) == 1
+    assert manager.directories[0].is_online and "t-0" not in files.listdir("/data")
+    with pytest.raises(OSError, match="No space"):
+        create(manager, T0)
+    files.hook = None
+    append(create(manager, T0), 1)
+    files.sync_everything()
+    files.crash(random.Random(1))
+    assert started(files).logs[T0].log_end_offset == 1, "what was noted of the old one does not bind the new one"
+
+
+def test_a_crash_after_a_deletion_that_was_not_noted_does_not_bind_a_new_log_either() -> None:
+    files = MemoryFiles()
+    manager = started(files)
+    append(create(manager, T0), 5)
+    manager.logs[T0].flush()
+    manager.write_checkpoints()
+    files.hook = without_checkpoints
+    manager.delete([T0], NOW)
+    files.hook = None
+    files.crash(random.Random(1))
+    manager = started(files)
+    append(create(manager, T0), 1)
+    files.sync_everything()
+    files.crash(random.Random(1))
+    assert started(files).logs[T0].log_end_offset == 1
+
+
+@pytest.mark.parametrize("fails", [no_room, without_checkpoints])
+@pytest.mark.parametrize("seed", range(5))
+def test_retention_makes_room_and_a_crash_leaves_no_gap(seed: int, fails: Callable[[str, str], Fault | None]) -> None:
+    files = MemoryFiles(seed=seed)
+    manager = started(files)
+    log = create(manager, T0)
+    for _ in range(4):
+        append(log, 3)
+        log.roll(NOW)
+    append(log, 2)
+    log.flush()
+    manager.write_checkpoints()
+    log.configure(dataclasses.replace(CONFIG, retention_bytes=log.segments[-2].size + log.segments[-1].size))
+    files.hook = fails
+    assert manager.delete_old_segments(NOW, 0) == 3
+    assert log.log_start_offset == 9 and manager.directories[0].is_online
+    files.hook = None
+    files.crash(random.Random(seed))
+    again = started(files).logs[T0]
+    assert (again.log_start_offset, again.log_end_offset) == (9, 14)

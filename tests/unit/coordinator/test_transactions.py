@@ -179,6 +179,34 @@ def test_an_abort_of_the_next_transaction_waits_for_the_markers_of_the_one_befor
     assert producer.end(committed=False, version=V2).error_code == ErrorCode.NONE
 
 
+@pytest.mark.parametrize("version", [V1, V2])
+@pytest.mark.parametrize("committed", [True, False])
+def test_an_end_of_the_other_kind_waits_for_the_markers_too(version: int, committed: bool) -> None:
+    producer = Producer()
+    producer.init()
+    producer.add(ORDERS)
+    producer.end(committed=committed, version=version)
+    assert producer.end(committed=not committed, version=version).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    producer.write_markers()
+    assert producer.end(committed=not committed, version=version).error_code == ErrorCode.INVALID_TXN_STATE
+
+
+def test_a_producer_that_was_given_its_next_id_waits_until_the_id_before_is_done_with() -> None:
+    """The end that uses up the epochs answers with a new id, which is the producer's own only when every marker is written."""
+    producer = Producer()
+    producer.wear_out()
+    producer.init()
+    producer.add(ORDERS)
+    answer = producer.end(committed=True, version=V2)
+    producer.identity = ProducerIdAndEpoch(answer.producer_id, answer.producer_epoch)
+    assert producer.identity == (1001, 0)
+    assert producer.add(PAYMENTS) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.end(committed=False, version=V2).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    assert producer.ask_init(producer.identity).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+    producer.write_markers()
+    assert producer.add(PAYMENTS) is ErrorCode.NONE
+
+
 @pytest.mark.parametrize(
     ("identity", "error"),
     [
@@ -215,6 +243,8 @@ def test_a_transaction_past_its_time_out_is_aborted() -> None:
     assert producer.state is TransactionState.ONGOING
     producer.desk.advance(10_000)
     assert producer.state is TransactionState.PREPARE_ABORT
+    assert producer.add(PAYMENTS) is ErrorCode.CONCURRENT_TRANSACTIONS
+    producer.write_markers()
     assert producer.add(PAYMENTS) is ErrorCode.PRODUCER_FENCED
 
 

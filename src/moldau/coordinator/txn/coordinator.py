@@ -112,10 +112,10 @@ class TransactionMachine:
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
             return self._first_producer_id(token, transactional_id, timeout_ms, now_ms)
-        if expected is not None and not _may_come_from(transaction, expected):
-            return _refuse_init(token, ErrorCode.PRODUCER_FENCED)
         if transaction.state in COMPLETION:
             return _refuse_init(token, ErrorCode.CONCURRENT_TRANSACTIONS)
+        if expected is not None and not _may_come_from(transaction, expected):
+            return _refuse_init(token, ErrorCode.PRODUCER_FENCED)
         if transaction.state is TransactionState.ONGOING:
             outcome = self._fence_and_abort(transaction, now_ms)
             outcome.replies.append(Reply(token, _init_failed(ErrorCode.CONCURRENT_TRANSACTIONS)))
@@ -167,6 +167,10 @@ class TransactionMachine:
         self, token: Token, transactional_id: str, producer: ProducerIdAndEpoch, partitions: frozenset[TopicPartition], now_ms: int
     ) -> Outcome:
         """Replies with one ErrorCode for all: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or NONE."""
+        known = self.transactions.get(transactional_id)
+        if known is not None and known.state in COMPLETION:
+            # Before its id is looked at, as in `end`.
+            return answer(token, ErrorCode.CONCURRENT_TRANSACTIONS)
         error, transaction = self._open_for(transactional_id, producer)
         if transaction is None:
             return answer(token, error)
@@ -206,6 +210,9 @@ class TransactionMachine:
         if transaction is None:
             return _refuse_end(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         client_version = EPOCH_BUMP_SINCE if api_version >= EPOCH_BUMP_REQUEST_SINCE else 0
+        if transaction.state in COMPLETION and client_version >= EPOCH_BUMP_SINCE:
+            # Before its id is looked at: it may have the next one already, which is its own only when every marker is written.
+            return _refuse_end(token, ErrorCode.CONCURRENT_TRANSACTIONS)
         asker = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         is_retry = client_version >= EPOCH_BUMP_SINCE and _was_ended_by(transaction, asker)
         if transaction.producer_id != asker.producer_id and not is_retry:
@@ -213,12 +220,7 @@ class TransactionMachine:
         if transaction.producer_epoch != asker.epoch and not is_retry:
             return _refuse_end(token, ErrorCode.PRODUCER_FENCED)
         if transaction.state in COMPLETION:
-            is_of_next = client_version >= EPOCH_BUMP_SINCE and transaction.bumps_epoch and not is_retry
-            if is_of_next:
-                # It has the new epoch: it ends what its client begins next, which has to wait for the markers like all else of it.
-                return _refuse_end(token, ErrorCode.CONCURRENT_TRANSACTIONS)
-            is_same = request.committed == (transaction.state is TransactionState.PREPARE_COMMIT)
-            return _refuse_end(token, ErrorCode.CONCURRENT_TRANSACTIONS if is_same else ErrorCode.INVALID_TXN_STATE)
+            return _refuse_end(token, ErrorCode.CONCURRENT_TRANSACTIONS)
         if transaction.state is TransactionState.ONGOING:
             return self._end_decided(token, transaction, is_commit=request.committed, client_version=client_version, now_ms=now_ms)
         was_commit = transaction.state is TransactionState.COMPLETE_COMMIT
@@ -344,7 +346,7 @@ def _was_ended_by(transaction: Transaction, producer: ProducerIdAndEpoch) -> boo
         return False
     if producer.producer_id == transaction.producer_id:
         return producer.epoch + 1 == transaction.producer_epoch
-    took_over = transaction.state in IDLE and transaction.producer_epoch == 0 and producer.epoch == LAST_EPOCH
+    took_over = transaction.producer_epoch == 0 and producer.epoch == LAST_EPOCH
     return took_over and producer.producer_id == transaction.previous_producer_id
 
 

@@ -416,22 +416,30 @@ def test_options_of_a_topic_reach_its_logs() -> None:
 def test_rates_that_only_a_running_broker_has_are_listed_once_they_are_set() -> None:
     world = World()
     world.up()
-    rate, of_broker, of_all = "leader.replication.throttled.rate", 2, 3
+    rate, of_moves = "leader.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second"
+    rates = {rate, "follower.replication.throttled.rate", of_moves}
+    of_broker, of_all, is_set, is_deleted = 2, 3, 0, 1
 
-    async def described(channel: Channel, name: str) -> dict[str, tuple[str | None, int]]:
+    async def described(channel: Channel, name: str) -> dict[str, list[tuple[str | None, int]]]:
         resource = DescribeConfigsResource(resource_type=4, resource_name=name, configuration_keys=None)
-        response = await channel.send(DescribeConfigsRequest(resources=[resource]))
-        return {each.name: (each.value, each.config_source) for each in response.results[0].configs if "throttled" in each.name}
+        response = await channel.send(DescribeConfigsRequest(resources=[resource], include_synonyms=True))
+        return {each.name: [(one.value, one.source) for one in each.synonyms] for each in response.results[0].configs if each.name in rates}
+
+    async def change(channel: Channel, name: str, key: str, operation: int, value: str | None) -> None:
+        changed = AlterableConfig(name=key, config_operation=operation, value=value)
+        resource = AlterConfigsResource(resource_type=4, resource_name=name, configs=[changed])
+        answer = await channel.send(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+        assert answer.responses[0].error_code == ErrorCode.NONE
 
     async def dialogue(channel: Channel) -> None:
         assert await described(channel, "1") == {}
-        for name, value in (("", "1000"), ("1", "2000")):
-            changed = AlterableConfig(name=rate, config_operation=0, value=value)
-            resource = AlterConfigsResource(resource_type=4, resource_name=name, configs=[changed])
-            answer = await channel.send(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
-            assert answer.responses[0].error_code == ErrorCode.NONE
-        assert await described(channel, "1") == {rate: ("2000", of_broker)}
-        assert await described(channel, "") == {rate: ("1000", of_all)}
+        await change(channel, "", rate, is_set, "1000")
+        await change(channel, "1", rate, is_set, "2000")
+        await change(channel, "1", of_moves, is_set, "3000")
+        assert await described(channel, "1") == {rate: [("2000", of_broker), ("1000", of_all)], of_moves: [("3000", of_broker)]}
+        assert await described(channel, "") == {rate: [("1000", of_all)]}
+        await change(channel, "1", of_moves, is_deleted, None)
+        assert of_moves not in await described(channel, "1")
 
     world.talk(dialogue)
 

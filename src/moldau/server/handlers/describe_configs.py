@@ -58,6 +58,8 @@ INTERNAL: Final = frozenset(
     }
 )
 """Options that Kafka knows and does not list."""
+ONCE_SET: Final = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
+"""As RUNNING_ONLY, with an effect here: listed only once it is set, and Kafka names no default."""
 
 
 @handles(DescribeConfigsRequest)
@@ -140,10 +142,15 @@ def _broker(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[E
     if _broker_id(name) != schema.node_id:
         text = f"Unexpected broker id, expected {schema.node_id} or empty string, but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
-    declared = [schema.broker_config(image, key) for key in schema.broker_options if key not in INTERNAL]
+    declared = [schema.broker_config(image, key) for key in schema.broker_options if key not in INTERNAL | ONCE_SET]
     others = accepted_options().keys() - schema.broker_options.keys() - INTERNAL
-    rates = [_accepted(image, schema, key) for key in RUNNING_ONLY]
-    return declared + [_accepted(image, schema, key) for key in sorted(others)] + [rate for rate in rates if rate.value is not None]
+    of_moves = [_without_default(schema.broker_config(image, key)) for key in ONCE_SET]
+    rates = of_moves + [_accepted(image, schema, key) for key in RUNNING_ONLY]
+    return declared + [_accepted(image, schema, key) for key in sorted(others)] + [rate for rate in rates if rate.synonyms]
+
+
+def _without_default(config: Effective) -> Effective:
+    return config._replace(synonyms=tuple(one for one in config.synonyms if one.source is not Source.DEFAULT))
 
 
 def _of_all(image: MetadataImage, schema: ConfigSchema, key: str, text: str) -> Effective:

@@ -102,11 +102,12 @@ class LogShortening(LogCore):
         So do those go that the local retention of a tiered log lets go.  How many went.  Errors: OSError.
         """
         start = self.certain_start_offset
-        try:
-            self.epochs.truncate_from_start(start)
-        except OSError as error:
-            if not is_full(error):  # of what is gone it may tell, and this is what makes room
-                raise
+        if is_start_noted:  # else a crash may bring back what its epochs do not tell of any more
+            try:
+                self.epochs.truncate_from_start(start)
+            except OSError as error:
+                if not is_full(error):  # of what is gone they may tell, and this is what makes room
+                    raise
         count = bisect_right(self._bases, max(start, self._local_start_wanted)) - 1
         if count > 0 and not self.is_tiered and is_start_noted:
             self._drop(self.segments[:count], now_ms)

@@ -21,7 +21,7 @@ from functools import partial
 from typing import Final
 from uuid import UUID
 
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.storage.config import LogConfig
 from moldau.storage.log import AppendResult, FetchData, Log
 from moldau.storage.manager import LogManager
@@ -116,8 +116,8 @@ class Workload:
             self.model.flushed(self._log.flush())
 
     def checkpoint(self) -> None:
-        self._manager.write_checkpoints()
-        self._note_start()
+        if self._manager.write_checkpoints():
+            self._note_start()
 
     def _note_start(self) -> None:
         if self._log.failure is None:
@@ -145,7 +145,7 @@ class Workload:
         self._log.update_high_watermark(self._log.log_end_offset)
         offset = self._choice.randrange(self._log.log_start_offset, self._log.high_watermark + 1)
         self.model.highest_start = max(self.model.highest_start, offset)
-        if isinstance(self._manager.delete_records_before(self._log, offset), int):
+        if not isinstance(self._manager.delete_records_before(self._log, offset), ErrorCode):
             self._note_start()
 
     def retain(self) -> None:

@@ -100,6 +100,9 @@ class Node:
         self.tell: Callable[[str], None] = LOG.info
         """Gets a line now and then while the start takes long."""
         self.logs = LogManager(files, config.log_dirs, config.log, unique=self._new_uuid)
+        own_folder = [config.metadata_log_dir] if config.metadata_log_dir not in config.log_dirs else []
+        self._metadata_folder: Final = LogManager(files, own_folder, config.log, unique=self._new_uuid) if own_folder else None
+        """That of the metadata log, where it is none of log.dirs."""
         self.schema = ConfigSchema(config.properties, ROOMS, node_id=config.node_id, is_fixed=is_fixed)
         self.flusher = Flusher(files, self._log_flushed)
         self.replicas = ReplicaManager(
@@ -163,6 +166,8 @@ class Node:
     def _take_folders(self) -> None:
         try:
             self.logs.open(self.clock.now_ms())
+            if self._metadata_folder is not None:
+                self._metadata_folder.open(self.clock.now_ms())
         except LockHeld as error:
             folder = str(error.filename or "").rpartition("/")[0]
             raise StartRefused(f"{folder} is in use by another process: stop that one, or give this node folders of its own") from error
@@ -170,8 +175,9 @@ class Node:
         if not self.config.is_controller:
             raise StartRefused("process.roles: a broker without a controller is not served yet: set broker,controller")
         self.logs.on_directory_failure = self._directory_failed
-        self._cluster_id = check_folders(self.logs.directories, self.config.node_id)
-        self._directory_ids = self.logs.name_directories(self._new_uuid)
+        managers = [self.logs, *([self._metadata_folder] if self._metadata_folder is not None else ())]
+        self._cluster_id = check_folders([directory for each in managers for directory in each.directories], self.config.node_id)
+        self._directory_ids = {path: number for each in managers for path, number in each.name_directories(self._new_uuid).items()}
         for directory in self.logs.directories:
             if directory.failure is not None:
                 LOG.error("%s is offline: %s", directory.path, directory.failure)
@@ -462,6 +468,8 @@ class Node:
             await self._controller.stop()
             await self._loader.stop()
             await self._driver.stop()
+        if self._metadata_folder is not None:
+            self._metadata_folder.release()
         self._started.clear()
 
     def _has_peers(self) -> bool:

@@ -13,6 +13,7 @@ from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.coordinator.txn.config import TransactionConfig
 from moldau.raft.config import QuorumConfig
+from moldau.raft.voters import VoterSet
 from moldau.replication.share.config import SharePartitionConfig
 from moldau.server.accepted import PREFIXES, REFUSED, REMOVED, accepted_options
 from moldau.server.config import ROLES, ServerConfig
@@ -251,6 +252,9 @@ def _check_identity(properties: Mapping[str, str], server: ServerConfig) -> None
         raise ConfigError("log.dirs", ",".join(server.log_dirs), "name at least one folder")
     if len(set(server.log_dirs)) < len(server.log_dirs):
         raise ConfigError("log.dirs", ",".join(server.log_dirs), "a folder is there twice")
+    for key, path in (("metadata.log.dir", server.metadata_log_dir or ""), *(("log.dirs", path) for path in server.log_dirs)):
+        if "\0" in path:
+            raise ConfigError(key, path.replace("\0", "\\0"), "no folder has a zero byte in its name")
 
 
 def _protocol_map(properties: Mapping[str, str], server: ServerConfig) -> dict[str, str]:
@@ -341,6 +345,7 @@ def _check_quorum(config: NodeConfig) -> None:
             "",
             "say where the controllers are, as in localhost:9093 (or set controller.quorum.voters)",
         )
+    VoterSet.from_option(quorum.voters, config.controller_names[0])
 
 
 def _check_tiering(config: NodeConfig) -> None:

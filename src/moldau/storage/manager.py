@@ -592,6 +592,10 @@ class LogManager:
                     self.files.write_atomically(f"{directory.path}/{CLEAN_SHUTDOWN}", clean_shutdown_text(epoch))
             except OSError as error:
                 self.fail_directory(directory, error)
+        self.release()
+
+    def release(self) -> None:
+        """Lets the directories go, and notes nothing."""
         for directory in self.directories:
             if directory.lock is not None:
                 directory.lock.release()

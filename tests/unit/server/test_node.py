@@ -486,6 +486,20 @@ def refused(world: World, **changed: str) -> str:
     return text
 
 
+def test_the_metadata_log_has_a_folder_of_its_own() -> None:
+    world = World(folders=("/metadata", "/data"))
+    apart = {"log__dirs": "/data", "metadata__log__dir": "/metadata"}
+    node = world.up(**apart)
+    world.talk(lambda channel: create(channel, "orders"))
+    world.talk(lambda channel: produce(channel, "orders", b"one"))
+    assert world.files.is_dir("/metadata/__cluster_metadata-0") and not world.files.exists("/data/__cluster_metadata-0")
+    world.run(world.server, node.stop())
+    world.network.crash(world.server, silently=False)
+    world.server = world.machine("server")
+    world.up(**apart)
+    assert world.talk(lambda channel: fetch(channel, "orders")) == [b"one"]
+
+
 def test_a_folder_that_was_not_formatted_says_how() -> None:
     world = World(formatted=False)
     world.files.mkdir("/data")

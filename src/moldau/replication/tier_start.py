@@ -89,7 +89,8 @@ async def begin_after_tier(
     if partition.leader_epoch != leader_epoch or partition.is_leader:
         raise NotYet(f"{partition.topic_partition} has another leader meanwhile")
     # Never back: what was deleted under a leader that this one knows nothing of stays deleted.
-    log_start_offset = max(start.offset, log.log_start_offset) if log.log_start_offset <= past.end_offset else start.offset
+    own_start_offset = log.log_start_offset if log.log_start_offset <= past.end_offset else 0
+    log_start_offset = max(start.offset, past.start_offset, own_start_offset)
     logs.begin_after(log, past, now_ms, log_start_offset=log_start_offset)
     LOG.info("%s begins anew at offset %d: everything from %d on is in remote storage", partition, past.end_offset, log_start_offset)
     return log.log_end_offset
@@ -121,7 +122,7 @@ async def _past_before(begin: OffsetAndEpoch, log_start_offset: int, leader: Lea
             why = str(reason)
             LOG.warning("%s", reason)
             continue
-        covered = remote.covered_from(past.epochs, log_start_offset)
+        covered = remote.covered_from(past.epochs, max(log_start_offset, past.start_offset))
         if covered >= past.end_offset:
             return past
         why = f"offset {covered} is not in remote storage"

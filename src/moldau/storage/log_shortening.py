@@ -12,9 +12,10 @@ from collections.abc import Callable
 from moldau.errors import ErrorCode
 from moldau.storage.files import is_full
 from moldau.storage.log_core import LogCore
-from moldau.storage.log_values import Past
-from moldau.storage.recovery import load_producers, snapshot_offsets
-from moldau.storage.segment import Segment
+from moldau.storage.log_values import Past, sync_path
+from moldau.storage.producer_state import SNAPSHOT_SUFFIX
+from moldau.storage.recovery import load_producers, producers_at, snapshot_offsets
+from moldau.storage.segment import Segment, file_name
 
 
 class LogShortening(LogCore):
@@ -109,6 +110,8 @@ class LogShortening(LogCore):
                 if not is_full(error):  # of what is gone they may tell, and this is what makes room
                     raise
         count = bisect_right(self._bases, max(start, self._local_start_wanted)) - 1
+        if count > 0 and self.is_tiered:
+            self._note_producers_before(self._bases[count], self.segments[:count])
         if count > 0 and not self.is_tiered and is_start_noted:
             self._drop(self.segments[:count], now_ms)
         elif count > 0:
@@ -118,6 +121,20 @@ class LogShortening(LogCore):
                 self._drop([segment], now_ms)
                 self.files.sync_dir(self.directory)
         return max(count, 0)
+
+    def _note_producers_before(self, offset: int, segments: list[Segment]) -> None:
+        """Durably, what is known of them by `segments`, which are about to leave while their records stay to be read in remote storage.
+
+        Without it a crash would leave nothing that tells of them: what was sent again would be stored twice, and a replica that is behind
+        would show transactions that are open, and then what was aborted.  Errors: OSError, also where batches cannot be read.
+        """
+        content = producers_at(self.files, self.directory, segments, start_offset=self.log_start_offset, offset=offset)
+        path = f"{self.directory}/{file_name(offset, SNAPSHOT_SUFFIX)}"
+        if self.files.exists(path) and self.files.read(path) == content:  # a full disk has room for what is there
+            sync_path(self.files, path)
+            self.files.sync_dir(self.directory)
+        else:
+            self.files.write_atomically(path, content)
 
     def delete_old_segments(self, now_ms: int, *, trusted_now_ms: int | None = None) -> int:
         """Both steps, for a log that no manager keeps.  How many segments went."""

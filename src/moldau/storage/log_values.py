@@ -49,6 +49,11 @@ class Past(NamedTuple):
     snapshot: bytes
     """Of the producers, as in a snapshot file."""
 
+    @property
+    def start_offset(self) -> int:
+        """The first whose epoch it tells."""
+        return self.epochs[0].start_offset
+
 
 class ProducerStatus(NamedTuple):
     """One line of DescribeProducers."""

@@ -13,6 +13,7 @@ What is found, and what becomes of it:
 A second recovery finds nothing to do.  Source: LogLoader.
 """
 
+from contextlib import suppress
 from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple
@@ -436,6 +437,23 @@ class ProducerReplay:
                 continue
             self.end_offset = offset
             return
+
+
+def producers_at(files: Files, directory: str, segments: list[Segment], *, start_offset: int, offset: int) -> bytes:
+    """The snapshot at the end of `segments`: a replica begins with it.  A log that was recovered has none at each of its segments.
+
+    Errors: OSError, also where batches cannot be read.
+    """
+    producers = ProducerStates(directory)
+    with suppress(FileNotFoundError, CorruptSnapshot):
+        content = files.read(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
+        producers.restore(content, offset)
+        return content
+    try:
+        ProducerReplay(files, directory, producers, start_offset).read_on(segments, offset)
+    except CorruptBatch as error:
+        raise OSError(f"the producers of {directory} at offset {offset} are not known: {error}") from None
+    return producers.snapshot()
 
 
 def load_producers(

@@ -140,7 +140,7 @@ async def read_all(cluster: TierCluster, broker: TierBroker) -> bool:
         cluster.model.starts(repr(broker), broker.log.log_start_offset)
         stable_end = broker.log.last_stable_offset  # whose markers are all below the high watermark of this moment
         start, end, chunks = await _read(cluster, broker, Isolation.HIGH_WATERMARK, broker.log.high_watermark)
-        cluster.model.served(repr(broker), start, end, [record for _, found, _ in chunks for record in found])
+        cluster.model.served(repr(broker), start, end, [record for _, found, _ in chunks for record in found if record.offset >= start])
         start, end, chunks = await _read(cluster, broker, Isolation.COMMITTED_TRANSACTIONS, stable_end)
         cluster.model.served_committed(repr(broker), start, end, _not_aborted(start, chunks))
     except LeaderChanged:
@@ -154,7 +154,7 @@ Chunk = tuple[int, list[Seen], list[tuple[int, int]]]
 
 
 async def _read(cluster: TierCluster, broker: TierBroker, isolation: Isolation, limit: int) -> tuple[int, int, list[Chunk]]:
-    """Start, end, and what is between them.  Errors: LeaderChanged."""
+    """Start, end, and what is between them; what was read before the start rose is told, too.  Errors: LeaderChanged."""
     partition, epoch = broker.partition, broker.partition.leader_epoch
     start, end = partition.log.log_start_offset, min(partition.end_for(isolation), limit)
     offset, chunks, patience = start, list[Chunk](), READS_AGAIN
@@ -178,7 +178,7 @@ async def _read(cluster: TierCluster, broker: TierBroker, isolation: Isolation, 
         records = [record for record in seen_in(content[: sum(header.size for header in whole)]) if offset <= record.offset < end]
         chunks.append((offset, records, aborted))
         offset = whole[-1].next_offset
-    return start, end, [(at, [each for each in found if each.offset >= start], aborted) for at, found, aborted in chunks]
+    return start, end, chunks
 
 
 async def _read_once(broker: TierBroker, offset: int, isolation: Isolation) -> tuple[bytes, list[tuple[int, int]], ErrorCode]:

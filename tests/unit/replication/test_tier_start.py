@@ -9,7 +9,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.replication.partition import Partition
 from moldau.replication.tier_start import NotYet, begin_after_tier
-from moldau.storage.epochs import EpochEnd
+from moldau.storage.epochs import EpochEnd, EpochEntry
 from moldau.storage.log import AppendResult, Past
 from moldau.storage.manager import LogManager
 from moldau.storage.tiered.past import read_past
@@ -198,3 +198,17 @@ async def test_deleted_records_do_not_come_back() -> None:
     log.update_high_watermark(15)
     log.delete_records_before(9)
     assert await pair.begin() == 25 and log.log_start_offset == 9
+
+
+async def test_a_leader_that_has_more_than_the_segments_tell_of_is_followed_from_there() -> None:
+    """The one before had let go of records below 9, and copied; this one, which was not in sync, has them still."""
+    pair = Pair()
+    leader = pair.tier.log
+    pair.tier.append(12)
+    leader.delete_records_before(9)
+    leader.epochs.truncate_from_start(9)
+    await pair.tier.move()
+    leader.log_start_offset = 5
+    leader.epochs.replace([EpochEntry(0, 5)])
+    assert await pair.begin() == 12
+    assert (pair.follower.log.log_start_offset, pair.follower.log.epochs.entries) == (9, [EpochEntry(0, 9)])

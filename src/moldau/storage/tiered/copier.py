@@ -13,21 +13,19 @@ Source: RemoteLogManager.RLMCopyTask.copyLogSegment, deleteRemoteLogSegment; KIP
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Protocol
 from uuid import UUID
 
 from moldau.clock import Clock
-from moldau.protocol.records.corrupt import CorruptBatch
 from moldau.protocol.wire import StoredRecord
 from moldau.storage.epochs import checkpoint_text
 from moldau.storage.files import Files
 from moldau.storage.log import Log
-from moldau.storage.producer_state import SNAPSHOT_SUFFIX, CorruptSnapshot, ProducerStates
-from moldau.storage.recovery import ProducerReplay
-from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment, file_name
+from moldau.storage.producer_state import SNAPSHOT_SUFFIX
+from moldau.storage.recovery import producers_at
+from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from moldau.storage.tiered.decisions import Candidate, leader_epochs_in
 from moldau.storage.tiered.objects import LEADER_EPOCHS_SUFFIX, folder_of, names_of, object_name, segment_id_in
 from moldau.storage.tiered.remote_log import RemoteLog
@@ -186,9 +184,8 @@ class SegmentCopier:
         )
         indexes = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, *(() if segment.is_txn_index_empty else (TXN_INDEX_SUFFIX,)))
         paths = [(suffix, local.path(suffix)) for suffix in indexes]
-        snapshot = partial(
-            _producers_at, self._files, log.directory, log.segments[: log.segments.index(local) + 1], log.log_start_offset, next_offset
-        )
+        segments = log.segments[: log.segments.index(local) + 1]
+        snapshot = partial(producers_at, self._files, log.directory, segments, start_offset=log.log_start_offset, offset=next_offset)
         epochs = checkpoint_text([f"{entry.epoch} {entry.start_offset}" for entry in entries])
         return segment, _Source(FileSlice(local.file, 0, local.size), paths, snapshot, epochs)
 
@@ -220,20 +217,3 @@ class SegmentCopier:
                 raise OSError(f"{records!r} ends at byte {position + len(piece)}")
             self._check(source)
             yield piece
-
-
-def _producers_at(files: Files, directory: str, segments: list[Segment], log_start_offset: int, offset: int) -> bytes:
-    """The snapshot at the end of `segments`: a replica begins with it.  A log that was recovered has none at each of its segments.
-
-    Errors: OSError, also where batches cannot be read.
-    """
-    producers = ProducerStates(directory)
-    with suppress(FileNotFoundError, CorruptSnapshot):
-        content = files.read(f"{directory}/{file_name(offset, SNAPSHOT_SUFFIX)}")
-        producers.restore(content, offset)
-        return content
-    try:
-        ProducerReplay(files, directory, producers, log_start_offset).read_on(segments, offset)
-    except CorruptBatch as error:
-        raise OSError(f"the producers of {directory} at offset {offset} are not known: {error}") from None
-    return producers.snapshot()

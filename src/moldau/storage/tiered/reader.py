@@ -291,10 +291,13 @@ class RemoteReader:
 
 
 def _cut_at_fork(records: memoryview, log: Log) -> memoryview:
-    """The segment goes on with what an older leader wrote and nobody committed: not in this history."""
+    """The segment goes on with what an older leader wrote and nobody committed: not in this history.
+
+    A batch is told by its last record: the log may start within it, and knows no epoch of what lies before.
+    """
     end = 0
     for position, header in batches(records):
-        if header.partition_leader_epoch != log.epochs.epoch_for_offset(header.base_offset):
+        if header.partition_leader_epoch != log.epochs.epoch_for_offset(header.last_offset):
             return records[:position]
         end = position + header.size
     return records[:end]

@@ -74,6 +74,24 @@ async def test_what_a_lost_leader_had_copied_beyond_the_fork_is_not_read(fork_at
     assert [b"new leader" in value for _, value in found] == [offset >= fork_at for offset in range(fork_at + 30)]
 
 
+async def test_a_log_may_start_within_a_batch_before_a_fork() -> None:
+    tier = Tier(local_retention_bytes=-1)
+    batch = build_batch([NewRecord(NOW, b"k", b"v")] * 3)
+    assert isinstance(tier.log.append_from_client(batch, leader_epoch=0, now_ms=NOW), AppendResult)
+    tier.append(17)
+    await tier.copy()
+    tier.log.truncate_to(7)
+    tier.log.epochs.assign(2, 7)
+    tier.append(20, epoch=2)
+    tier.log.configure(tier.log.config.override({"local.retention.bytes": "0"}))
+    await tier.move()
+    tier.log.delete_records_before(1)
+    tier.log.drop_below_start(NOW)
+    assert tier.log.epochs.earliest == EpochEntry(0, 1)
+    found = await read_all(tier.new_reader(chunk_size=10_000), tier, 1, 10_000)
+    assert [offset for offset, _ in found] == list(range(27))
+
+
 async def test_sizes_are_kept_to() -> None:
     tier = Tier()
     tier.append(20)

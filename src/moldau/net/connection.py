@@ -173,12 +173,9 @@ class Connection:
         for position, frame in enumerate(frames):
             if self._is_stopping:
                 return
-            api_key = int.from_bytes(frame[:2], "big")
-            must_wait = pipeline.in_flight and (api_key != self._in_work or api_key not in SIDE_BY_SIDE)
-            if must_wait or self._is_full():
+            if (pipeline.in_flight and not self._may_run_beside(frame)) or self._is_full():
                 self._hold(frames[position:])
                 break
-            self._in_work = api_key
             slot = pipeline.request()
             try:
                 reply = self._dispatch(self, frame)
@@ -193,9 +190,14 @@ class Connection:
             if reply is None or type(reply) is list:
                 self._ready += pipeline.reply(slot, reply)
             else:
+                self._in_work = _api_key(frame)
                 self._park(slot, reply, len(frame))  # type: ignore[arg-type]  # mypy does not narrow on `type() is`
         if self._ready and not self._is_flush_due:
             self._flush()
+
+    def _may_run_beside(self, frame: memoryview) -> bool:
+        """Whether it may begin before those in work are answered."""
+        return self._in_work in SIDE_BY_SIDE and _api_key(frame) == self._in_work
 
     def _is_full(self) -> bool:
         if self._pipeline.in_flight >= self._limits.max_in_flight or self._parked_bytes > self._limits.max_parked_bytes:
@@ -325,3 +327,7 @@ class Connection:
         if unsent:
             return "it does not read its replies"
         return None if self._pipeline.in_flight else "it is idle"
+
+
+def _api_key(frame: memoryview) -> int:
+    return int.from_bytes(frame[:2], "big")

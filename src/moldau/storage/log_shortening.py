@@ -157,8 +157,18 @@ class LogShortening(LogCore):
         for segment in going[1:]:
             self._delete_snapshot(segment.base_offset)
 
+    def batch_boundary(self, offset: int) -> int:
+        """Where the batch that holds `offset` begins; `offset` itself where none does.  Errors: CorruptBatch, OSError."""
+        if self._bases[0] <= offset < self.log_end_offset:
+            segment = self.segments[bisect_right(self._bases, offset) - 1]
+            position = segment.position_of(offset)
+            if position is not None:
+                return min(offset, segment.header_at(position).base_offset)
+        return offset
+
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """The log ends at `offset` at the latest.  Lower the recovery-point checkpoint first: see `manager`."""
+        """The log ends at `offset` at the latest, and with a whole batch.  Lower the recovery-point checkpoint first: see `manager`."""
+        offset = self.batch_boundary(offset)
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(max(offset, self.log_end_offset))
             return False

@@ -337,6 +337,7 @@ class LogManager:
     def truncate_to(self, log: Log, offset: int, now_ms: int) -> bool:
         """As `Log.truncate_to`, with the recovery point on the disk lowered first.  Errors: OSError."""
         with self._failing(log, and_raise=True):
+            offset = log.batch_boundary(offset)
             if log.is_tiered and offset < log.segments[0].base_offset:
                 with self._making_anew(log, start=offset):
                     return log.truncate_to(offset, now_ms)

@@ -175,6 +175,24 @@ def test_a_truncation_lowers_the_recovery_point_on_the_disk_first() -> None:
     assert files.read(f"/data/a/{RECOVERY_POINTS}") == b"0\n1\nt 0 4\n"
 
 
+def test_a_truncation_within_a_batch_takes_all_of_it_and_a_crash_after_it_is_no_damage() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = create(manager, T0)
+    append(log, 3)
+    batch = build_batch([NewRecord(NOW, b"k", b"v")] * 3)
+    assert isinstance(log.append_from_client(batch, leader_epoch=0, now_ms=NOW), AppendResult)
+    log.flush()
+    manager.write_checkpoints()
+    assert manager.truncate_to(log, 5, NOW)
+    assert (log.log_end_offset, log.recovery_point) == (3, 3)
+    log.flush()
+    manager.write_checkpoints()
+    files.sync_everything()
+    files.crash(random.Random(1))
+    assert a_started_manager(files).logs[T0].log_end_offset == 3
+
+
 def test_the_new_start_is_on_the_disk_before_segments_go() -> None:
     files = MemoryFiles()
     manager = a_started_manager(files)

@@ -37,6 +37,7 @@ from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.protocol.wire import Request
+from moldau.server.handlers.describe_configs import ONCE_SET
 from moldau.server.node_config import ROOMS
 from moldau.testing.differential import Differential
 from moldau.types import ZERO_UUID
@@ -150,7 +151,7 @@ def quorum(topic: str = "__cluster_metadata", *partitions: int) -> DescribeQuoru
     return DescribeQuorumRequest(topics=[DescribeQuorumRequestTopicData(topic_name=topic, partitions=numbers)])
 
 
-OURS_ALONE = {option.key for room in ROOMS for option in room.OPTIONS.values() if option.is_ours and option.key}
+OURS_ALONE = {option.key for room in ROOMS for option in room.OPTIONS.values() if option.is_ours and option.key} - ONCE_SET
 OF_THIS_NODE = {"advertised.listeners", "listeners", "log.dirs", "controller.quorum.bootstrap.servers"}
 KNOWN = {
     "node.id": "the default of broker.id stands behind it",

@@ -49,7 +49,7 @@ class Side:
 
     def __init__(self, client: RawClient) -> None:
         self.clients: dict[str, RawClient] = {"": client}
-        self._address = client._address
+        self._address = client.address
         self.ids: dict[str, str] = {}
         self.topic_id = UNKNOWN_ID
 

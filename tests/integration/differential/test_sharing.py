@@ -141,7 +141,7 @@ STEPS: list[Step] = [
 
 @pytest.fixture(scope="module")
 def sides(both: Differential) -> tuple[Side, Side]:
-    return Side(both.ours._address, "shared"), Side(both.theirs._address, "shared")
+    return Side(both.ours.address, "shared"), Side(both.theirs.address, "shared")
 
 
 def test_a_dialogue(sides: tuple[Side, Side]) -> None:
@@ -162,7 +162,7 @@ def test_a_dialogue(sides: tuple[Side, Side]) -> None:
 def test_what_is_delivered_in_vain_comes_in_the_same_portions(both: Differential, is_record_limit: bool) -> None:
     """Three batches, released over and over: who gets which records together, until the last was given up."""
     topic = f"poison-{is_record_limit}"
-    ours, theirs = (in_vain(Side(client._address, topic), is_record_limit=is_record_limit) for client in (both.ours, both.theirs))
+    ours, theirs = (in_vain(Side(client.address, topic), is_record_limit=is_record_limit) for client in (both.ours, both.theirs))
     assert ours == theirs
     assert len(ours) > 10
 

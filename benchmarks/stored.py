@@ -45,7 +45,7 @@ KEPT_FREE_BYTES = 5e9
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.stored", description="The same fetches from one broker that holds ever more."
+        prog="python -m benchmarks.stored", description="The same fetches from brokers that hold more and less, side by side."
     )
     parser.add_argument("--gigabytes", type=float, nargs="+", default=[1.0, 10.0], metavar="GB")
     parser.add_argument("--record-size", type=int, default=1000)

@@ -9,7 +9,7 @@ handler of WriteTxnMarkers.
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -65,7 +65,7 @@ class MarkerWriter:
         while waiting and is_wanted():
             # Side by side: each waits for a disk or a broker of its own, and the client for the last of them.
             outcomes = await in_pieces(self._clock, lambda partition: self._write(partition, markers, coordinator_epoch), waiting)
-            codes = [await outcome if isinstance(outcome, asyncio.Future) else outcome for outcome in outcomes]
+            codes = await settled_codes(outcomes)
             settled = FINAL_REFUSALS | {ErrorCode.NONE}
             waiting = [partition for partition, code in zip(waiting, codes, strict=True) if code not in settled]
             if waiting:
@@ -129,3 +129,8 @@ class MarkerWriter:
 def settle(done: "asyncio.Future[ErrorCode]", code: ErrorCode) -> None:
     if not done.done():
         done.set_result(code)
+
+
+async def settled_codes(outcomes: "Iterable[ErrorCode | asyncio.Future[ErrorCode]]") -> list[ErrorCode]:
+    """Of appends that were begun: at once, or when it is known whether they are durable."""
+    return [await outcome if isinstance(outcome, asyncio.Future) else outcome for outcome in outcomes]

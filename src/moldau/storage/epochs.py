@@ -7,7 +7,8 @@
 
 An epoch is on the disk before its first batch is: recovery holds every batch against them, and a follower that asks where one ended must
 not get a wrong answer after a crash.  An epoch without a batch need not be there: who begins one does not wait for the disk, and it is
-saved beside the loop before its first batch comes.  Nor need a log's very first epoch before the first flush: until then its batches do.
+saved beside the loop soon after; a batch that comes sooner waits until it is.  Nor need a log's very first epoch before the first flush:
+until then its batches do.
 Source: KIP-101, KIP-279; LeaderEpochFileCache, LeaderEpochCheckpointFile.
 """
 

@@ -110,17 +110,19 @@ class LogShortening(LogCore):
                 if not is_full(error):  # of what is gone they may tell, and this is what makes room
                     raise
         count = bisect_right(self._bases, max(start, self._local_start_wanted)) - 1
-        if count > 0 and self.is_tiered:
+        if count <= 0:
+            return 0
+        if self.is_tiered:
             self._note_producers_before(self._bases[count], self.segments[:count])
-        if count > 0 and not self.is_tiered and is_start_noted:
+        if is_start_noted and not self.is_tiered:
             self._drop(self.segments[:count], now_ms)
-        elif count > 0:
+        else:
             # One after the other on the disk too.  The start that is noted does not say how far this has come, and after a crash that had
             # undone some of it in the middle, records would seem to be missing.
             for segment in self.segments[:count]:
                 self._drop([segment], now_ms)
                 self.files.sync_dir(self.directory)
-        return max(count, 0)
+        return count
 
     def _note_producers_before(self, offset: int, segments: list[Segment]) -> None:
         """Durably, what is known of them by `segments`, which are about to leave while their records stay to be read in remote storage.

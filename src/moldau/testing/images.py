@@ -21,9 +21,9 @@ def an_image(*brokers: int, level: int = 30, fenced: tuple[int, ...] = ()) -> Me
     return EMPTY.apply([*records, *registered], offset=len(records) + len(registered) - 1)
 
 
-def with_topics(topic_ids: Mapping[str, UUID], image: MetadataImage = EMPTY) -> MetadataImage:
-    """With these topics, too, of no partitions yet."""
-    return image.apply([TopicRecord(name=name, topic_id=topic_id) for name, topic_id in topic_ids.items()])
+def with_topics(topic_ids: Mapping[str, UUID]) -> MetadataImage:
+    """Of these topics, which have no partitions yet, and nothing else."""
+    return EMPTY.apply([TopicRecord(name=name, topic_id=topic_id) for name, topic_id in topic_ids.items()])
 
 
 def a_broker(number: int, *, fenced: bool = False, epoch: int = 7, rack: str | None = None) -> RegisterBrokerRecord:

@@ -86,6 +86,17 @@ async def turns(count: int = 4) -> None:
         await asyncio.sleep(0)
 
 
+def a_parked_peer() -> tuple[Peer, dict[bytes, asyncio.Future[Reply]]]:
+    """Whose requests all wait, and what each of them waits for."""
+    parked: dict[bytes, asyncio.Future[Reply]] = {}
+
+    def answer(frame: memoryview) -> Awaitable[Reply]:
+        future = parked[bytes(frame)] = asyncio.get_running_loop().create_future()
+        return future
+
+    return Peer(answer), parked
+
+
 async def test_frames_of_one_receive_are_answered_in_one_write() -> None:
     peer = Peer(echo)
     peer.send(b"a", b"b", b"c")
@@ -149,13 +160,7 @@ async def test_any_other_request_begins_when_all_before_it_are_answered(first: t
 
 
 async def test_a_request_waits_for_all_that_were_begun_side_by_side() -> None:
-    parked: dict[bytes, asyncio.Future[Reply]] = {}
-
-    def answer(frame: memoryview) -> Awaitable[Reply]:
-        future = parked[bytes(frame)] = asyncio.get_running_loop().create_future()
-        return future
-
-    peer = Peer(answer)
+    peer, parked = a_parked_peer()
     peer.send(b"a", b"b")
     peer.send_frames(frame_of(FetchRequest.API_KEY, b"fetch"))
     parked[b"b"].set_result([b"b"])
@@ -167,13 +172,7 @@ async def test_a_request_waits_for_all_that_were_begun_side_by_side() -> None:
 
 
 async def test_replies_of_one_turn_leave_in_one_write() -> None:
-    parked: dict[bytes, asyncio.Future[Reply]] = {}
-
-    def answer(frame: memoryview) -> Awaitable[Reply]:
-        future = parked[bytes(frame)] = asyncio.get_running_loop().create_future()
-        return future
-
-    peer = Peer(answer)
+    peer, parked = a_parked_peer()
     peer.send(b"a", b"b", b"c")
     for name in (b"c", b"a", b"b"):
         parked[name].set_result([name])

@@ -51,6 +51,17 @@ def without_checkpoints(call: str, path: str) -> Fault | None:
     return Fault(ENOSPC) if call == "pwrite" and "checkpoint" in path else None
 
 
+def with_a_log_and_no_room_for_checkpoints() -> tuple[MemoryFiles, LogManager]:
+    """Of five records, all noted."""
+    files = MemoryFiles()
+    manager = started(files)
+    append(create(manager, T0), 5)
+    manager.logs[T0].flush()
+    manager.write_checkpoints()
+    files.hook = without_checkpoints
+    return files, manager
+
+
 def test_checkpoints_stay_as_they_are_and_are_written_when_there_is_room() -> None:
     files = MemoryFiles()
     manager = started(files)
@@ -110,12 +121,7 @@ def test_a_log_that_cannot_be_made_leaves_nothing_and_can_be_made_later(call_num
 
 
 def test_who_deletes_logs_makes_room_and_a_new_one_of_that_name_waits_for_it() -> None:
-    files = MemoryFiles()
-    manager = started(files)
-    append(create(manager, T0), 5)
-    manager.logs[T0].flush()
-    manager.write_checkpoints()
-    files.hook = without_checkpoints
+    files, manager = with_a_log_and_no_room_for_checkpoints()
     assert manager.delete([T0], NOW) == 1
     assert manager.directories[0].is_online and "t-0" not in files.listdir("/data")
     with pytest.raises(OSError, match="No space"):
@@ -128,12 +134,7 @@ def test_who_deletes_logs_makes_room_and_a_new_one_of_that_name_waits_for_it() -
 
 
 def test_a_crash_after_a_deletion_that_was_not_noted_does_not_bind_a_new_log_either() -> None:
-    files = MemoryFiles()
-    manager = started(files)
-    append(create(manager, T0), 5)
-    manager.logs[T0].flush()
-    manager.write_checkpoints()
-    files.hook = without_checkpoints
+    files, manager = with_a_log_and_no_room_for_checkpoints()
     manager.delete([T0], NOW)
     files.hook = None
     files.crash(random.Random(1))

@@ -29,7 +29,7 @@ from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 from moldau.server.pieces import in_pieces
 from moldau.server.transactions import close_if_overtaken
-from moldau.server.txn_markers import settle
+from moldau.server.txn_markers import settle, settled_codes
 from moldau.types import TopicPartition
 
 
@@ -51,7 +51,7 @@ async def _write_all(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTx
 async def _write(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult:
     named = dict.fromkeys(TopicPartition(topic.name, index) for topic in marker.topics for index in topic.partition_indexes)
     outcomes = await in_pieces(broker.clock, partial(_append, broker, marker), named)
-    codes = {each: await outcome if isinstance(outcome, asyncio.Future) else outcome for each, outcome in zip(named, outcomes, strict=True)}
+    codes = dict(zip(named, await settled_codes(outcomes), strict=True))
     return WritableTxnMarkerResult(
         producer_id=marker.producer_id,
         topics=[

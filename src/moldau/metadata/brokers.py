@@ -32,7 +32,9 @@ from moldau.metadata.records import (
 )
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from moldau.protocol.messages.broker_registration import Listener as BrokerListener
 from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from moldau.protocol.messages.controller_registration import Listener as ControllerListener
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from moldau.protocol.wire import StoredRecord
 from moldau.types import NO_LEADER, RESERVED_UUIDS, uuid_to_text
@@ -40,6 +42,8 @@ from moldau.types import NO_LEADER, RESERVED_UUIDS, uuid_to_text
 FENCE: Final = 1
 UNFENCE: Final = -1
 SHUTTING_DOWN: Final = 1
+SECURITY_PROTOCOLS: Final = range(4)
+"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL: by Kafka's numbers."""
 
 
 class State(Enum):
@@ -162,9 +166,10 @@ def _check_registration(
         raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
     if request.is_migrating_zk_broker:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers.")
+    _check_listeners(request.listeners)
     _check_log_dirs(image, request)
     offered = {one.name: one for one in request.features}
-    for name, level in image.features.items():
+    for name, level in {**dict.fromkeys(offered.keys() - {METADATA_VERSION}, 0), **image.features}.items():
         feature = offered.get(name)
         if feature is None or not feature.min_supported_version <= level <= feature.max_supported_version:
             low, high = (0, 0) if feature is None else (feature.min_supported_version, feature.max_supported_version)
@@ -173,6 +178,14 @@ def _check_registration(
                 f"between {low} and {high}, inclusive."
             )
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
+
+
+def _check_listeners(listeners: Iterable[BrokerListener | ControllerListener]) -> None:
+    """What Kafka cannot read back from the metadata log does not get into it.  Errors: INVALID_REGISTRATION."""
+    for one in listeners:
+        if not one.name or not one.host or not one.port or one.security_protocol not in SECURITY_PROTOCOLS:
+            text = f"Invalid listener {one.name!r}: host {one.host!r}, port {one.port}, security protocol {one.security_protocol}"
+            raise KafkaError(ErrorCode.INVALID_REGISTRATION, text)
 
 
 def _check_log_dirs(image: MetadataImage, request: BrokerRegistrationRequest) -> None:
@@ -192,7 +205,11 @@ def _check_log_dirs(image: MetadataImage, request: BrokerRegistrationRequest) ->
 
 
 def register_controller(image: MetadataImage, request: ControllerRegistrationRequest) -> Outcome[ControllerRegistrationResponse]:
-    """A controller tells how it can be reached and what it supports; a cluster of before Kafka 3.7 has no record for that."""
+    """A controller tells how it can be reached and what it supports; a cluster of before Kafka 3.7 has no record for that.
+
+    Errors: INVALID_REGISTRATION.
+    """
+    _check_listeners(request.listeners)
     if not is_controller_registration_supported(image.metadata_version):
         return Outcome(ControllerRegistrationResponse(error_code=0, error_message=None))
     record = RegisterControllerRecord(
@@ -230,7 +247,7 @@ def unregister_broker(image: MetadataImage, schema: ConfigSchema, request: Unreg
 def broker_heartbeat(
     image: MetadataImage, schema: ConfigSchema, sessions: Sessions, request: BrokerHeartbeatRequest, *, now_ms: int, next_offset: int
 ) -> Outcome[BrokerHeartbeatResponse]:
-    """A broker lives and says what it wants.  Errors: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH.
+    """A broker lives and says what it wants.  Errors: STALE_BROKER_EPOCH.
 
     `next_offset` is where the records would go: from there on everybody knows of a shutdown.
     """

@@ -27,7 +27,7 @@ from moldau.protocol.wire import StoredRecord
 def assign_replicas_to_dirs(
     image: MetadataImage, schema: ConfigSchema, request: AssignReplicasToDirsRequest
 ) -> Outcome[AssignReplicasToDirsResponse]:
-    """Errors: UNSUPPORTED_VERSION, BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH; per partition UNKNOWN_TOPIC_ID,
+    """Errors: UNSUPPORTED_VERSION, STALE_BROKER_EPOCH; per partition UNKNOWN_TOPIC_ID,
     UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER when the broker has no replica of it.
     """
     if not is_directory_assignment_supported(image.metadata_version):

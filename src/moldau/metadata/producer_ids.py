@@ -13,7 +13,7 @@ MAX_PRODUCER_ID: Final = (1 << 63) - 1
 
 
 def allocate_producer_ids(image: MetadataImage, request: AllocateProducerIdsRequest) -> Outcome[AllocateProducerIdsResponse]:
-    """The next block for a broker.  Errors: BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR when none are left."""
+    """The next block for a broker.  Errors: STALE_BROKER_EPOCH, UNKNOWN_SERVER_ERROR when none are left."""
     check_broker_epoch(image, request.broker_id, request.broker_epoch)
     start = image.next_producer_id
     if start > MAX_PRODUCER_ID - BLOCK_SIZE:
@@ -25,10 +25,10 @@ def allocate_producer_ids(image: MetadataImage, request: AllocateProducerIdsRequ
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> None:
-    """Errors: KafkaError BROKER_ID_NOT_REGISTERED, STALE_BROKER_EPOCH."""
+    """Errors: KafkaError STALE_BROKER_EPOCH."""
     broker = image.brokers.get(broker_id)
     if broker is None:
-        raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No broker registration found for broker id {broker_id}")
+        raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
     if broker.epoch != broker_epoch:
         text = f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, text)

@@ -83,6 +83,7 @@ class BrokerLifecycle:
         self._may_shut_down = asyncio.Event()
         self._hurry = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
+        self._refusal: int = ErrorCode.NONE
 
     async def register(self, request: BrokerRegistrationRequest) -> int:
         """The broker epoch.  Errors: RegistrationFailed."""
@@ -133,20 +134,26 @@ class BrokerLifecycle:
             try:
                 response = await self._controller.broker_heartbeat(self._heartbeat())
             except KafkaError as error:
-                LOG.debug("heartbeat refused: %s", error)
+                self._note_refusal(error.code, str(error))
             else:
                 self._take(response)
             is_in_haste = not self._unfenced.is_set() or self._wants_shut_down
             await self._pause(min(RETRY_MS, self._patience.heartbeat_ms) if is_in_haste else self._patience.heartbeat_ms)
 
     def _take(self, response: BrokerHeartbeatResponse) -> None:
+        self._note_refusal(response.error_code, f"error {response.error_code}")
         if response.error_code != ErrorCode.NONE:
-            LOG.debug("heartbeat answered with error %d", response.error_code)
             return
         if not response.is_fenced:
             self._unfenced.set()
         if response.should_shut_down:
             self._may_shut_down.set()
+
+    def _note_refusal(self, code: int, text: str) -> None:
+        """Said once: what keeps a broker from being one stays as it is."""
+        if code not in (self._refusal, ErrorCode.NONE):
+            LOG.warning("the controller refuses this broker: %s", text)
+        self._refusal = code
 
     def _heartbeat(self) -> BrokerHeartbeatRequest:
         return BrokerHeartbeatRequest(

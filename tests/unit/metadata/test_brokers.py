@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.metadata.brokers import Sessions, broker_heartbeat, fence, register_broker, unregister_broker
+from moldau.metadata.brokers import Sessions, broker_heartbeat, fence, register_broker, register_controller, unregister_broker
 from moldau.metadata.features import supported_ranges
 from moldau.metadata.image import MetadataImage, PartitionRegistration
 from moldau.metadata.producer_ids import BLOCK_SIZE, allocate_producer_ids
@@ -13,12 +13,19 @@ from moldau.metadata.topics import create_topics
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest
+from moldau.protocol.messages.controller_registration import Listener as ControllerListener
 from moldau.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.testing.images import an_image, rules
 
 SCHEMA = rules().schema
 CLUSTER = "cluster"
+FEATURES = [Feature(name=name, min_supported_version=low, max_supported_version=high) for name, (low, high) in supported_ranges().items()]
+UNUSABLE = [
+    Listener(**{"name": "PLAINTEXT", "host": "h", "port": 9092, "security_protocol": 0, **wrong})  # type: ignore[arg-type]
+    for wrong in ({"name": ""}, {"host": ""}, {"port": 0}, {"security_protocol": 4}, {"security_protocol": -1})
+]
 
 
 def registration(number: int = 1, *, incarnation: int = 9, **more: object) -> BrokerRegistrationRequest:
@@ -27,9 +34,7 @@ def registration(number: int = 1, *, incarnation: int = 9, **more: object) -> Br
         "cluster_id": CLUSTER,
         "incarnation_id": UUID(int=incarnation),
         "listeners": [Listener(name="PLAINTEXT", host="h", port=9092, security_protocol=0)],
-        "features": [
-            Feature(name=name, min_supported_version=low, max_supported_version=high) for name, (low, high) in supported_ranges().items()
-        ],
+        "features": FEATURES,
         "rack": None,
         "log_dirs": [UUID(int=5000 + number)],
         **more,
@@ -80,6 +85,11 @@ def test_a_broker_comes_fenced_and_is_unfenced_once_it_has_read_so_far() -> None
         ({"log_dirs": [UUID(int=500)] * 2}, ErrorCode.INVALID_REGISTRATION),
         ({"log_dirs": [UUID(int=5002)]}, ErrorCode.INVALID_REGISTRATION),
         ({"features": []}, ErrorCode.UNSUPPORTED_VERSION),
+        (
+            {"features": [*FEATURES, Feature(name="new.version", min_supported_version=1, max_supported_version=2)]},
+            ErrorCode.UNSUPPORTED_VERSION,
+        ),
+        *[({"listeners": [listener]}, ErrorCode.INVALID_REGISTRATION) for listener in UNUSABLE],
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
     ],
 )
@@ -87,6 +97,17 @@ def test_who_may_not_register(changes: dict[str, object], code: ErrorCode) -> No
     with pytest.raises(KafkaError) as error:
         register(an_image(2), registration(**changes))  # type: ignore[arg-type]
     assert error.value.code is code
+
+
+@pytest.mark.parametrize("listener", UNUSABLE)
+def test_a_controller_that_nobody_could_reach_may_not_register(listener: Listener) -> None:
+    there = ControllerListener(name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol)
+    request = ControllerRegistrationRequest(
+        controller_id=3, incarnation_id=UUID(int=9), zk_migration_ready=False, listeners=[there], features=[]
+    )
+    with pytest.raises(KafkaError) as error:
+        register_controller(an_image(), request)
+    assert error.value.code is ErrorCode.INVALID_REGISTRATION
 
 
 def test_another_process_with_the_same_number() -> None:
@@ -99,13 +120,13 @@ def test_another_process_with_the_same_number() -> None:
 
 
 def test_stale_epochs_and_strangers() -> None:
-    for number, code in ((1, ErrorCode.STALE_BROKER_EPOCH), (9, ErrorCode.BROKER_ID_NOT_REGISTERED)):
+    for number in (1, 9):
         request = BrokerHeartbeatRequest(
             broker_id=number, broker_epoch=3, current_metadata_offset=1, want_fence=False, want_shut_down=False
         )
         with pytest.raises(KafkaError) as error:
             broker_heartbeat(an_image(1), SCHEMA, Sessions(9000), request, now_ms=0, next_offset=0)
-        assert error.value.code is code
+        assert error.value.code is ErrorCode.STALE_BROKER_EPOCH
 
 
 def test_a_fenced_leader_hands_over() -> None:

@@ -31,6 +31,7 @@ from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.raft.voters import Address
@@ -396,6 +397,16 @@ def test_a_topic_that_a_question_makes_is_unknown_until_the_next_question() -> N
             await channel.send(DeleteTopicsRequest(topics=[DeleteTopicState(name="orders", topic_id=ZERO_UUID)], timeout_ms=5000), 6)
 
     world.talk(dialogue)
+
+
+def test_a_broker_that_was_unregistered_says_so_once(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    node = world.up()
+    world.talk(lambda channel: channel.send(UnregisterBrokerRequest(broker_id=1)))
+    world.run(world.server, asyncio.sleep(60))
+    said = [record.message for record in caplog.records if record.name == "moldau.server.lifecycle"]
+    assert said == ["the controller refuses this broker: STALE_BROKER_EPOCH: No broker registration found for broker id 1"]
+    world.run(world.server, node.stop())
 
 
 def test_options_of_a_topic_reach_its_logs() -> None:

@@ -2,7 +2,7 @@
 
 Versions       0.
 Authorises     CLUSTER_ACTION on the cluster.
-Errors         STALE_BROKER_EPOCH, BROKER_ID_NOT_REGISTERED; NOT_CONTROLLER.
+Errors         STALE_BROKER_EPOCH; NOT_CONTROLLER.
 Differs from Kafka: nothing known.
 """
 

@@ -2,7 +2,7 @@
 
 Versions       0.
 Authorises     CLUSTER_ACTION on the cluster.
-Errors         NOT_CONTROLLER.
+Errors         INVALID_REGISTRATION; NOT_CONTROLLER.
 Differs from Kafka: nothing known.
 """
 

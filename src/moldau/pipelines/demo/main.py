@@ -14,13 +14,13 @@ from threading import Event
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from moldau.pipelines import retail
 from moldau.pipelines.demo.broker import BrokerError, own_broker
 from moldau.pipelines.demo.figures import Figures, Judgement, MicroBatch
 from moldau.pipelines.demo.options import Options, Phase, parse, phases
+from moldau.pipelines.demo.progress import progress_on, step
 from moldau.pipelines.demo.report import write_report
 from moldau.pipelines.demo.stage import RunError, Stage, Stopped
 from moldau.pipelines.kafka import KafkaEnds
@@ -66,17 +66,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def run(options: Options, console: Console) -> Figures:
     started = time.monotonic()
     with ExitStack() as stack:
-        progress = stack.enter_context(_progress(console))
+        progress = stack.enter_context(progress_on(console))
         directory = stack.enter_context(_directory(options.directory))
         bootstrap = options.bootstrap_servers
         if bootstrap is None:
-            with _step(progress, "starting the broker"):
+            with step(progress, "starting the broker"):
                 bootstrap = stack.enter_context(own_broker(directory))
-        with _step(progress, f"reading {options.orders:,} real orders, asking the oracle"):
+        with step(progress, f"reading {options.orders:,} real orders, asking the oracle"):
             catalogue = retail.catalogue()
             sent = list(with_faults(retail.orders(options.orders), FaultPlan()))
             expectation = oracle.expect(sent, catalogue)
-        with _step(progress, "starting Spark"):
+        with step(progress, "starting Spark"):
             settings = {**SHORT_LIVED, "spark.sql.streaming.numRecentProgressUpdates": "100000"}
             spark = open_session("moldau demo", master=options.master, log_file=directory / "spark.log", settings=settings)
         stack.callback(spark.stop)
@@ -91,7 +91,7 @@ def run(options: Options, console: Console) -> Figures:
         stage = Stage(service, ledger, queries, progress, stopping)
         stack.callback(stage.stop)
         judgements = _play(stage, phases(options), sent)
-        with _step(progress, "stopping the queries"):
+        with step(progress, "stopping the queries"):
             batches = [batch for query in queries for batch in _micro_batches(query)]
             for query in queries:
                 query.stop()
@@ -99,7 +99,7 @@ def run(options: Options, console: Console) -> Figures:
         differences = _differences(expectation, ledger)
         lines, rejected = 0, 0
         if options.with_promo:
-            with _step(progress, "the burger promotion: every burger line of the year"):
+            with step(progress, "the burger promotion: every burger line of the year"):
                 lines, rejected, wrong = _promote(spark, ends, PromoTopics.prefixed(prefix), options.partitions, stopping)
             differences += wrong
     return Figures(
@@ -224,18 +224,6 @@ def verdict(console: Console, figures: Figures) -> int:
     for line in figures.differences[:SHOWN_DIFFERENCES]:
         console.print(f"  {line}", highlight=False)
     return 1
-
-
-def _progress(console: Console) -> Progress:
-    columns = (SpinnerColumn(finished_text="✓"), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console)
-
-
-@contextmanager
-def _step(progress: Progress, what: str) -> Iterator[None]:
-    task = progress.add_task(what, total=1)
-    yield
-    progress.update(task, completed=1)
 
 
 @contextmanager

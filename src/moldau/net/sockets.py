@@ -10,7 +10,8 @@ import errno
 import logging
 import socket
 import sys
-from typing import Final
+from collections.abc import Sequence
+from typing import Any, Final
 
 from moldau.net.socket_transport import SocketTransport
 from moldau.net.transport import Accept, Address, Receiver
@@ -131,7 +132,7 @@ class SystemNetwork:
             with contextlib.suppress(OSError):
                 return _bound(socket.AF_INET6, ("::", port), is_dual_stack=True)
             return _bound(socket.AF_INET, ("0.0.0.0", port))
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        found = await _addresses(loop, host, port, flags=socket.AI_PASSIVE)
         # Names like localhost stand for addresses of both families: clients try the older one, too.
         family, _, _, _, address = min(found, key=lambda entry: entry[0] != socket.AF_INET)
         return _bound(family, address)
@@ -139,7 +140,7 @@ class SystemNetwork:
     async def connect(self, host: str, port: int, receiver: Receiver) -> SocketTransport:
         loop = asyncio.get_running_loop()
         failure: OSError | None = None
-        for family, _, _, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+        for family, _, _, _, address in await _addresses(loop, host, port):
             connecting = socket.socket(family, socket.SOCK_STREAM)
             try:
                 self.set_up(connecting)
@@ -158,6 +159,14 @@ class SystemNetwork:
         raise ConnectionError(
             failure.errno if failure else errno.EHOSTUNREACH, f"cannot connect to {Address(host, port)}: {reason}"
         ) from failure
+
+
+async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int, *, flags: int = 0) -> Sequence[tuple[int, int, int, str, Any]]:
+    """Errors: OSError."""
+    try:
+        return await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
+    except UnicodeError:  # a label that is empty, or of more than 63 letters
+        raise socket.gaierror(socket.EAI_NONAME, "no host has such a name") from None
 
 
 def _bound(family: int, address: tuple[object, ...], *, is_dual_stack: bool = False) -> socket.socket:

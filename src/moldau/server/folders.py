@@ -1,14 +1,14 @@
 """◇ Whether a node's folders are its own: formatted, of one cluster, of this node; and which logs in them the cluster does not know.
 
-Source: MetaPropertiesEnsemble.verify, LogManager.isStrayKraftReplica.  Called by `node.py` once the folders are locked.
+Source: MetaPropertiesEnsemble.verify, LogManager.isStrayKraftReplica.  Called by `node.py` before anything is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final
 from uuid import UUID
 
 from moldau.metadata.image import MetadataImage
-from moldau.storage.directory import LogDirectory
+from moldau.storage.checkpoints import MetaProperties
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.types import TopicPartition, uuid_to_text
 
@@ -20,33 +20,30 @@ class StartRefused(Exception):
     """Why the node does not start, and what to do about it, in one line."""
 
 
-def check_folders(directories: Sequence[LogDirectory], node_id: int) -> str:
-    """The cluster that they are of.  Errors: StartRefused."""
+def check_folders(metas: Mapping[str, MetaProperties | None], node_id: int) -> str:
+    """The cluster that they are of; `metas` is what each folder that can be read says of itself.  Errors: StartRefused."""
+    known = {path: meta for path, meta in metas.items() if meta is not None}
     cluster_id: str | None = None
     first = ""
     ids: set[UUID] = set()
-    for directory in directories:
-        if not directory.is_online:
-            continue
-        meta = directory.meta
+    for path in metas:
+        meta = known.get(path)
         if meta is None:
-            cluster = next((other.meta.cluster_id for other in directories if other.meta is not None), None)
+            cluster = next((other.cluster_id for other in known.values()), None)
             command = f"moldau storage format -t {cluster or '$(moldau storage random-uuid)'} -c FILE --standalone"
-            raise StartRefused(f"{directory.path} is not formatted: run `{command}{' --ignore-formatted' if cluster else ''}`")
+            raise StartRefused(f"{path} is not formatted: run `{command}{' --ignore-formatted' if cluster else ''}`")
         if meta.node_id != node_id:
             raise StartRefused(
-                f"{directory.path}/meta.properties is of node {meta.node_id}, and node.id is {node_id}: "
+                f"{path}/meta.properties is of node {meta.node_id}, and node.id is {node_id}: "
                 f"set node.id={meta.node_id}, or use another folder"
             )
         if cluster_id is not None and meta.cluster_id != cluster_id:
             raise StartRefused(
-                f"{directory.path} belongs to the cluster {meta.cluster_id}, and {first} to {cluster_id}: log.dirs must be of one cluster"
+                f"{path} belongs to the cluster {meta.cluster_id}, and {first} to {cluster_id}: log.dirs must be of one cluster"
             )
         if meta.directory_id in ids:
-            raise StartRefused(
-                f"{directory.path}/meta.properties has the directory.id of another folder: one is a copy, take it out of log.dirs"
-            )
-        cluster_id, first = meta.cluster_id, first or directory.path
+            raise StartRefused(f"{path}/meta.properties has the directory.id of another folder: one is a copy, take it out of log.dirs")
+        cluster_id, first = meta.cluster_id, first or path
         if meta.directory_id is not None:
             ids.add(meta.directory_id)
     if cluster_id is None:

@@ -68,6 +68,7 @@ from moldau.server.remote_metadata import RemoteMetadata
 from moldau.server.share_dead_letters import DeadLetters
 from moldau.server.share_partitions import SharePartitions
 from moldau.server.share_session import ShareSessions
+from moldau.storage.checkpoints import MetaProperties, read_meta_properties
 from moldau.storage.config import CleanerConfig
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import Files, LockHeld
@@ -164,23 +165,35 @@ class Node:
         self.listeners.serve(self._dispatchers())
 
     def _take_folders(self) -> None:
+        if not self.config.is_controller:
+            raise StartRefused("process.roles: a broker without a controller is not served yet: set broker,controller")
+        managers = [self.logs, *([self._metadata_folder] if self._metadata_folder is not None else ())]
+        # Before they are taken: what is not this node's stays as it was found.
+        self._cluster_id = check_folders(
+            self._metas([directory.path for each in managers for directory in each.directories]), self.config.node_id
+        )
         try:
-            self.logs.open(self.clock.now_ms())
-            if self._metadata_folder is not None:
-                self._metadata_folder.open(self.clock.now_ms())
+            for manager in managers:
+                manager.open(self.clock.now_ms())
         except LockHeld as error:
             folder = str(error.filename or "").rpartition("/")[0]
             raise StartRefused(f"{folder} is in use by another process: stop that one, or give this node folders of its own") from error
         self._started.append("folders")
-        if not self.config.is_controller:
-            raise StartRefused("process.roles: a broker without a controller is not served yet: set broker,controller")
         self.logs.on_directory_failure = self._directory_failed
-        managers = [self.logs, *([self._metadata_folder] if self._metadata_folder is not None else ())]
-        self._cluster_id = check_folders([directory for each in managers for directory in each.directories], self.config.node_id)
         self._directory_ids = {path: number for each in managers for path, number in each.name_directories(self._new_uuid).items()}
         for directory in self.logs.directories:
             if directory.failure is not None:
                 LOG.error("%s is offline: %s", directory.path, directory.failure)
+
+    def _metas(self, paths: Sequence[str]) -> dict[str, MetaProperties | None]:
+        """Of the folders that can be read."""
+        metas = {}
+        for path in paths:
+            try:
+                metas[path] = read_meta_properties(self.files, path)
+            except OSError as error:
+                LOG.error("%s cannot be read: %s", path, error)
+        return metas
 
     async def _start_metadata(self) -> None:
         quorum = self.config.of(QuorumConfig)
@@ -460,7 +473,7 @@ class Node:
             self._coordinators.close()
         await self.flusher.drain()
         if "folders" in self._started:
-            epoch = self._lifecycle.epoch if "membership" in self._started else -1
+            epoch = self._lifecycle.epoch if "membership" in self._started else None
             # Several at a time: most of it is waiting for the disk.  Which of them failed, the folder knows.
             await asyncio.gather(*(self.files.run(log.close) for log in self.logs.working_logs()), return_exceptions=True)
             await self.files.run(self.logs.close, epoch)

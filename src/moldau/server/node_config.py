@@ -253,8 +253,16 @@ def _check_identity(properties: Mapping[str, str], server: ServerConfig) -> None
     if len(set(server.log_dirs)) < len(server.log_dirs):
         raise ConfigError("log.dirs", ",".join(server.log_dirs), "a folder is there twice")
     for key, path in (("metadata.log.dir", server.metadata_log_dir or ""), *(("log.dirs", path) for path in server.log_dirs)):
-        if "\0" in path:
-            raise ConfigError(key, path.replace("\0", "\\0"), "no folder has a zero byte in its name")
+        if "\0" in path or not _is_encodable(path):
+            raise ConfigError(key, path, "no folder has a zero byte or half of a surrogate pair in its name")
+
+
+def _is_encodable(path: str) -> bool:
+    try:
+        path.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _protocol_map(properties: Mapping[str, str], server: ServerConfig) -> dict[str, str]:

@@ -7,6 +7,7 @@ Bytes are UTF-8; a file that is not is read as ISO-8859-1, which is what Java 8 
 """
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
@@ -30,6 +31,8 @@ class Property(NamedTuple):
 
 def parse_properties(data: bytes) -> dict[str, Property]:
     """Errors: PropertiesError."""
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        raise PropertiesError(1, "the file is UTF-16: save it as UTF-8")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

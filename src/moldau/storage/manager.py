@@ -574,18 +574,19 @@ class LogManager:
 
     # ---------------------------------------------------------------- stopping
 
-    def close(self, broker_epoch: int = -1) -> None:
+    def close(self, broker_epoch: int | None = -1) -> None:
         """Everything saved, synced and noted; the next start of each directory that works is a clean one.
 
         Where not all logs were loaded, because the start came to an end before, what is noted of the others must stay, and the next start
-        is as clean as this one was.
+        is as clean as this one was.  So it is without an epoch: that broker never served.
         """
-        complete = [directory for directory in self._online() if self._is_loaded(directory)]
+        served = broker_epoch is not None
+        complete = [directory for directory in self._online() if self._is_loaded(directory) and (served or directory.logs)]
         for directory in self._online():
             self._close_logs(directory)
         for directory in self._online():
             is_complete = directory in complete
-            epoch = broker_epoch if is_complete else directory.broker_epoch
+            epoch = broker_epoch if is_complete and broker_epoch is not None else directory.broker_epoch
             try:
                 if is_complete:
                     directory.write_checkpoints(self.files)

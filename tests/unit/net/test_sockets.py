@@ -144,6 +144,14 @@ async def test_an_address_of_another_machine_says_so() -> None:
         await Listener(SystemNetwork(), echo).start("192.0.2.1", 0)
 
 
+@pytest.mark.parametrize("host", ["a..b", "a" * 64])
+async def test_a_name_that_no_host_can_have_says_so(host: str) -> None:
+    with pytest.raises(OSError, match=f"cannot listen on {host}:0: the name is not known"):
+        await Listener(SystemNetwork(), echo).start(host, 0)
+    with pytest.raises(OSError, match="no host has such a name"):
+        await SystemNetwork().connect(host, 1, echo)  # type: ignore[arg-type]
+
+
 async def test_nobody_listening_says_so() -> None:
     with socket.socket() as free:
         free.bind((HOST, 0))

@@ -515,12 +515,41 @@ def test_a_folder_that_was_not_formatted_says_how() -> None:
     world = World(formatted=False)
     world.files.mkdir("/data")
     assert "storage format" in refused(world)
+    assert world.files.listdir("/data") == []
+
+
+def test_a_folder_that_is_not_there_is_not_made() -> None:
+    world = World(formatted=False)
+    assert "storage format" in refused(world)
+    assert not world.files.is_dir("/data")
 
 
 def test_a_folder_of_another_node_says_so() -> None:
     world = World(formatted=False)
     world.format(node_id=7)
+    before = world.files.listdir("/data")
     assert "node.id=7" in refused(world)
+    assert world.files.listdir("/data") == before
+
+
+def test_a_refused_start_is_no_stop() -> None:
+    """What is noted of the last stop decides whether the controller trusts the replicas here, in the folders without logs too."""
+    world = World(folders=("/data", "/more"))
+    folders = "/data,/more"
+    node = world.up(log__dirs=folders)
+    world.run(world.server, node.stop())
+    noted = {path: world.files.read(path) for path in ("/data/.kafka_cleanshutdown", "/more/.kafka_cleanshutdown")}
+    world.network.crash(world.server, silently=False)
+    world.server = world.machine("server")
+    _with_taken_port(world, log__dirs=folders)
+    assert {path: world.files.read(path) for path in noted} == noted
+
+
+def test_a_first_start_that_is_refused_notes_nothing() -> None:
+    world = World()
+    before = set(world.files.listdir("/data"))
+    _with_taken_port(world)
+    assert set(world.files.listdir("/data")) <= {*before, ".lock"}
 
 
 def test_folders_of_two_clusters_say_so() -> None:
@@ -547,12 +576,12 @@ def test_a_busy_port_says_which() -> None:
     assert f"listeners=CONTROLLER://:{PORT + 1}" in _with_taken_port(world)
 
 
-def _with_taken_port(world: World) -> str:
+def _with_taken_port(world: World, **changed: str) -> str:
     async def take() -> None:
         await world.network.listen("", CONTROLLER_PORT, lambda transport: None)
 
     world.run(world.server, take())
-    return refused(world)
+    return refused(world, **changed)
 
 
 def test_the_state_of_a_share_partition_outlives_a_crash() -> None:

@@ -63,6 +63,7 @@ def test_takes_kafkas_older_keys() -> None:
         ({"log.dirs": ""}, ["log.dirs"]),
         ({"log.dirs": "/a,/a"}, ["log.dirs", "twice"]),
         ({"log.dirs": "/a,/b\0c"}, ["log.dirs", "zero byte"]),
+        ({"log.dirs": "/a,/b\ud800c"}, ["log.dirs", "surrogate"]),
         ({"metadata.log.dir": "/b\0c"}, ["metadata.log.dir", "zero byte"]),
         ({"controller.quorum.voters": "somebody"}, ["controller.quorum.voters", "somebody", "1@controller1.example.com:9093"]),
         ({"listeners": "PLAINTEXT:9092"}, ["listeners", "PLAINTEXT:9092", "PLAINTEXT://localhost:9092"]),

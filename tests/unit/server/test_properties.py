@@ -41,3 +41,9 @@ def test_takes_utf_8_with_a_mark_and_latin_1() -> None:
 def test_names_the_line_of_a_bad_escape() -> None:
     with pytest.raises(PropertiesError, match=r"line 2: .*u12x4"):
         parse_properties(b"a=1\nb=\\u12x4")
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be"])
+def test_a_file_in_utf_16_is_told_from_an_empty_one(encoding: str) -> None:
+    with pytest.raises(PropertiesError, match="save it as UTF-8"):
+        parse_properties("\ufeffnode.id=1".encode(encoding) if encoding == "utf-16-be" else "node.id=1".encode(encoding))

@@ -1,16 +1,26 @@
 """◇ How a command says that it cannot: what is wrong, and the way out."""
 
+import re
+from typing import Final
+
+_CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def one_line(text: str) -> str:
+    """With what would end the line, or move a terminal's cursor, written out: names and values are other people's."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
 
 class Failure(Exception):
-    """Ends a command with one clear line on stderr and an exit code."""
+    """Ends a command with one clear line on stderr and an exit code; `more` is printed below it as it is."""
 
-    def __init__(self, what: str, way_out: str = "", *, exit_code: int = 1) -> None:
+    def __init__(self, what: str, way_out: str = "", *, more: str = "", exit_code: int = 1) -> None:
         super().__init__(what)
-        self.what = what
-        self.way_out = way_out
+        self.what = one_line(what)
+        self.way_out = one_line(way_out)
+        self.more = more
         self.exit_code = exit_code
 
     def __str__(self) -> str:
-        if not self.way_out:
-            return self.what
-        return f"{self.what} {self.way_out}" if self.what.endswith((".", "?", "!")) else f"{self.what}. {self.way_out}"
+        end = "" if not self.way_out else f" {self.way_out}" if self.what.endswith((".", "?", "!")) else f". {self.way_out}"
+        return f"{self.what}{end}" + (f"\n{self.more}" if self.more else "")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.config import ConfigError
 from moldau.server.node_config import NodeConfig, UnknownOption
 from moldau.server.properties import PropertiesError, parse_properties
-from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.failure import Failure, one_line
 
 if TYPE_CHECKING:
     from moldau.server.node import Node
@@ -39,9 +39,18 @@ def load_config(path: Path, overrides: Mapping[str, str] | None = None) -> NodeC
         raise Failure(f"{path}{line}: {error}") from error
 
 
+class LineFormatter(logging.Formatter):
+    """One line a message, whatever clients put into theirs; stack traces stand below it."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return one_line(super().formatMessage(record))
+
+
 def set_up_logging(level: int = logging.INFO) -> None:
     """Log lines go to stderr."""
-    logging.basicConfig(stream=sys.stderr, level=level, format=LOG_FORMAT)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter(LOG_FORMAT))
+    logging.basicConfig(level=level, handlers=[handler])
 
 
 def run_node(config: NodeConfig, on_ready: "Callable[[Node], None]", on_progress: Callable[[str], None] = LOG.info) -> int:

@@ -1,5 +1,6 @@
 """Commands are found, mistakes are one line with the way out, and nothing is imported that is not called."""
 
+import logging
 import re
 import shlex
 import subprocess
@@ -11,6 +12,7 @@ import pytest
 
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.main import ALL, main
+from moldau.tools.cli.node import LineFormatter
 from moldau.tools.cli.parser import Parser
 
 
@@ -87,6 +89,13 @@ def test_a_failure_ends_its_sentence_once() -> None:
     assert str(Failure("no", "Try yes")) == "no. Try yes"
     assert str(Failure("did you mean x?", "Try yes")) == "did you mean x? Try yes"
     assert str(Failure("no")) == "no"
+    assert str(Failure("no", more="at A\nat B")) == "no\nat A\nat B"
+
+
+def test_other_peoples_words_neither_break_a_line_nor_move_the_cursor() -> None:
+    assert str(Failure("no option a\nb\x00\x1b[2J\u2028č", "Try\rc")) == "no option a\\nb\\x00\\x1b[2J\\u2028č. Try\\rc"
+    record = logging.LogRecord("x", logging.INFO, "", 1, "topic %s", ("a\n[2026] ERROR b",), None)
+    assert LineFormatter("%(message)s").format(record) == "topic a\\n[2026] ERROR b"
 
 
 def test_help_does_not_import_what_it_does_not_need() -> None:

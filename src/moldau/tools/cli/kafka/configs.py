@@ -73,7 +73,8 @@ def main(arguments: list[str]) -> int:
         try:
             await (_alter(admin, entity, options) if options.alter else _describe(admin, entity, show_all=options.all))
         except KafkaError as error:
-            raise Failure(f"Error while executing config command with args '{shlex.join(arguments)}'\n{java_error(error)}") from error
+            said = f"Error while executing config command with args '{shlex.join(arguments)}'"
+            raise Failure(said, more=java_error(error)) from error
         return 0
 
     return on_cluster(options, work)

@@ -19,7 +19,7 @@ Called by the handlers of transactions and of groups' heartbeats.
 from collections.abc import Hashable
 from typing import Final
 
-MAX_SENDERS: Final = 100_000
+MAX_SENDERS: Final = 50_000
 """Remembered at once; who was silent longest is forgotten first."""
 
 
@@ -28,7 +28,8 @@ class ConnectionOrder:
 
     def __init__(self, *, is_enabled: bool = True) -> None:
         self._is_enabled: Final = is_enabled
-        self._newest: dict[tuple[str, Hashable], tuple[int, int, int]] = {}
+        # By hash: members and transactional ids choose their names, which can be long.
+        self._newest: dict[int, tuple[int, int, int]] = {}
 
     def is_overtaken(
         self, purpose: str, sender: Hashable, producer: tuple[int, int], connection: int, *, tells_zombies: bool = True
@@ -39,7 +40,7 @@ class ConnectionOrder:
         """
         if not self._is_enabled:
             return False
-        key = (purpose, sender)
+        key = hash((purpose, sender))
         producer_id, epoch = producer
         known = self._newest.pop(key, None)
         if known is not None and known[0] == producer_id:

@@ -1,5 +1,7 @@
 """Which request comes on a connection that its sender has replaced."""
 
+import tracemalloc
+
 from moldau.server import connection_order
 from moldau.server.connection_order import ConnectionOrder
 
@@ -51,6 +53,19 @@ def test_who_was_silent_longest_is_forgotten() -> None:
             overtaken(order, NEW, sender="0")
     assert overtaken(order, OLD, sender="0")
     assert not overtaken(order, OLD, sender="1")
+
+
+def test_long_names_are_not_kept() -> None:
+    order = ConnectionOrder()
+    tracemalloc.start()
+    try:
+        for number in range(100):
+            overtaken(order, NEW, sender=str(number) * 10_000)
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 100_000
+    assert overtaken(order, OLD, sender="7" * 10_000)
 
 
 def test_switched_off_it_lets_everything_in() -> None:

@@ -77,9 +77,10 @@ def read_back(bootstrap: str, topic: str, partitions: int) -> Iterator[Message]:
     ends = {partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), WITHIN_S)[1] for partition in range(partitions)}
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
     waiting = {partition for partition, end in ends.items() if end > 0}
-    deadline = time.monotonic() + WITHIN_S
-    while waiting and time.monotonic() < deadline:
+    heard_s = time.monotonic()
+    while waiting and time.monotonic() < heard_s + WITHIN_S:
         for message in consumer.consume(5000, 0.5):
+            heard_s = time.monotonic()
             if message.error() is None:
                 yield message
                 if message.offset() >= ends[message.partition()] - 1:  # type: ignore[operator, index]

@@ -19,8 +19,8 @@ from moldau.protocol.wire import Request, Response, Struct
 
 Address: TypeAlias = tuple[str, int]
 
-PATIENCE_S: Final = 15.0
-SETTLES_WITHIN_S: Final = 5.0
+PATIENCE_S: Final = 60.0
+SETTLES_WITHIN_S: Final = 60.0
 BETWEEN_TRIES_S: Final = 0.05
 _LENGTH: Final = struct.Struct(">i")
 

@@ -30,8 +30,8 @@ from moldau.storage.files import SystemFiles
 from moldau.types import uuid_to_text
 
 HOST: Final = "127.0.0.1"
-START_WITHIN_S: Final = 30.0
-STOP_WITHIN_S: Final = 30.0
+START_WITHIN_S: Final = 120.0
+STOP_WITHIN_S: Final = 120.0
 DEFAULTS: Final[Mapping[str, str]] = {
     "process.roles": "broker,controller",
     "node.id": "1",

@@ -110,7 +110,7 @@ def console_produce(bootstrap: str, topic: str, lines: Sequence[str], *arguments
     return run_tool(Tool.CONSOLE_PRODUCER, "--bootstrap-server", bootstrap, "--topic", topic, *arguments, stdin=text)
 
 
-def console_consume(bootstrap: str, topic: str, *arguments: str, count: int, timeout_ms: int = 15_000) -> list[str]:
+def console_consume(bootstrap: str, topic: str, *arguments: str, count: int, timeout_ms: int = 60_000) -> list[str]:
     """kafka-console-consumer by assignment (partition 0 unless told), from the start: the lines that it printed."""
     where = () if "--partition" in arguments or "--group" in arguments else ("--partition", "0")
     limits = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", str(timeout_ms))
@@ -126,7 +126,7 @@ def formatted(bootstrap: str, topic: str, formatter: str) -> str:
     for partition, count in sorted(offsets(bootstrap, topic).items()):
         if count:
             where = ("--partition", str(partition), "--formatter", formatter)
-            printed += console_consume(bootstrap, topic, *where, count=count, timeout_ms=60_000)
+            printed += console_consume(bootstrap, topic, *where, count=count)
     return "\n".join(printed)
 
 

@@ -45,7 +45,7 @@ def broker() -> Iterator[BrokerProcess]:
         for future in admin.create_topics([NewTopic("orders", 2, 1), NewTopic("stuck", 1, 1)]).values():
             future.result(30)
         for name, end in (("done", Producer.commit_transaction), ("undone", Producer.abort_transaction), ("open", None), ("victim", None)):
-            producer = Producer({"bootstrap.servers": one.bootstrap, "transactional.id": name, "transaction.timeout.ms": 120_000})
+            producer = Producer({"bootstrap.servers": one.bootstrap, "transactional.id": name, "transaction.timeout.ms": 900_000})
             producer.init_transactions(30)
             producer.begin_transaction()
             for partition in (0, 1):

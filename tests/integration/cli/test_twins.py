@@ -102,7 +102,7 @@ def test_records_of_a_share_group(kafka: ApacheKafka) -> None:
         assert ours("kafka-configs", *at, "--alter", *begins).exit_code == 0
         reading = ("kafka-console-share-consumer", *at, "--topic", "user-reg-events", "--group", group, *shown)
         released = first(*reading, "--max-messages", "2", "--release")[:2]
-        accepted = second(*reading, "--max-messages", "2", "--timeout-ms", "20000")[:2]
+        accepted = second(*reading, "--max-messages", "2", "--timeout-ms", "120000")[:2]
         lines.append((released, accepted))
     assert lines[0] == lines[1] == lines[2]
     assert lines[0] == ((0, "Offset:0\tDelivery:1\thello\nOffset:1\tDelivery:1\tworld\n"), (0, lines[0][0][1].replace("y:1", "y:2")))

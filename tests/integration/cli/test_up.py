@@ -3,7 +3,6 @@
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,19 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from moldau.testing.child import held_ports
+
 pytestmark = pytest.mark.slow
 
 MOLDAU = [sys.executable, "-m", "moldau.tools.cli.main"]
-READY_WITHIN_S = 60.0
+WITHIN_S = 120.0
 
 
 def moldau(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*MOLDAU, *arguments], input=stdin, capture_output=True, text=True, timeout=60, check=False)
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
+    return subprocess.run([*MOLDAU, *arguments], input=stdin, capture_output=True, text=True, timeout=WITHIN_S, check=False)
 
 
 class Up:
@@ -44,7 +40,7 @@ class Up:
     def _until_ready(self) -> str:
         assert self.process.stdout is not None
         lines = []
-        deadline = time.monotonic() + READY_WITHIN_S
+        deadline = time.monotonic() + WITHIN_S
         while not lines or not lines[-1].startswith("Ctrl-C"):
             line = self.process.stdout.readline()
             assert line and time.monotonic() < deadline, (lines, self.process.stderr and self.process.stderr.read())
@@ -54,12 +50,18 @@ class Up:
     def end(self, how: signal.Signals = signal.SIGTERM) -> int:
         if self.process.poll() is None:
             self.process.send_signal(how)
-        return self.process.wait(20)
+        return self.process.wait(WITHIN_S)
 
 
 @pytest.fixture
-def up(tmp_path: Path) -> Iterator[Up]:
-    running = Up(tmp_path / "here", free_port())
+def ports() -> Iterator[list[int]]:
+    with held_ports(2) as ports:
+        yield ports
+
+
+@pytest.fixture
+def up(tmp_path: Path, ports: list[int]) -> Iterator[Up]:
+    running = Up(tmp_path / "here", ports[0])
     yield running
     running.end(signal.SIGKILL)
 
@@ -88,8 +90,8 @@ def test_it_stops_cleanly_and_starts_again_with_everything(up: Up, how: signal.S
         assert again.end() == 0
 
 
-def test_a_second_start_on_its_folder_is_refused_and_harms_nothing(up: Up) -> None:
-    second = moldau("up", "--dir", str(up.folder), "--port", str(free_port()))
+def test_a_second_start_on_its_folder_is_refused_and_harms_nothing(up: Up, ports: list[int]) -> None:
+    second = moldau("up", "--dir", str(up.folder), "--port", str(ports[1]))
     assert second.returncode == 1
     assert "is in use by another process" in second.stderr
     assert len(second.stderr.splitlines()) == 1
@@ -116,8 +118,8 @@ def test_a_folder_moved_away_starts_where_it_is(up: Up, tmp_path: Path) -> None:
         again.end()
 
 
-def test_format_and_serve_from_a_file_of_ones_own(tmp_path: Path) -> None:
-    port, controller_port = free_port(), free_port()
+def test_format_and_serve_from_a_file_of_ones_own(tmp_path: Path, ports: list[int]) -> None:
+    port, controller_port = ports
     path = tmp_path / "server.properties"
     path.write_text(
         f"process.roles=broker,controller\nnode.id=7\nlisteners=PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller_port}\n"
@@ -137,6 +139,6 @@ def test_format_and_serve_from_a_file_of_ones_own(tmp_path: Path) -> None:
             assert shown.stdout == f"Cluster ID: {cluster_id}\n"
         finally:
             node.send_signal(signal.SIGTERM)
-        assert node.wait(20) == 0
+        assert node.wait(WITHIN_S) == 0
     path.write_text(path.read_text().replace("node.id=7", "node.id=8"))
     assert "is of node 7, and node.id is 8" in moldau("serve", str(path)).stderr

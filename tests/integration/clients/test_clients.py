@@ -63,7 +63,7 @@ def kafka_python_write(broker: BrokerProcess, topic: str, options: dict[str, Any
 def kafka_python_read(broker: BrokerProcess, topic: str) -> list[str]:
     from kafka import KafkaConsumer, TopicPartition
 
-    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=10_000)
+    consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap, consumer_timeout_ms=60_000)
     partition = TopicPartition(topic, 0)
     consumer.assign([partition])
     consumer.seek_to_beginning(partition)

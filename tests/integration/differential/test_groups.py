@@ -41,7 +41,7 @@ PARTITIONS = 3
 ADDRESSES = {"host", "port", "node_id", "coordinators.host", "coordinators.port", "coordinators.node_id"}
 TEXTS = {"error_message", "groups.error_message", "coordinators.error_message"}
 UNKNOWN_ID = UUID("12345678-1234-4234-8234-123456789abc")
-PATIENCE_S = 20
+PATIENCE_S = 60
 
 
 class Side:
@@ -142,7 +142,7 @@ def metadata(*topics: str) -> bytes:
 
 def join(group: str, member_id: str = "", **more: Any) -> JoinGroupRequest:
     names = more.pop("names", ("range", "roundrobin"))
-    more = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 20_000, "protocol_type": "consumer", **more}
+    more = {"session_timeout_ms": 60_000, "rebalance_timeout_ms": 60_000, "protocol_type": "consumer", **more}
     protocols = [JoinGroupRequestProtocol(name=name, metadata=metadata()) for name in names]
     return JoinGroupRequest(group_id=group, member_id=member_id, protocols=protocols, **more)
 

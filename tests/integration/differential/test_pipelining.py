@@ -21,6 +21,7 @@ from moldau.testing.differential import Differential, RawClient
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("differential")]
 
 PARKED_MS = 700
+PATIENT_MS = 30_000
 READY_WITHIN_S = 30.0
 
 
@@ -53,11 +54,11 @@ class Pair:
         (partition,) = answer.topics[0].partitions
         return None if partition.error_code else partition.offset
 
-    def fetch(self) -> FetchRequest:
-        """Answered when there is a record, or after `PARKED_MS`."""
+    def fetch(self, max_wait_ms: int) -> FetchRequest:
+        """Answered when there is a record, or after that time."""
         wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
         topic = FetchTopic(topic=self.topic, partitions=[wanted])
-        return FetchRequest(max_wait_ms=PARKED_MS, min_bytes=1, max_bytes=1 << 20, topics=[topic])
+        return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, topics=[topic])
 
     def produce(self) -> ProduceRequest:
         data = PartitionProduceData(index=0, records=memoryview(build_batch([NewRecord(1, None, b"value")])))
@@ -68,8 +69,8 @@ class Pair:
         return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=self.topic, partitions=[partition])])
 
     def behind_a_fetch(self, request: Request[Any], version: int, *meanwhile: tuple[Request[Any], int]) -> tuple[Any, Any]:
-        """Both answers; `meanwhile` is done by the other connection, while the fetch waits."""
-        self.pipelining.send((self.fetch(), 11), (request, version))
+        """Both answers; `meanwhile` is done by the other connection, while the fetch waits: for as long as that takes."""
+        self.pipelining.send((self.fetch(PATIENT_MS if meanwhile else PARKED_MS), 11), (request, version))
         for step, its_version in meanwhile:
             self.other.ask(step, its_version)
         return self.pipelining.receive(FetchRequest, 11), self.pipelining.receive(type(request), version)

@@ -350,8 +350,8 @@ def test_other_protocols(brokers: Both) -> None:
     share = ShareGroupHeartbeatRequest(group_id=group, member_id="c", member_epoch=0, subscribed_topic_names=["streams-in"])
     join = JoinGroupRequest(
         group_id=group,
-        session_timeout_ms=10_000,
-        rebalance_timeout_ms=10_000,
+        session_timeout_ms=60_000,
+        rebalance_timeout_ms=60_000,
         member_id="",
         group_instance_id="static",
         protocol_type="consumer",

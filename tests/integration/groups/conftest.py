@@ -17,7 +17,7 @@ FAST_GROUPS = {
     "group.min.session.timeout.ms": "1000",
     "offsets.topic.num.partitions": "4",
 }
-WITHIN_S = 45.0
+WITHIN_S = 120.0
 
 
 class Crowd:
@@ -37,7 +37,7 @@ class Crowd:
             **{key.replace("_", "."): value for key, value in config.items()},
         }
         if settings.get("group.protocol") != "consumer":
-            settings = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300, **settings}
+            settings = {"session.timeout.ms": 30_000, "heartbeat.interval.ms": 300, **settings}
         consumer = Consumer(settings)
         consumer.subscribe([topic])
         self.consumers.append(consumer)

@@ -36,10 +36,16 @@ def test_four_partitions_to_one_two_four_and_five_members(crowd, topic: str, pro
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_two_groups_see_everything_each(crowd, topic: str, produce: Produce, protocol: str) -> None:
-    values = produce(topic, 40)
     for group in ("one-", "two-"):
         crowd.join(group + topic, topic, **{"group.protocol": protocol})
         crowd.join(group + topic, topic, **{"group.protocol": protocol})
+
+    def is_settled() -> bool:
+        found = crowd.partitions()
+        return [len(each) for each in found] == [2] * 4 and sorted(found[0] + found[1]) == sorted(found[2] + found[3]) == [0, 1, 2, 3]
+
+    crowd.wait_for(is_settled, "an assignment of two to each")  # what comes in a hand-over may come twice
+    values = produce(topic, 40)
     crowd.wait_for(lambda: len(crowd.seen) >= 80, "reading twice")
     assert crowd.values() == sorted(values * 2)
 
@@ -113,13 +119,13 @@ def test_clients_of_four_kinds_share_one_classic_group(broker: BrokerProcess, cr
 
 def test_a_static_member_comes_back_to_its_partitions_without_a_rebalance(crowd, topic: str) -> None:
     rebalances: list[str] = []
-    stays = crowd.join("g-" + topic, topic, **{"group.instance.id": "stays", "session.timeout.ms": 20_000})
+    stays = crowd.join("g-" + topic, topic, **{"group.instance.id": "stays", "session.timeout.ms": 60_000})
     stays.subscribe([topic], on_revoke=lambda *_: rebalances.append("revoked"))
-    restarts = crowd.join("g-" + topic, topic, **{"group.instance.id": "restarts", "session.timeout.ms": 20_000})
+    restarts = crowd.join("g-" + topic, topic, **{"group.instance.id": "restarts", "session.timeout.ms": 60_000})
     crowd.settles(2, 2)
     before, rebalances[:] = crowd.partitions(), []
     crowd.leave(restarts)
-    crowd.join("g-" + topic, topic, **{"group.instance.id": "restarts", "session.timeout.ms": 20_000})
+    crowd.join("g-" + topic, topic, **{"group.instance.id": "restarts", "session.timeout.ms": 60_000})
     crowd.settles(2, 2)
     assert crowd.partitions() == before
     assert rebalances == []

@@ -129,7 +129,10 @@ def test_a_quorum_of_several_controllers_is_refused_with_the_way_out() -> None:
     broker.properties_file.write_text(lines, encoding="utf-8")
     command = [sys.executable, "-m", "moldau.tools.cli.main", "storage", "format", "-t", "5L6g3nShT-eMCtK--X86sw", "-c"]
     done = subprocess.run(
-        [*command, str(broker.properties_file), "--initial-controllers", f"{own},{others}"], capture_output=True, check=False, timeout=30
+        [*command, str(broker.properties_file), "--initial-controllers", f"{own},{others}"],
+        capture_output=True,
+        check=False,
+        timeout=WITHIN_S,
     )
     assert done.returncode == 0, done.stderr.decode()
     with pytest.raises(BrokerFailed, match="the quorum has the controllers 1, 2, 3: several of them are not served yet"):

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from tests.integration.shares.test_queue import poll_all
 
 from moldau.testing.kafka import java_command
 from moldau.testing.process import BrokerProcess
@@ -18,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("share
 
 CONSOLE = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 VERIFIABLE = "org.apache.kafka.tools.VerifiableShareConsumer"
-WITHIN_S = 90
+WITHIN_S = 180
 
 Produce = Callable[..., list[bytes]]
 
@@ -38,7 +39,7 @@ def test_the_console_consumer(
     lines = java.communicate(timeout=WITHIN_S)[0].split()
     assert sorted(line.encode() for line in lines) == values
     member = join()
-    again = [record for _ in range(4) for record in member.poll(wait_ms=300)]
+    again = poll_all(member, comes_again) + member.poll(wait_ms=300)
     assert [record.delivery_count for record in again] == [2] * comes_again
 
 

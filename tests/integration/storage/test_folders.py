@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
+from moldau.testing.acknowledged import read_back
 from moldau.testing.kafka import Tool, run_tool
 from moldau.testing.process import BrokerProcess
 
@@ -86,21 +87,5 @@ def test_kafkas_tools_move_replicas_between_folders_under_load(tmp_path: Path) -
         broker.kill()
         broker.start()
         assert folders_of(broker) == after
-        assert read(broker) == {value for _, value in acknowledged}
-
-
-def read(broker: BrokerProcess) -> set[bytes]:
-    consumer = Consumer(
-        {"bootstrap.servers": broker.bootstrap, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True}
-    )
-    consumer.assign([TopicPartition("orders", number, 0) for number in range(PARTITIONS)])
-    found: set[bytes] = set()
-    ended = 0
-    while ended < PARTITIONS:
-        for message in consumer.consume(5000, 1.0):
-            if message.error() is not None:
-                ended += 1
-            else:
-                found.add(message.value())  # type: ignore[arg-type]
-    consumer.close()
-    return found
+        found = {message.value() for message in read_back(broker.bootstrap, "orders", PARTITIONS)}
+        assert found == {value for _, value in acknowledged}

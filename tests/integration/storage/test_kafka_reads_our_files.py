@@ -115,6 +115,6 @@ def perf(kafka: ApacheKafka, count: int) -> None:
 
 
 def consume(kafka: ApacheKafka, count: int) -> list[str]:
-    limits = ("--from-beginning", "--partition", "0", "--max-messages", str(count), "--timeout-ms", "20000")
+    limits = ("--from-beginning", "--partition", "0", "--max-messages", str(count), "--timeout-ms", "60000")
     formatter = ("--formatter-property", "print.value=false", "--formatter-property", "print.offset=true")
     return run_tool(Tool.CONSOLE_CONSUMER, "--bootstrap-server", kafka.bootstrap, "--topic", "t", *limits, *formatter).splitlines()

@@ -13,20 +13,22 @@ from moldau.testing.process import BrokerProcess
 
 pytestmark = pytest.mark.slow
 
+WITHIN_S = 120
+
 
 def produce(bootstrap: str, topic: str, values: list[bytes]) -> None:
     failures: list[object] = []
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "message.timeout.ms": 20_000})
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     for value in values:
         producer.produce(topic, value, partition=0, on_delivery=lambda error, _: failures.append(error) if error else None)
-    assert producer.flush(20) == 0 and not failures, failures
+    assert producer.flush(WITHIN_S) == 0 and not failures, failures
 
 
 def consume(bootstrap: str, topic: str, count: int) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False})
     consumer.assign([TopicPartition(topic, 0, 0)])
     try:
-        messages = consumer.consume(count, 20)
+        messages = consumer.consume(count, WITHIN_S)
         assert all(message.error() is None for message in messages), [message.error() for message in messages]
         return [message.value() for message in messages]
     finally:

@@ -316,7 +316,12 @@ def at_least(low: float) -> Check:
 
 
 def between(low: float, high: float) -> Check:
-    return lambda value: None if low <= value <= high else f"Value must be at least {low} and no more than {high}"
+    def check(value: float) -> str | None:
+        if value < low:
+            return f"Value must be at least {low}"
+        return f"Value must be no more than {high}" if value > high else None
+
+    return check
 
 
 def one_of(*allowed: str) -> Check:

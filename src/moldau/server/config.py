@@ -71,7 +71,7 @@ class ServerConfig(Configs):
         MAX_LONG,
         "The most that one log that moves between folders copies a second.",
         check=at_least(0),
-        update="per-broker",
+        update="cluster-wide",
         is_ours=True,
     )
     broker_rack: str | None = option("broker.rack", None, "Where this broker stands: replicas are spread over racks.")

@@ -42,9 +42,11 @@ class Membership:
     async def of(self, partition: Partition, *, adds: bool, sequence: int = NO_SEQUENCE) -> VerificationGuard | ErrorCode | None:
         """What to append with: a guard that fails if the transaction ends meanwhile, or None where nothing is to be checked.
 
+        Checking can be switched off, adding cannot: what nobody has added, no end of a transaction would commit or abort.
+
         Errors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `add_partitions` and `verify_partitions`.
         """
-        if not self._broker.coordinators.transaction_config.is_verification_enabled:
+        if not adds and not self._broker.coordinators.transaction_config.is_verification_enabled:
             return None
         began_ms = self._broker.clock.monotonic_ms()
         while True:

@@ -20,6 +20,7 @@ from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from moldau.protocol.messages.end_txn import EndTxnRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.incremental_alter_configs import (
@@ -239,6 +240,24 @@ def test_what_was_acknowledged_survives_a_power_cut(seed: int) -> None:
     assert world.talk(lambda channel: fetch(channel, "orders")) == [b"%d" % number for number in range(20)]
 
 
+SMALL_TRANSACTION_LOG = {
+    "transaction__state__log__replication__factor": "1",
+    "transaction__state__log__min__isr": "1",
+    "transaction__state__log__num__partitions": "1",
+}
+
+
+async def init_producer(channel: Channel) -> tuple[int, int]:
+    """The id and epoch of the transactional producer "copier", once its coordinator is there."""
+    for _ in range(50):
+        said = await channel.send(InitProducerIdRequest(transactional_id="copier", transaction_timeout_ms=60_000), 5)
+        if said.error_code == ErrorCode.NONE:
+            return said.producer_id, said.producer_epoch
+        await channel.send(FindCoordinatorRequest(key_type=1, coordinator_keys=["copier"]))
+        await asyncio.sleep(0.1)
+    raise AssertionError(said)
+
+
 @pytest.mark.parametrize("verification", ["true", "false"])
 def test_verification_of_transactions_can_be_switched_off(verification: str) -> None:
     world = World()
@@ -256,30 +275,37 @@ def test_verification_of_transactions_can_be_switched_off(verification: str) -> 
     assert world.talk(produce_without_adding) == (refused if verification == "true" else ErrorCode.NONE)
 
 
+def test_the_broker_adds_partitions_also_where_verification_is_switched_off() -> None:
+    """Clients of version 2 leave the adding to the broker: without it their transaction would never have begun."""
+    world = World()
+    world.up(transaction__partition__verification__enable="false", **SMALL_TRANSACTION_LOG)
+
+    async def transaction(channel: Channel) -> list[int]:
+        await create(channel, "orders")
+        producer_id, epoch = await init_producer(channel)
+        batch = build_batch(
+            [NewRecord(EPOCH_MS, None, b"one")], producer_id=producer_id, producer_epoch=epoch, base_sequence=0, is_transactional=True
+        )
+        topics = [TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=memoryview(batch))])]
+        request = ProduceRequest(transactional_id="copier", acks=-1, timeout_ms=5000, topic_data=topics)
+        produced = (await channel.send(request, 12)).responses[0].partition_responses[0].error_code
+        end = EndTxnRequest(transactional_id="copier", producer_id=producer_id, producer_epoch=epoch, committed=True)
+        return [produced, (await channel.send(end, 5)).error_code]
+
+    assert world.talk(transaction) == [ErrorCode.NONE, ErrorCode.NONE]
+
+
 @pytest.mark.parametrize("adds", [True, False], ids=["broker-adds", "client-adds"])
 @pytest.mark.parametrize("seed", range(5))
 def test_batches_that_a_producer_has_on_the_way_are_appended_in_their_order(seed: int, adds: bool) -> None:
     """Each request names other partitions, so some have to be verified and others not."""
     world = World()
-    world.up(
-        transaction__state__log__replication__factor="1",
-        transaction__state__log__min__isr="1",
-        transaction__state__log__num__partitions="1",
-    )
+    world.up(**SMALL_TRANSACTION_LOG)
     chance = random.Random(seed)
-
-    async def ready(channel: Channel) -> tuple[int, int]:
-        for _ in range(50):
-            said = await channel.send(InitProducerIdRequest(transactional_id="copier", transaction_timeout_ms=60_000), 5)
-            if said.error_code == ErrorCode.NONE:
-                return said.producer_id, said.producer_epoch
-            await channel.send(FindCoordinatorRequest(key_type=1, coordinator_keys=["copier"]))
-            await asyncio.sleep(0.1)
-        raise AssertionError(said)
 
     async def transaction(channel: Channel) -> list[ErrorCode]:
         await create(channel, "orders", 6)
-        producer_id, epoch = await ready(channel)
+        producer_id, epoch = await init_producer(channel)
         if not adds:
             topic = AddPartitionsToTxnTopic(name="orders", partitions=list(range(6)))
             add = AddPartitionsToTxnRequest(
@@ -449,7 +475,10 @@ def test_rates_that_only_a_running_broker_has_are_listed_once_they_are_set() -> 
         await change(channel, "1", of_moves, is_set, "3000")
         assert await described(channel, "1") == {rate: [("2000", of_broker), ("1000", of_all)], of_moves: [("3000", of_broker)]}
         assert await described(channel, "") == {rate: [("1000", of_all)]}
+        await change(channel, "", of_moves, is_set, "4000")
+        assert (await described(channel, "1"))[of_moves] == [("3000", of_broker), ("4000", of_all)]
         await change(channel, "1", of_moves, is_deleted, None)
+        await change(channel, "", of_moves, is_deleted, None)
         assert of_moves not in await described(channel, "1")
 
     world.talk(dialogue)

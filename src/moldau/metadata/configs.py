@@ -44,9 +44,6 @@ def incremental_alter_configs(
     """Change single options.  Errors per resource: INVALID_REQUEST, INVALID_CONFIG, UNKNOWN_TOPIC_OR_PARTITION, POLICY_VIOLATION."""
 
     def changes(resource: Resource, asked: incremental.AlterConfigsResource) -> Changes | Refusal:
-        nulls = [one.name for one in asked.configs if one.value is None and one.config_operation != Operation.DELETE]
-        if nulls:
-            return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
         return _operations(image, schema, resource, asked.configs)
 
     results, records = _alter(image, schema, request.resources, changes, validate_only=request.validate_only)
@@ -58,9 +55,6 @@ def alter_configs(image: MetadataImage, schema: ConfigSchema, request: legacy.Al
     """Replace all options of a resource.  Errors: as `incremental_alter_configs`."""
 
     def changes(resource: Resource, asked: legacy.AlterConfigsResource) -> Changes | Refusal:
-        nulls = [one.name for one in asked.configs if one.value is None]
-        if nulls:
-            return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}")
         current = image.configs.get(resource, {})
         return dict.fromkeys(current) | {one.name: one.value for one in asked.configs}
 
@@ -104,6 +98,21 @@ def set_records(resource: Resource, changes: Changes, current: Mapping[str, str]
 # How
 
 
+def malformed(asked: Sequence[Any]) -> list[Refusal | None]:
+    """What is wrong with each resource of a request, new or legacy, whatever it is of."""
+    times = Counter((one.resource_type, one.resource_name) for one in asked)
+
+    def refusal(one: Any) -> Refusal | None:
+        if times[one.resource_type, one.resource_name] > 1:
+            return Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
+        if len({config.name for config in one.configs}) < len(one.configs):
+            return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
+        nulls = [each.name for each in one.configs if each.value is None and getattr(each, "config_operation", None) != Operation.DELETE]
+        return Refusal(ErrorCode.INVALID_REQUEST, f"Null value not supported for : {', '.join(nulls)}") if nulls else None
+
+    return [refusal(one) for one in asked]
+
+
 def _alter(
     image: MetadataImage,
     schema: ConfigSchema,
@@ -113,16 +122,11 @@ def _alter(
     validate_only: bool,
 ) -> tuple[list[dict[str, Any]], list[StoredRecord]]:
     """A result for each resource in the request's order, and the records of those that may be."""
-    times = Counter((one.resource_type, one.resource_name) for one in asked)
     results: list[dict[str, Any]] = []
     records: list[StoredRecord] = []
-    for one in asked:
+    for one, refusal in zip(asked, malformed(asked), strict=True):
         resource = Resource(one.resource_type, one.resource_name)
-        if times[resource] > 1:
-            refusal: Refusal | None = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-        elif len({config.name for config in one.configs}) < len(one.configs):
-            refusal = Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
-        else:
+        if refusal is None:
             changes = changes_of(resource, one)
             refusal = changes if isinstance(changes, Refusal) else _validate(image, schema, resource, changes)
             if refusal is None and not isinstance(changes, Refusal):

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import logging
 import random
 from collections.abc import Callable, Coroutine
 from typing import Any
@@ -482,6 +483,35 @@ def test_rates_that_only_a_running_broker_has_are_listed_once_they_are_set() -> 
         assert of_moves not in await described(channel, "1")
 
     world.talk(dialogue)
+
+
+def test_levels_of_loggers_are_set_beside_stored_options() -> None:
+    world = World()
+    world.up()
+    of_topic, of_logger, is_set, logger = 2, 8, 0, logging.getLogger("moldau.test_node.quiet")
+
+    def resource(kind: int, name: str, key: str, value: str) -> AlterConfigsResource:
+        changed = AlterableConfig(name=key, config_operation=is_set, value=value)
+        return AlterConfigsResource(resource_type=kind, resource_name=name, configs=[changed])
+
+    async def dialogue(channel: Channel) -> None:
+        await create(channel, "orders")
+        asked = [
+            resource(of_logger, "2", logger.name, "ERROR"),
+            resource(of_topic, "orders", "retention.ms", "1000"),
+            resource(of_logger, "1", logger.name, "ERROR"),
+        ]
+        answer = await channel.send(IncrementalAlterConfigsRequest(resources=asked, validate_only=False))
+        told = [(one.error_code, one.resource_type, one.resource_name) for one in answer.responses]
+        assert told == [(ErrorCode.INVALID_REQUEST, of_logger, "2"), (0, of_topic, "orders"), (0, of_logger, "1")]
+        described = DescribeConfigsResource(resource_type=of_logger, resource_name="1", configuration_keys=[logger.name, "root"])
+        levels = (await channel.send(DescribeConfigsRequest(resources=[described]))).results[0].configs
+        assert {one.name: one.value for one in levels}[logger.name] == "ERROR" and len(levels) == 2
+
+    try:
+        world.talk(dialogue)
+    finally:
+        logger.setLevel(logging.NOTSET)
 
 
 def test_options_of_a_group_reach_its_members() -> None:

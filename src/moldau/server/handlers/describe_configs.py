@@ -5,7 +5,7 @@ Authorises     DESCRIBE_CONFIGS on the cluster or on each topic or group.
 Behaviour      An empty broker name: what is set for all brokers at run time.  A broker's own: everything it goes by.  Without keys: all.
 Errors         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
 Version notes  Types and documentation since 3.
-Differs from Kafka: documentation is in our own words; the logger of this broker is one, `root`.
+Differs from Kafka: documentation is in our own words; loggers are named after the modules of this broker.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,6 +25,7 @@ from moldau.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from moldau.server import loggers
 from moldau.server.accepted import RUNNING_ONLY, accepted_options, is_fixed
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
@@ -109,7 +110,7 @@ def _configs_of(broker: Broker, resource: DescribeConfigsResource) -> Iterable[E
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Broker id must not be empty")
             if _broker_id(name) != schema.node_id:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {schema.node_id} but received {name}")
-            return [_plain("root", "INFO", Source.DYNAMIC_BROKER_LOGGER)]
+            return [_plain(logger, level, Source.DYNAMIC_BROKER_LOGGER) for logger, level in loggers.levels().items()]
         case ResourceType.CLIENT_METRICS:
             if not name:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Client metrics subscription name must not be empty")

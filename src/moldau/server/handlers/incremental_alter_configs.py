@@ -2,22 +2,54 @@
 
 Versions       0-1.
 Authorises     ALTER_CONFIGS on the cluster or on each topic or group.
-Behaviour      APPEND and SUBTRACT begin with the value that holds; they are for lists.
-Errors         those of `metadata.configs.incremental_alter_configs`; NOT_CONTROLLER.
+Behaviour      APPEND and SUBTRACT begin with the value that holds; they are for lists.  Levels of loggers are this process's own: they
+               are set at once, and not stored.
+Errors         those of `metadata.configs.incremental_alter_configs` and of `server.loggers.alter`; NOT_CONTROLLER.
 Differs from Kafka: an operation that there is not is INVALID_REQUEST for every kind of resource, not an UNKNOWN_SERVER_ERROR for some;
-               levels of loggers cannot be set.
+               loggers are named after the modules of this broker.
 """
 
-from collections.abc import Awaitable
-
-from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
+from moldau.errors import ErrorCode
+from moldau.metadata.config_schema import Refusal
+from moldau.metadata.configs import malformed
+from moldau.metadata.image import ResourceType
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from moldau.server import loggers
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
 
 
 @handles(IncrementalAlterConfigsRequest)
-def incremental_alter_configs(
+async def incremental_alter_configs(
     broker: Broker, context: RequestContext, request: IncrementalAlterConfigsRequest
-) -> Awaitable[IncrementalAlterConfigsResponse]:
-    return broker.controller.incremental_alter_configs(request)
+) -> IncrementalAlterConfigsResponse:
+    others = [resource for resource in request.resources if resource.resource_type != ResourceType.BROKER_LOGGER]
+    if len(others) == len(request.resources):
+        return await broker.controller.incremental_alter_configs(request)
+    own = [resource for resource in request.resources if resource.resource_type == ResourceType.BROKER_LOGGER]
+    of_loggers = iter(
+        [_alter_loggers(broker, *each, validate_only=request.validate_only) for each in zip(own, malformed(own), strict=True)]
+    )
+    stored = IncrementalAlterConfigsRequest(resources=others, validate_only=request.validate_only)
+    of_others = iter((await broker.controller.incremental_alter_configs(stored)).responses if others else ())
+    return IncrementalAlterConfigsResponse(
+        responses=[next(of_loggers if each.resource_type == ResourceType.BROKER_LOGGER else of_others) for each in request.resources]
+    )
+
+
+def _alter_loggers(
+    broker: Broker, resource: AlterConfigsResource, wrong: Refusal | None, *, validate_only: bool
+) -> AlterConfigsResourceResponse:
+    refusal = wrong or loggers.alter(broker.schema.node_id, resource.resource_name, resource.configs, validate_only=validate_only)
+    return AlterConfigsResourceResponse(
+        error_code=ErrorCode.NONE if refusal is None else refusal.code,
+        error_message=None if refusal is None else refusal.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+    )

@@ -100,7 +100,7 @@ def test_a_copy_is_exact_whatever_is_killed(broker: BrokerProcess, tmp_path: Pat
     copier_command = (
         *("--broker-list", broker.bootstrap, "--input-topic", "input", "--input-partition", "0", "--output-topic", "output"),
         *("--transactional-id", "copier", "--consumer-group", "copiers", "--transaction-size", str(size)),
-        *("--transaction-timeout", "120000", "--enable-random-aborts"),
+        *("--transaction-timeout", "20000", "--enable-random-aborts"),
     )
     deadline = time.monotonic() + WITHIN_S
     kills = ["copier", "broker"] * max(1, RECORDS // 10_000)

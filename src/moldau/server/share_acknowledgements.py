@@ -41,7 +41,10 @@ class AskedTopic(Protocol):
 
 
 class Acknowledging:
-    """What became of each partition's acknowledgements; `then` tells when all is known."""
+    """What became of each partition's acknowledgements; `then` tells when all is known.
+
+    Then it lets go of whom it tells: he knows it, and together they would keep a request's records until the garbage collector comes by.
+    """
 
     def __init__(self) -> None:
         self.results: dict[SharedKey, Refusal] = {}
@@ -50,8 +53,9 @@ class Acknowledging:
 
     def then(self, on_done: Callable[[], None]) -> None:
         """Called at once if there is nothing to wait for."""
-        self._on_done = on_done
-        if not self._open:
+        if self._open:
+            self._on_done = on_done
+        else:
             on_done()
 
     def await_writing(self, key: SharedKey, writing: "asyncio.Task[Refusal | None]") -> None:
@@ -62,7 +66,8 @@ class Acknowledging:
             self.results[key] = failed if task.cancelled() or task.exception() is not None else task.result() or NO_ERROR
             self._open -= 1
             if not self._open and self._on_done is not None:
-                self._on_done()
+                on_done, self._on_done = self._on_done, None
+                on_done()
 
         writing.add_done_callback(written)
 

@@ -88,8 +88,10 @@ def steps(bootstrap: str) -> Mapping[str, Step]:
         return step
 
     def share() -> None:
+        """Its group begins with what comes after it has joined, and is told of the records of each round with the next."""
         produce()
-        sharing.poll(0.2)
+        while not sharing.poll(0.2):
+            produce()
 
     return {
         "produce": produce,

@@ -1,6 +1,8 @@
 """ShareFetch and ShareAcknowledge on a broker without a cluster; the states are kept by the test."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 from uuid import UUID
@@ -13,9 +15,11 @@ from moldau.protocol.messages import share_acknowledge as ack
 from moldau.protocol.messages import share_fetch as fetch
 from moldau.protocol.messages import write_share_group_state as write
 from moldau.protocol.records.batch import batches
+from moldau.server import share_acknowledgements
 from moldau.server.handlers.share_acknowledge import share_acknowledge
 from moldau.server.handlers.share_fetch import share_fetch
 from moldau.server.later import Later
+from moldau.server.share_acknowledgements import Acknowledging
 from moldau.server.share_partitions import SharePartitions, duration_ms
 from moldau.server.share_session import ShareSessions
 
@@ -490,6 +494,32 @@ def test_a_delay_before_a_retry(play: Any, batch_of: Any) -> None:
 @pytest.mark.parametrize(("text", "expected"), [("P1D", 86_400_000), ("PT1H2M3.5S", 3_723_500), ("P2DT1S", 172_801_000), ("x", 0)])
 def test_durations(text: str, expected: int) -> None:
     assert duration_ms(text) == expected
+
+
+def test_what_a_request_was_made_of_is_gone_with_its_answer(play: Any, batch_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Acknowledgements and whoever waits for them know each other: together they would keep records until the collector comes by."""
+    made: list[weakref.ref[Acknowledging]] = []
+
+    class Watched(Acknowledging):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(weakref.ref(self))
+
+    monkeypatch.setattr(share_acknowledgements, "Acknowledging", Watched)
+
+    async def scene(desk: Desk) -> None:
+        desk.append(desk.harness.lead("t"), batch_of(b"a", b"b", b"c"))
+        gc.disable()
+        try:
+            await joined(desk)
+            await desk.fetch(2, acks=[fetch.AcknowledgementBatch(first_offset=0, last_offset=1, acknowledge_types=[ACCEPT])])
+            await desk.acknowledge(3, 2, 2, ACCEPT)
+            await turns()
+            assert len(made) == 4 and [one() for one in made] == [None] * 4
+        finally:
+            gc.enable()
+
+    play(scene)
 
 
 def test_no_state_is_written_of_records_that_could_still_be_lost(play: Any, batch_of: Any) -> None:

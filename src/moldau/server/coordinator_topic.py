@@ -324,7 +324,10 @@ class CoordinatorTopic(Generic[M]):
     def _ring(self, shard: Shard[M]) -> None:
         self._alarms.pop(shard, None)
         if shard.state is ShardState.ACTIVE:
-            shard.fire(self._clock.now_ms(), self._clock.monotonic_ms())
+            try:
+                shard.fire(self._clock.now_ms(), self._clock.monotonic_ms())
+            except Exception:  # of one timer: sessions of others must end all the same
+                LOG.exception("%s-%s: a timer of its coordinator failed", self.topic, self.index_of(shard))
             self._set_alarm(shard)
 
 

@@ -6,6 +6,8 @@ import pytest
 
 from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.environment import NoTopics
+from moldau.coordinator.outcome import ProducerIdAndEpoch
+from moldau.coordinator.runtime import Shard
 from moldau.coordinator.share import records as stored
 from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.coordinator.share.machine import Environment, Prune, SharePartitionKey, ShareStateMachine
@@ -53,6 +55,17 @@ class States:
 
     def kinds(self) -> list[str]:
         return [type(entry.value).__name__ for entry, _ in self.desk.log.entries if not isinstance(entry, bool)]
+
+
+def test_a_record_that_somebody_wrote_in_a_transaction_counts() -> None:
+    """As with Kafka: a client that may write to internal topics must not keep the coordinator from loading."""
+    states = States()
+    states.begin(0)
+    ((record, _),) = states.desk.log.entries
+    assert not isinstance(record, bool)
+    loading = Shard(ShareStateMachine(states.environment), states.desk.log, lambda _: None)
+    loading.load(0, record, ProducerIdAndEpoch(1, 0))
+    assert loading.machine.states == states.desk.machine.states
 
 
 def test_updates_are_summed_up_by_a_snapshot() -> None:

@@ -1,5 +1,6 @@
 """The transaction coordinator, one transactional id at a time."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -246,6 +247,16 @@ def test_a_transaction_past_its_time_out_is_aborted() -> None:
     assert producer.add(PAYMENTS) is ErrorCode.CONCURRENT_TRANSACTIONS
     producer.write_markers()
     assert producer.add(PAYMENTS) is ErrorCode.PRODUCER_FENCED
+
+
+def test_a_log_that_says_too_high_an_epoch_keeps_no_other_transaction_open() -> None:
+    producer = Producer(abort_interval_ms=10_000)
+    producer.init()
+    producer.add(ORDERS)
+    transactions = producer.desk.machine.transactions
+    transactions |= {"hostile": replace(transactions["copier"], transactional_id="hostile", producer_epoch=(1 << 15) - 1)}
+    producer.desk.advance(TIMEOUT_MS + 10_000)
+    assert {each.state for each in producer.desk.machine.transactions.values()} == {TransactionState.PREPARE_ABORT}
 
 
 def test_a_transactional_id_is_forgotten_when_nobody_uses_it() -> None:

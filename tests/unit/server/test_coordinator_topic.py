@@ -8,6 +8,7 @@ import pytest
 
 from moldau.coordinator.group.offsets import commit_record
 from moldau.coordinator.group.records import GROUP_RECORDS, OffsetCommitKey, OffsetCommitValue
+from moldau.coordinator.outcome import Outcome, Timer
 from moldau.coordinator.runtime import ShardState
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.list_groups import ListGroupsRequest
@@ -161,3 +162,35 @@ async def test_a_record_that_cannot_be_replayed_leaves_nobody_waiting(harness: A
     topic = await load(puzzled, harness.lead(GROUP_TOPIC), (KEY, VALUE))
     assert topic.shard_for("g") is ErrorCode.NOT_COORDINATOR
     assert "offset 0 of" in caplog.text and "no such member" in caplog.text and "Traceback" in caplog.text
+
+
+class Troubled:
+    """A machine one of whose timers fails."""
+
+    def __init__(self) -> None:
+        self.rang = asyncio.Event()
+
+    def replay(self, *_: Any) -> None: ...
+
+    def on_loaded(self, now_ms: int) -> Outcome:
+        return Outcome(timers=[Timer("first", now_ms, self.fail), Timer("second", now_ms, self.ring)])
+
+    def on_unloaded(self) -> list[Any]:
+        return []
+
+    def fail(self, now_ms: int) -> Outcome:
+        raise LookupError("no such member")
+
+    def ring(self, now_ms: int) -> Outcome:
+        self.rang.set()
+        return Outcome()
+
+
+async def test_a_timer_that_fails_keeps_no_other_from_its_turn(harness: Any, caplog: pytest.LogCaptureFixture) -> None:
+    record_format = RecordFormat(GROUP_RECORDS, lambda value: value.VERSIONS[-1])
+    troubled: CoordinatorTopic[Any] = CoordinatorTopic(GROUP_TOPIC, 1, record_format, Troubled, harness.clock, lambda *_: None)  # type: ignore[arg-type]
+    topic = await load(troubled, harness.lead(GROUP_TOPIC))
+    (shard,) = topic.active_shards()
+    async with asyncio.timeout(5):
+        await shard.machine.rang.wait()
+    assert f"{GROUP_TOPIC}-0: a timer of its coordinator failed" in caplog.text and "no such member" in caplog.text

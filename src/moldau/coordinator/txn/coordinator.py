@@ -273,9 +273,11 @@ class TransactionMachine:
         return outcome
 
     def _fence_and_abort(self, transaction: Transaction, now_ms: int) -> Outcome:
-        """One epoch more, so that the producer's own requests are refused from here on, and the transaction is rolled back."""
-        assert transaction.producer_epoch <= LAST_EPOCH, "the last epoch is only ever used to fence"
-        fenced = replace(transaction, producer_epoch=transaction.producer_epoch + 1)
+        """One epoch more, so that the producer's own requests are refused from here on, and the transaction is rolled back.
+
+        The one above the last is only ever used for this; a log that says otherwise must not keep all the others from being aborted.
+        """
+        fenced = replace(transaction, producer_epoch=min(transaction.producer_epoch, LAST_EPOCH) + 1)
         ended = fenced.ended(is_commit=False, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
         return Outcome([ended.record()], sends=[_markers_of(ended)])
 

@@ -374,7 +374,7 @@ def _parse_double(text: str) -> float:
 
 
 def _parse_list(text: str) -> tuple[str, ...]:
-    return tuple(item.strip() for item in text.split(",")) if text else ()
+    return tuple(map(str.strip, text.split(","))) if text else ()
 
 
 _PARSERS: Final[Mapping[Kind, Callable[[str], Any]]] = {

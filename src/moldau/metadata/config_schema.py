@@ -23,6 +23,8 @@ from moldau.storage.tiered.config import refusal_of as tiering_refusal
 
 _Room = TypeVar("_Room", bound=Configs)
 
+UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
+
 
 class Source(IntEnum):
     """Where a value comes from, by Kafka's numbers."""
@@ -115,7 +117,10 @@ class ConfigSchema:
         return int(own) if own is not None else self._static_log.min_insync_replicas
 
     def is_unclean_election_enabled(self, image: MetadataImage, topic: str) -> bool:
-        return self.log_config(image, topic).unclean_leader_election_enable
+        """As `log_config` has it.  Asked for with every partition of a broker that leaves: the topic's other options are not read."""
+        own = image.topic_config(topic).get(UNCLEAN_ELECTION)
+        config = self._log_of_broker(image)
+        return (config if own is None else config.stored_override({UNCLEAN_ELECTION: own})).unclean_leader_election_enable
 
     def topic_configs(self, image: MetadataImage, overrides: Mapping[str, str]) -> list[Effective]:
         """Every option of a topic with these overrides, by name; ours where they are set only, so that all others look as in Kafka."""

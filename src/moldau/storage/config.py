@@ -5,6 +5,7 @@ Options without a broker key (an empty one) can be set on a topic only.
 Source: org.apache.kafka.common.config.TopicConfig, storage LogConfig, ServerTopicConfigSynonyms.
 """
 
+import re
 from typing import Final
 
 from moldau.config import (
@@ -26,6 +27,7 @@ from moldau.config import (
 
 COMPRESSION_TYPES: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 SAME_AS_RETENTION: Final = -2
+_THROTTLED_REPLICA: Final = re.compile("[0-9]+:[0-9]+")
 
 
 def _gzip_level(level: int) -> str | None:
@@ -36,11 +38,9 @@ def _throttled_replicas(entries: tuple[str, ...]) -> str | None:
     """A star, or a list of partition:broker."""
     if entries in (("*",), (), ("",)):
         return None
-    for entry in entries:
-        partition, colon, broker = entry.partition(":")
-        if not (colon and partition.isdigit() and broker.isdigit()):
-            return "must be the literal '*' or a list of replicas as [partitionId]:[brokerId],[partitionId]:[brokerId],..."
-    return None
+    if all(map(_THROTTLED_REPLICA.fullmatch, entries)):
+        return None
+    return "must be the literal '*' or a list of replicas as [partitionId]:[brokerId],[partitionId]:[brokerId],..."
 
 
 class LogConfig(Configs, update="cluster-wide"):

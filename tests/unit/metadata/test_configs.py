@@ -1,10 +1,11 @@
 """Configs: what may be set where, what APPEND begins with, where a value comes from."""
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
-from moldau.config import MAX_INT, MiB
+from moldau.config import MAX_INT, MiB, Option
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.errors import ErrorCode
 from moldau.metadata.config_schema import ConfigSchema, Source, validate_client_metrics
@@ -356,3 +357,22 @@ def test_what_brokers_say_of_logs_is_read_once_until_it_changes(monkeypatch: pyt
     assert rules.log_config(image, "t").flush_ms == 14
     image = image.apply([ConfigRecord(resource_type=BROKER, resource_name="", name="log.flush.interval.ms", value=None)])
     assert rules.log_config(image, "t").flush_ms == load({}).flush_ms
+
+
+def test_who_may_be_elected_is_asked_without_reading_a_topics_other_options(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that leaves asks with every partition that it leads."""
+    options = {"unclean.leader.election.enable": " TRUE ", "retention.ms": "5"}
+    image = the_image().apply(
+        [ConfigRecord(resource_type=TOPIC, resource_name="t", name=name, value=value) for name, value in options.items()]
+    )
+    read: list[str] = []
+    parse = Option.parse
+
+    def noted(self: Option, text: str, **how: Any) -> Any:
+        read.append(self.key)
+        return parse(self, text, **how)
+
+    rules = schema()
+    monkeypatch.setattr(Option, "parse", noted)
+    assert [rules.is_unclean_election_enabled(image, topic) for topic in ("t", "u")] == [True, False]
+    assert read == ["unclean.leader.election.enable"]

@@ -42,6 +42,7 @@ def test_a_topics_own_options_go_over_the_brokers() -> None:
         ("min.insync.replicas", "0"),
         ("message.timestamp.type", "createtime"),
         ("leader.replication.throttled.replicas", "1-2"),
+        ("leader.replication.throttled.replicas", "\u00b2:1"),
         ("retention.ms", "-2"),
     ],
 )

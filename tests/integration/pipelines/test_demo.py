@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -14,20 +16,29 @@ from moldau.pipelines.session import this_tree_first
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
-RUN_WITHIN_S = 280.0
-STOP_WITHIN_S = 60.0
+RUN_WITHIN_S = 500.0
+START_WITHIN_S = 300.0
+STOP_WITHIN_S = 120.0
 
 
-def demo(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
+@contextmanager
+def demo(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """Nothing of it outlives the test, however that ends."""
     command = [sys.executable, "-m", "moldau.pipelines.demo", "--no-promo", "--report", str(tmp_path / "report.html"), *arguments]
     environment = {**os.environ, "PYTHONPATH": this_tree_first(), "TMPDIR": str(tmp_path), "COLUMNS": "100"}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as process:
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
 
 
-@pytest.mark.timeout(300)
 def test_a_small_run(tmp_path: Path) -> None:
-    process = demo(tmp_path, "--orders", "300", "--rate", "60")
-    said, _ = process.communicate(timeout=RUN_WITHIN_S)
+    with demo(tmp_path, "--orders", "300", "--rate", "60") as process:
+        said, _ = process.communicate(timeout=RUN_WITHIN_S)
     assert process.returncode == 0, said
     assert "All 300 verdicts are the oracle's." in said
     assert re.search(r"p99 seconds from CREATED to verdict +│ +\d", said)
@@ -37,15 +48,14 @@ def test_a_small_run(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("moldau-demo-*")), "the temporary folder is gone"
 
 
-@pytest.mark.timeout(200)
 def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
-    process = demo(tmp_path, "--orders", "2000", "--rate", "10")
-    deadline = time.monotonic() + 120
-    while not list(tmp_path.glob("moldau-demo-*/checkpoints/*/offsets")):
-        assert process.poll() is None and time.monotonic() < deadline, "the queries never started"
-        time.sleep(0.2)
-    os.killpg(process.pid, signal.SIGINT)
-    said, _ = process.communicate(timeout=STOP_WITHIN_S)
+    with demo(tmp_path, "--orders", "2000", "--rate", "10") as process:
+        deadline = time.monotonic() + START_WITHIN_S
+        while not list(tmp_path.glob("moldau-demo-*/checkpoints/*/offsets")):
+            assert process.poll() is None and time.monotonic() < deadline, "the queries never started"
+            time.sleep(0.2)
+        os.killpg(process.pid, signal.SIGINT)
+        said, _ = process.communicate(timeout=STOP_WITHIN_S)
     assert process.returncode == 130, said
     assert "Stopped." in said
     assert "Traceback" not in said

@@ -21,6 +21,8 @@ from moldau.pipelines.provision.cache import ProvisionError, Step, cache_dir, on
 from moldau.pipelines.provision.java import java_home
 
 SIDE_BY_SIDE = 4
+ROUNDS = 3
+"""One file in hundreds may fail to come; it comes when it is asked for again."""
 POLL_S = 0.25
 RETRIEVED_AS = "[artifact]-[revision].[ext]"
 
@@ -86,28 +88,35 @@ def matches(path: Path, jar: Jar) -> bool:
 
 def fetch(name: str, jars: Sequence[Jar], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    wanted = missing(folder, jars)
     ivy_dir = cache_dir() / "ivy" / name
-    shares = [share for share in (wanted[start::SIDE_BY_SIDE] for start in range(SIDE_BY_SIDE)) if share]
     with Step(f"Descriptions and jars of {name}", total=2 * len(jars)) as step:
-        runs = [start_ivy(share, ivy_dir / str(index)) for index, share in enumerate(shares)]
-        try:
-            while any(run.poll() is None for run in runs):
-                step.reached(min(2 * len(jars), 2 * (len(jars) - len(wanted)) + arrived(ivy_dir)))
-                time.sleep(POLL_S)
-        finally:
-            for run in runs:
-                run.kill()
-                run.wait()
-        for index, share in enumerate(shares):
-            adopt(share, ivy_dir / str(index), folder)
-        step.reached(2 * (len(jars) - len(missing(folder, jars))))
+        for _ in range(ROUNDS):
+            if wanted := missing(folder, jars):
+                fetch_once(wanted, ivy_dir, folder, step)
     if lost := missing(folder, jars):
         raise ProvisionError(
             f"{len(lost)} of {len(jars)} jars of {name} did not come, first {lost[0].file_name}; Ivy's words are in {ivy_dir}/*/log.  "
             "Way out: run this again (what came is kept); behind a mirror, name an Ivy settings file in MOLDAU_IVY_SETTINGS."
         )
     shutil.rmtree(ivy_dir, ignore_errors=True)
+
+
+def fetch_once(wanted: Sequence[Jar], ivy_dir: Path, folder: Path, step: Step) -> None:
+    """What comes of it in one round."""
+    done = step.total - 2 * len(wanted)
+    shares = [share for share in (wanted[start::SIDE_BY_SIDE] for start in range(SIDE_BY_SIDE)) if share]
+    runs = [start_ivy(share, ivy_dir / str(index)) for index, share in enumerate(shares)]
+    try:
+        while any(run.poll() is None for run in runs):
+            step.reached(min(step.total, done + arrived(ivy_dir)))
+            time.sleep(POLL_S)
+    finally:
+        for run in runs:
+            run.kill()
+            run.wait()
+    for index, share in enumerate(shares):
+        adopt(share, ivy_dir / str(index), folder)
+    step.reached(step.total - 2 * len(missing(folder, wanted)))
 
 
 def arrived(ivy_dir: Path) -> int:

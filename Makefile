@@ -18,7 +18,7 @@ demo: setup                   ## real orders through a stock client, our broker 
 	@$(RUN) moldau.pipelines.demo $(ARGS)
 
 test: setup                   ## everything, the slow and the Java tests too
-	@$(RUN) pytest tests -n 2 --dist loadgroup $(ARGS)
+	@$(RUN) pytest tests -n 2 --dist loadgroup --max-worker-restart 0 $(ARGS)
 
 check: lint                   ## what every commit passes; no Java
 	$(RUN) pytest tests/unit tests/property -n 2 $(ARGS)

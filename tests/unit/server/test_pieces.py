@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 
 from moldau.coordinator.txn.coordinator import Markers
+from moldau.errors import ErrorCode
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.image import ResourceType
 from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
 from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from moldau.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from moldau.server import pieces
+from moldau.server.handlers import list_offsets as by_time
 from moldau.server.handlers.add_partitions_to_txn import add_partitions_to_txn
 from moldau.server.handlers.describe_configs import describe_configs
 from moldau.server.handlers.offset_fetch import offset_fetch
@@ -62,6 +65,16 @@ async def test_offsets_of_many_groups(harness: Any) -> None:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=f"g{number}", topics=None) for number in range(MANY)])
     turns, response = await turns_of(harness.call(offset_fetch, request, 8))
     assert turns >= MANY and [each.group_id for each in response.groups] == [each.group_id for each in request.groups]
+
+
+async def test_searches_by_time_in_many_partitions(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_time, "SEARCHES_AT_ONCE", 1)
+    for index in range(MANY):
+        harness.lead("t", index)
+    asked = [ListOffsetsPartition(partition_index=index, timestamp=1) for index in range(MANY)]
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=asked)])
+    turns, response = await turns_of(harness.call(by_time.list_offsets, request))
+    assert turns >= MANY and [each.error_code for each in response.topics[0].partitions] == MANY * [ErrorCode.NONE]
 
 
 async def test_membership_in_many_transactions(harness: Any) -> None:

@@ -68,7 +68,7 @@ class Coordinators:
         create_topic: CreateTopic,
         create_topics: Create,
     ) -> None:
-        self.transaction_config: Final = transaction_config
+        self.transaction_config = transaction_config
         self.connection_order: Final = ConnectionOrder(is_enabled=transaction_config.is_connection_order_enabled)
         self.heartbeat_order: Final = ConnectionOrder(is_enabled=group_config.is_connection_order_enabled)
         self.group_environment: Final = GroupEnvironment(group_config, topics, new_uuid)
@@ -140,6 +140,10 @@ class Coordinators:
     def group_options_changed(self, config: GroupCoordinatorConfig) -> None:
         """Some options of all groups can be set while the broker runs."""
         self.group_environment.config = config
+
+    def transaction_options_changed(self, config: TransactionConfig) -> None:
+        """Whether partitions are verified can be set while the broker runs; the coordinator's own options are those of the start."""
+        self.transaction_config = config
 
     def close(self) -> None:
         self.markers.close()

@@ -23,6 +23,7 @@ from uuid import UUID
 
 from moldau.clock import Clock
 from moldau.coordinator.group.config import GroupCoordinatorConfig
+from moldau.coordinator.txn.config import TransactionConfig
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.delta import Delta
 from moldau.metadata.image import MetadataImage, PartitionRegistration, ResourceType, TopicImage
@@ -169,6 +170,7 @@ class Publisher:
         if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
             topics = list(image.topics)
             self._coordinators.group_options_changed(self._schema.options(image, GroupCoordinatorConfig))
+            self._coordinators.transaction_options_changed(self._schema.options(image, TransactionConfig))
             if self._remote is not None:
                 self._remote.configure(self._schema.options(image, RemoteLogConfig))
         for resource in delta.changed_configs:
@@ -184,6 +186,7 @@ class Publisher:
             config = configs.get(partition.topic_partition.topic)
             if config is not None:
                 partition.log.configure(config)
+                partition.log.verifies_transactions = self._coordinators.transaction_config.is_verification_enabled
             if self._remote is not None:
                 self._remote.hosted(partition)
             yield

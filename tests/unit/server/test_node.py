@@ -259,21 +259,38 @@ async def init_producer(channel: Channel) -> tuple[int, int]:
     raise AssertionError(said)
 
 
-@pytest.mark.parametrize("verification", ["true", "false"])
-def test_verification_of_transactions_can_be_switched_off(verification: str) -> None:
-    world = World()
-    world.up(transaction__partition__verification__enable=verification)
+@pytest.mark.parametrize("at_the_start", ["true", "false"])
+def test_verification_of_transactions_can_be_switched_off_and_on_again(at_the_start: str) -> None:
+    world, option = World(), "transaction.partition.verification.enable"
+    world.up(transaction__partition__verification__enable=at_the_start)
 
-    async def produce_without_adding(channel: Channel) -> int:
-        await create(channel, "orders")
-        batch = build_batch([NewRecord(EPOCH_MS, None, b"one")], producer_id=5, producer_epoch=0, base_sequence=0, is_transactional=True)
+    async def produce_without_adding(channel: Channel, producer_id: int) -> int:
+        batch = build_batch(
+            [NewRecord(EPOCH_MS, None, b"one")], producer_id=producer_id, producer_epoch=0, base_sequence=0, is_transactional=True
+        )
         data = PartitionProduceData(index=0, records=memoryview(batch))
         topics = [TopicProduceData(name="orders", partition_data=[data])]
         request = ProduceRequest(transactional_id="copier", acks=1, timeout_ms=5000, topic_data=topics)
         return (await channel.send(request, 9)).responses[0].partition_responses[0].error_code
 
+    async def change(channel: Channel, operation: int, value: str | None) -> None:
+        changed = AlterableConfig(name=option, config_operation=operation, value=value)
+        resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[changed])
+        answer = await channel.send(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+        assert answer.responses[0].error_code == ErrorCode.NONE
+
+    async def dialogue(channel: Channel) -> list[int]:
+        await create(channel, "orders")
+        said = [await produce_without_adding(channel, 5)]
+        for producer_id, value in ((6, "false"), (7, "true")):
+            await change(channel, 0, value)
+            said.append(await produce_without_adding(channel, producer_id))
+        await change(channel, 1, None)
+        return [*said, await produce_without_adding(channel, 8)]
+
     refused = ErrorCode.NOT_ENOUGH_REPLICAS  # for clients of this version: there is no coordinator that could be asked
-    assert world.talk(produce_without_adding) == (refused if verification == "true" else ErrorCode.NONE)
+    at_first = refused if at_the_start == "true" else ErrorCode.NONE
+    assert world.talk(dialogue) == [at_first, ErrorCode.NONE, refused, at_first]
 
 
 def test_the_broker_adds_partitions_also_where_verification_is_switched_off() -> None:

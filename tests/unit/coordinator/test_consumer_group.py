@@ -9,9 +9,14 @@ import pytest
 from moldau.coordinator.group.assignors.model import TopicIdPartition, TopicView
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.consumer import ConsumerGroup, GroupState
+from moldau.coordinator.group.consumer_member import Member, MemberState
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.membership import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
+from moldau.coordinator.group.records import (
+    ConsumerGroupCurrentMemberAssignmentValue,
+    ConsumerGroupCurrentMemberAssignmentValueTopicPartitions,
+)
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -407,3 +412,19 @@ def test_a_group_has_options_of_its_own() -> None:
     assert group.group.target_epoch == 3
     group.desk.advance(5_000)
     assert group.group.members.keys() == {"a"}
+
+
+@pytest.mark.parametrize("epochs", [None, [], [3], [3, 4, 5]])
+def test_a_record_whose_partitions_have_not_an_epoch_each_is_read_as_one_without(epochs: list[int] | None) -> None:
+    """As by Kafka: one member's record must not keep the groups of its whole partition from being loaded."""
+    value = ConsumerGroupCurrentMemberAssignmentValue(
+        member_epoch=7,
+        previous_member_epoch=6,
+        state=MemberState.STABLE,
+        assigned_partitions=[
+            ConsumerGroupCurrentMemberAssignmentValueTopicPartitions(topic_id=ORDERS.topic_id, partitions=[0, 1], assignment_epochs=epochs)
+        ],
+        partitions_pending_revocation=[],
+    )
+    owned = Member("a").with_assignment(value).owned
+    assert owned == {TopicIdPartition(ORDERS.topic_id, 0): 7, TopicIdPartition(ORDERS.topic_id, 1): 7}

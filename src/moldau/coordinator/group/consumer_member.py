@@ -208,10 +208,12 @@ def _stored_partitions(owned: Owned) -> list[stored.ConsumerGroupCurrentMemberAs
 
 
 def _owned_of(topics: Iterable[stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions], member_epoch: int) -> Owned:
-    """Records from before KIP-1251 have no epochs: the member's own stands for all."""
+    """Records from before KIP-1251 have no epochs, and none that can be used where it is not one each: the member's own stands for all."""
     owned: dict[TopicIdPartition, int] = {}
     for each in topics:
-        epochs = each.assignment_epochs or [member_epoch] * len(each.partitions)
+        epochs = each.assignment_epochs
+        if not epochs or len(epochs) != len(each.partitions):
+            epochs = [member_epoch] * len(each.partitions)
         owned.update((TopicIdPartition(each.topic_id, partition), epoch) for partition, epoch in zip(each.partitions, epochs, strict=True))
     return owned
 

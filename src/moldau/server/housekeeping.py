@@ -35,7 +35,7 @@ class Housekeeping:
     def __init__(
         self, *, options: ServerConfig, cleaner: CleanerConfig, files: Files, clock: Clock, logs: LogManager, flusher: Flusher
     ) -> None:
-        self._options: Final = options
+        self._options = options
         self._files: Final = files
         self._clock: Final = clock
         self._logs: Final = logs
@@ -55,6 +55,10 @@ class Housekeeping:
         self._every(FLUSH_CHECK_MS, self._note_epochs, first_ms=0)
         self._every(options.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._tasks.append(asyncio.get_running_loop().create_task(self._compactor.run(), name="compaction"))
+
+    def take_options(self, options: ServerConfig) -> None:
+        """How long producers are remembered can be set while the broker runs; how often things are done is what it was at the start."""
+        self._options = options
 
     async def stop(self) -> None:
         for task in self._tasks:

@@ -25,6 +25,7 @@ class Listeners:
     def __init__(self, network: Network, options: ServerConfig) -> None:
         self._network: Final = network
         self._options: Final = options
+        self._quotas: Final = ConnectionQuotas()
         self._listeners: dict[str, Listener] = {}
         self._dispatch: Mapping[str, Dispatch] = {}
         self._is_serving = asyncio.Event()
@@ -33,12 +34,7 @@ class Listeners:
     async def open(self, endpoints: tuple[Endpoint, ...]) -> None:
         """Errors: StartRefused."""
         options = self._options
-        quotas = ConnectionQuotas(
-            max_connections=options.max_connections,
-            max_per_ip=options.max_connections_per_ip,
-            max_per_ip_overrides=options.per_ip_overrides,
-            max_per_second=options.max_connection_creation_rate,
-        )
+        self.take_options(options)
         limits = ConnectionLimits(
             max_request_bytes=options.socket_request_max_bytes,
             max_in_flight=options.queued_max_requests,
@@ -46,12 +42,19 @@ class Listeners:
         )
         buffers = ReceiveBuffers()
         for endpoint in endpoints:
-            listener = Listener(self._network, self.dispatch, name=endpoint.name, limits=limits, quotas=quotas, buffers=buffers)
+            listener = Listener(self._network, self.dispatch, name=endpoint.name, limits=limits, quotas=self._quotas, buffers=buffers)
             try:
                 await listener.start(endpoint.host, endpoint.port, backlog=options.socket_listen_backlog_size)
             except OSError as error:
                 raise StartRefused(f"listeners={endpoint}: {error.strerror or error}") from error
             self._listeners[endpoint.name] = listener
+
+    def take_options(self, options: ServerConfig) -> None:
+        """How many connections there may be can be set while the broker runs: those that there are stay."""
+        self._quotas.max_connections = options.max_connections
+        self._quotas.max_per_ip = options.max_connections_per_ip
+        self._quotas.max_per_ip_overrides = options.per_ip_overrides
+        self._quotas.max_per_second = options.max_connection_creation_rate
 
     @property
     def ports(self) -> dict[str, int]:

@@ -298,6 +298,7 @@ class Node:
             coordinators=self._coordinators,
             assignments=self._assignments,
             on_failure=self._fail,
+            on_options=self._take_options,
             remote=self._remote,
         )
         self._incarnation_id = self._new_uuid()
@@ -505,6 +506,11 @@ class Node:
         partition = self.replicas.hosted.get(log.topic_partition)
         if partition is not None:
             self._publisher.tell_directory(partition, None)
+
+    def _take_options(self, options: ServerConfig) -> None:
+        """What was set for this broker, or for all, while it runs."""
+        self.listeners.take_options(options)
+        self._housekeeping.take_options(options)
 
     def _move_bytes_per_second(self) -> float:
         return self.schema.options(self._loader.image, ServerConfig).replica_alter_log_dirs_io_max_bytes_per_second

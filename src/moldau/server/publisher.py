@@ -30,6 +30,7 @@ from moldau.metadata.image import MetadataImage, PartitionRegistration, Resource
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.cluster_view import TopicsView
+from moldau.server.config import ServerConfig
 from moldau.server.coordinators import Coordinators
 from moldau.server.directory_assignments import DirectoryAssignments
 from moldau.server.pieces import PIECE_MS
@@ -59,6 +60,7 @@ class Publisher:
         coordinators: Coordinators,
         assignments: DirectoryAssignments,
         on_failure: Callable[[Exception], None],
+        on_options: Callable[[ServerConfig], None] = lambda _: None,
         remote: RemoteLogManager | None = None,
     ) -> None:
         self._local_id: Final = local_id
@@ -69,6 +71,7 @@ class Publisher:
         self._coordinators: Final = coordinators
         self._assignments: Final = assignments
         self._on_failure: Final = on_failure
+        self._on_options: Final = on_options
         self._has_published = False
         self._refused: Final[dict[str, list[TopicPartition]]] = {}
         """Partitions that no disk takes, by the reason."""
@@ -169,6 +172,7 @@ class Publisher:
         topics = [resource.name for resource in delta.changed_configs if resource.type == ResourceType.TOPIC]
         if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
             topics = list(image.topics)
+            self._on_options(self._schema.options(image, ServerConfig))
             self._coordinators.group_options_changed(self._schema.options(image, GroupCoordinatorConfig))
             self._coordinators.transaction_options_changed(self._schema.options(image, TransactionConfig))
             if self._remote is not None:

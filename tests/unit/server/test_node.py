@@ -21,6 +21,7 @@ from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from moldau.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
+from moldau.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from moldau.protocol.messages.end_txn import EndTxnRequest
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
@@ -529,6 +530,37 @@ def test_levels_of_loggers_are_set_beside_stored_options() -> None:
         world.talk(dialogue)
     finally:
         logger.setLevel(logging.NOTSET)
+
+
+def test_options_of_the_broker_reach_what_goes_by_them() -> None:
+    world = World()
+    world.up(producer__id__expiration__check__interval__ms="1000")
+
+    async def change(channel: Channel, key: str, value: str) -> None:
+        changed = AlterableConfig(name=key, config_operation=0, value=value)
+        resource = AlterConfigsResource(resource_type=4, resource_name="", configs=[changed])
+        answer = await channel.send(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False))
+        assert answer.responses[0].error_code == ErrorCode.NONE
+
+    async def producers(channel: Channel) -> int:
+        topic = TopicRequest(name="orders", partition_indexes=[0])
+        return len((await channel.send(DescribeProducersRequest(topics=[topic]))).topics[0].partitions[0].active_producers)
+
+    async def dialogue(channel: Channel) -> None:
+        await create(channel, "orders")
+        batch = build_batch([NewRecord(EPOCH_MS, None, b"one")], producer_id=5, producer_epoch=0, base_sequence=0)
+        topics = [TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=memoryview(batch))])]
+        await channel.send(ProduceRequest(acks=-1, timeout_ms=5000, topic_data=topics), 9)
+        await asyncio.sleep(5)
+        assert await producers(channel) == 1
+        await change(channel, "producer.id.expiration.ms", "2000")
+        await asyncio.sleep(5)
+        assert await producers(channel) == 0
+        await change(channel, "max.connections", "1")
+        with pytest.raises(OSError):
+            await producers(await Channel.connect(world.network, "server", PORT, client_id="second", timeout_s=10))
+
+    world.talk(dialogue)
 
 
 def test_options_of_a_group_reach_its_members() -> None:

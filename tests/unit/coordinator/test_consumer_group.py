@@ -16,7 +16,9 @@ from moldau.coordinator.group.membership import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from moldau.coordinator.group.records import (
     ConsumerGroupCurrentMemberAssignmentValue,
     ConsumerGroupCurrentMemberAssignmentValueTopicPartitions,
+    ConsumerGroupMemberMetadataValue,
 )
+from moldau.coordinator.outcome import CoordinatorRecord
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -428,3 +430,18 @@ def test_a_record_whose_partitions_have_not_an_epoch_each_is_read_as_one_without
     )
     owned = Member("a").with_assignment(value).owned
     assert owned == {TopicIdPartition(ORDERS.topic_id, 0): 7, TopicIdPartition(ORDERS.topic_id, 1): 7}
+
+
+def test_an_expression_in_the_log_that_is_none_here_stands_for_no_topic() -> None:
+    group = Group()
+    group.join("a")
+    (record,) = [
+        entry
+        for entry, _ in group.desk.log.entries
+        if isinstance(entry, CoordinatorRecord) and isinstance(entry.value, ConsumerGroupMemberMetadataValue)
+    ]
+    assert isinstance(record.value, ConsumerGroupMemberMetadataValue)
+    record.value.subscribed_topic_names, record.value.subscribed_topic_regex = [], "["
+    group.desk.machine.replay(0, record, None)
+    group.join("b")
+    assert group.group.members.keys() == {"a", "b"}

@@ -307,8 +307,11 @@ class ConsumerGroup:
             self.matches_version = topics.version
         found = self.matches.get(regex)
         if found is None:
-            pattern = compile_regex(regex)
-            found = self.matches[regex] = frozenset(name for name in topics.names() if pattern.fullmatch(name))
+            try:
+                matches = compile_regex(regex).fullmatch
+            except RegexError:  # another release took it: it stands for no topic, and the others of the group go on
+                return frozenset()
+            found = self.matches[regex] = frozenset(name for name in topics.names() if matches(name))
         return found
 
     def _topic_names(self, members: Mapping[str, Member]) -> set[str]:

@@ -5,7 +5,7 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,20 +22,32 @@ VERIFIABLE = "org.apache.kafka.tools.VerifiableShareConsumer"
 WITHIN_S = 180
 
 Produce = Callable[..., list[bytes]]
+Start = Callable[..., "subprocess.Popen[str]"]
 
 
-def start(broker: BrokerProcess, tool: str, *arguments: str) -> "subprocess.Popen[str]":
-    command = java_command(tool, "--bootstrap-server", broker.bootstrap, *arguments)
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+@pytest.fixture
+def start(broker: BrokerProcess) -> Iterator[Start]:
+    """Kafka's programs; none outlives the test."""
+    running: list[subprocess.Popen[str]] = []
+
+    def start(tool: str, *arguments: str) -> "subprocess.Popen[str]":
+        command = java_command(tool, "--bootstrap-server", broker.bootstrap, *arguments)
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.kill()
+        one.wait()
 
 
 @pytest.mark.parametrize(("way", "comes_again"), [("accept", 0), ("--release", 20), ("--reject", 0)])
 def test_the_console_consumer(
-    broker: BrokerProcess, group: str, topic: str, produce: Produce, join: Callable[..., ShareMember], way: str, comes_again: int
+    start: Start, group: str, topic: str, produce: Produce, join: Callable[..., ShareMember], way: str, comes_again: int
 ) -> None:
     values = produce(20)
     options = [way] if way.startswith("--") else []
-    java = start(broker, CONSOLE, "--topic", topic, "--group", group, "--max-messages", "20", *options)
+    java = start(CONSOLE, "--topic", topic, "--group", group, "--max-messages", "20", *options)
     lines = java.communicate(timeout=WITHIN_S)[0].split()
     assert sorted(line.encode() for line in lines) == values
     member = join()
@@ -43,10 +55,10 @@ def test_the_console_consumer(
     assert [record.delivery_count for record in again] == [2] * comes_again
 
 
-def test_two_verifiable_consumers(broker: BrokerProcess, group: str, topic: str, produce: Produce) -> None:
+def test_two_verifiable_consumers(start: Start, group: str, topic: str, produce: Produce) -> None:
     values = produce(1_000)
     arguments = ["--topic", topic, "--group-id", group, "--acknowledgement-mode", "sync", "--verbose", "--max-messages", "500"]
-    running = [start(broker, VERIFIABLE, *arguments) for _ in range(2)]
+    running = [start(VERIFIABLE, *arguments) for _ in range(2)]
     events = [json.loads(line) for one in running for line in one.communicate(timeout=WITHIN_S)[0].splitlines() if line.startswith("{")]
     read = [event["value"] for event in events if event["name"] == "record_data"]
     acknowledged = sum(event["count"] for event in events if event["name"] == "offsets_acknowledged" and event["success"])
@@ -54,10 +66,12 @@ def test_two_verifiable_consumers(broker: BrokerProcess, group: str, topic: str,
     assert acknowledged == len(values)
 
 
-def test_verifiable_consumers_go_on_when_the_broker_is_killed(broker: BrokerProcess, group: str, topic: str, produce: Produce) -> None:
+def test_verifiable_consumers_go_on_when_the_broker_is_killed(
+    broker: BrokerProcess, start: Start, group: str, topic: str, produce: Produce
+) -> None:
     """Nothing is missing in the end."""
     arguments = ["--topic", topic, "--group-id", group, "--acknowledgement-mode", "sync", "--verbose", "--max-messages", "-1"]
-    running = [start(broker, VERIFIABLE, *arguments) for _ in range(2)]
+    running = [start(VERIFIABLE, *arguments) for _ in range(2)]
     events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     for one in running:
         threading.Thread(target=pump, args=(one, events), daemon=True).start()
@@ -75,9 +89,6 @@ def test_verifiable_consumers_go_on_when_the_broker_is_killed(broker: BrokerProc
         if number < 2:
             broker.kill()
             broker.start()
-    for one in running:
-        one.kill()
-        one.wait()
     assert set(read) == set(values)
 
 

@@ -13,7 +13,7 @@ from moldau.clock import Clock
 from moldau.server.config import ServerConfig
 from moldau.storage.compactor import Compactor, clean_elsewhere
 from moldau.storage.config import CleanerConfig
-from moldau.storage.files import Files, is_full
+from moldau.storage.files import Files, is_shortage
 from moldau.storage.flusher import Flusher
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
@@ -40,7 +40,7 @@ class Housekeeping:
         self._clock: Final = clock
         self._logs: Final = logs
         self._flusher: Final = flusher
-        self._compactor: Final = Compactor(logs, clock, cleaner, clean_elsewhere=clean_elsewhere(files, cleaner))
+        self._compactor: Final = Compactor(logs, clock, cleaner, clean_elsewhere=clean_elsewhere(files))
         self._tasks: list[asyncio.Task[None]] = []
         self._is_full_told = False
 
@@ -54,13 +54,15 @@ class Housekeeping:
         self._every(FLUSH_CHECK_MS, self._flush_due)
         self._every(FLUSH_CHECK_MS, self._note_epochs, first_ms=0)
         self._every(options.producer_id_expiration_check_interval_ms, self._expire_producers)
-        self._tasks.append(asyncio.get_running_loop().create_task(self._compactor.run(), name="compaction"))
+        self._compactor.start()
 
-    def take_options(self, options: ServerConfig) -> None:
-        """How long producers are remembered can be set while the broker runs; how often things are done is what it was at the start."""
+    def take_options(self, options: ServerConfig, cleaner: CleanerConfig) -> None:
+        """What was set while the broker runs; how often things are done is what it was at the start."""
         self._options = options
+        self._compactor.take_options(cleaner)
 
     async def stop(self) -> None:
+        await self._compactor.stop()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -102,13 +104,14 @@ class Housekeeping:
                 if checkpoint.take_effect(self._files):
                     await self._files.run(self._files.sync_dir, checkpoint.directory.path)
             except OSError as error:
-                if not is_full(error):
+                if not is_shortage(error):
                     self._logs.fail_directory(checkpoint.directory, error)
                 elif not self._is_full_told:
                     self._is_full_told = True
                     LOG.error(
-                        "%s is full: its checkpoints stay as they are, which costs time after a crash and nothing else.  Make room",
+                        "%s: %s: its checkpoints stay as they are, which costs time after a crash and nothing else.  Make room",
                         checkpoint.directory.path,
+                        error.strerror,
                     )
                 return
         self._is_full_told = False
@@ -141,7 +144,7 @@ class Housekeeping:
         except FileNotFoundError:
             pass  # the log was deleted meanwhile
         except OSError as error:
-            if not is_full(error):  # else the next time
+            if not is_shortage(error):  # else the next time
                 log.fail(error)
 
     async def _expire_producers(self) -> None:

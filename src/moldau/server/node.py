@@ -236,8 +236,11 @@ class Node:
         await self._unless_failed(self._controller.wait_until_active())
         await self._controller.register_controller(register_controller(self.config, self.listeners.ports, self._new_uuid()))
 
-    async def _unless_failed(self, work: Coroutine[None, None, None]) -> None:
-        """Nobody waits for what a broken disk will never bring.  Errors: StartRefused."""
+    async def _unless_failed(self, work: Coroutine[None, None, object]) -> None:
+        """Nobody waits for what will never come: the disk of the metadata is broken, or this node cannot do what they say.
+
+        Errors: StartRefused, and those of `work`.
+        """
         task = asyncio.get_running_loop().create_task(work)
 
         def give_up(_: object) -> None:
@@ -248,7 +251,7 @@ class Node:
             await task
         except asyncio.CancelledError:
             if self.failed.done():
-                raise StartRefused(f"the metadata log does not work: {self.failed.result()}") from None
+                raise StartRefused(f"the metadata cannot be followed: {self.failed.result()}") from None
             raise
         finally:
             self.failed.remove_done_callback(give_up)
@@ -420,11 +423,11 @@ class Node:
         # These folders are locked: whoever was this broker before is gone, and nobody has to wait for the end of his session.
         self._controller.sessions.forget(self.config.node_id)
         try:
-            await self._lifecycle.register(request)
+            await self._unless_failed(self._lifecycle.register(request))
         except RegistrationFailed as error:
             raise StartRefused(str(error)) from error
         self._started.append("membership")
-        await self._lifecycle.unfence()
+        await self._unless_failed(self._lifecycle.unfence())
 
     def _publish(self, delta: Delta, image: MetadataImage) -> None:
         """From when the controller knows this incarnation on.
@@ -507,10 +510,11 @@ class Node:
         if partition is not None:
             self._publisher.tell_directory(partition, None)
 
-    def _take_options(self, options: ServerConfig) -> None:
+    def _take_options(self, image: MetadataImage) -> None:
         """What was set for this broker, or for all, while it runs."""
+        options = self.schema.options(image, ServerConfig)
         self.listeners.take_options(options)
-        self._housekeeping.take_options(options)
+        self._housekeeping.take_options(options, self.schema.options(image, CleanerConfig))
 
     def _move_bytes_per_second(self) -> float:
         return self.schema.options(self._loader.image, ServerConfig).replica_alter_log_dirs_io_max_bytes_per_second
@@ -566,6 +570,8 @@ class Node:
 
     def _fail(self, error: Exception) -> None:
         if not self.failed.done():
+            if not isinstance(error, OSError | KafkaError):
+                LOG.error("a mistake of ours", exc_info=error)
             self.failed.set_result(error)
 
     def _new_uuid(self) -> UUID:

@@ -41,7 +41,8 @@ async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: N
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     descriptors = _allow_descriptors()
-    files, network = SystemFiles(spared_descriptors=descriptors.for_logs), _network(config, descriptors.for_connections)
+    files = SystemFiles(spared_descriptors=descriptors.for_logs, last_descriptors=descriptors.for_segments)
+    network = _network(config, descriptors.for_connections)
     node = Node(config, files=files, network=network, clock=SystemClock(), random=random.SystemRandom())
     node.tell = on_progress
     starting = asyncio.ensure_future(node.start())
@@ -65,14 +66,15 @@ async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: N
 
 
 class Descriptors(NamedTuple):
-    """The first ones that are not for new logs, or not for connections.
+    """The first ones that are not for new logs, not for connections, or not for the next segments of logs in use.
 
-    What is left of the process's limit keeps the logs in use going, which would fail for the lack of one as if the disk had: the next
-    segment, checkpoints, directories.  Connections are left some when logs have taken all of theirs.
+    What is left of the process's limit keeps the logs in use going, which would fail for the lack of one as if the disk had:
+    checkpoints, directories, what is synced.  Connections are left some when logs have taken all of theirs.
     """
 
     for_logs: int
     for_connections: int
+    for_segments: int
 
 
 def _allow_descriptors() -> Descriptors:
@@ -84,7 +86,7 @@ def _allow_descriptors() -> Descriptors:
             soft = wanted
             break
     spared = min(soft // 8, MOST_SPARED_DESCRIPTORS)
-    return Descriptors(for_logs=soft - 2 * spared, for_connections=soft - spared)
+    return Descriptors(for_logs=soft - 2 * spared, for_connections=soft - spared, for_segments=soft - spared // 2)
 
 
 def _network(config: NodeConfig, spared_descriptors: int) -> SystemNetwork:

@@ -16,7 +16,6 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from errno import EMFILE
 from itertools import islice
 from typing import Final
 from uuid import UUID
@@ -30,12 +29,11 @@ from moldau.metadata.image import MetadataImage, PartitionRegistration, Resource
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.cluster_view import TopicsView
-from moldau.server.config import ServerConfig
 from moldau.server.coordinators import Coordinators
 from moldau.server.directory_assignments import DirectoryAssignments
 from moldau.server.pieces import PIECE_MS
 from moldau.server.remote_log import RemoteLogManager
-from moldau.storage.files import is_full
+from moldau.storage.files import is_shortage
 from moldau.storage.manager import LogManager
 from moldau.storage.tiered.config import RemoteLogConfig
 from moldau.types import TopicPartition
@@ -60,7 +58,7 @@ class Publisher:
         coordinators: Coordinators,
         assignments: DirectoryAssignments,
         on_failure: Callable[[Exception], None],
-        on_options: Callable[[ServerConfig], None] = lambda _: None,
+        on_options: Callable[[MetadataImage], None] = lambda _: None,
         remote: RemoteLogManager | None = None,
     ) -> None:
         self._local_id: Final = local_id
@@ -172,7 +170,7 @@ class Publisher:
         topics = [resource.name for resource in delta.changed_configs if resource.type == ResourceType.TOPIC]
         if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
             topics = list(image.topics)
-            self._on_options(self._schema.options(image, ServerConfig))
+            self._on_options(image)
             self._coordinators.group_options_changed(self._schema.options(image, GroupCoordinatorConfig))
             self._coordinators.transaction_options_changed(self._schema.options(image, TransactionConfig))
             if self._remote is not None:
@@ -242,7 +240,7 @@ class Publisher:
                     is_new=self._has_published,
                 )
             except OSError as error:
-                if is_full(error) or error.errno == EMFILE:
+                if is_shortage(error):
                     self._homeless.add(where)
                 if not is_told:
                     self._refused.setdefault(error.strerror or str(error), []).append(where)

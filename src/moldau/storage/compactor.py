@@ -1,7 +1,9 @@
 """● The shell around `cleaner`: picks the dirtiest log, has it compacted in a process of its own, swaps the result in.
 
     compactor = Compactor(manager, clock, options, clean_elsewhere=clean_in_process)
-    task = loop.create_task(compactor.run())
+    compactor.start()
+    compactor.take_options(others)
+    await compactor.stop()
 
 The process (`python -m moldau.storage.compactor`) gets the plan on its standard input and answers on its standard output; it runs at a
 lower priority and within log.cleaner.io.max.bytes.per.second.  Until its result is swapped in nothing has happened, so the log may be
@@ -26,14 +28,14 @@ from moldau.storage.cleaner.plan import CleaningPlan, CleaningResult, dirtiness,
 from moldau.storage.cleaner.reading import Pace
 from moldau.storage.cleaner.swap import discard, install
 from moldau.storage.config import CleanerConfig
-from moldau.storage.files import Files, SystemFiles, is_full
+from moldau.storage.files import Files, SystemFiles, is_shortage
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
 
-CleanElsewhere = Callable[[CleaningPlan], Awaitable[CleaningResult]]
+CleanElsewhere = Callable[[CleaningPlan, CleanerConfig], Awaitable[CleaningResult]]
 
 
 class CleaningFailed(Exception):
@@ -56,19 +58,33 @@ class Compactor:
         self._clean_elsewhere = clean_elsewhere
         self._busy: set[TopicPartition] = set()
         self._not_now: set[TopicPartition] = set()
+        self._workers: list[asyncio.Task[None]] = []
 
-    async def run(self) -> None:
-        """Until it is cancelled: log.cleaner.threads compactions side by side."""
-        if not self._options.enable or self._options.threads == 0:
-            return
-        if self._options.threads == 1:
-            await self._work()
-        await asyncio.gather(*(self._work() for _ in range(self._options.threads)))
+    def start(self) -> None:
+        """log.cleaner.threads compactions side by side, until `stop`."""
+        if self._options.enable:
+            self._employ()
 
-    async def _work(self) -> None:
+    def take_options(self, options: CleanerConfig) -> None:
+        """A compaction that has begun goes on as it began."""
+        self._options = options
+        if self._workers:
+            self._employ()
+
+    async def stop(self) -> None:
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+
+    def _employ(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number in range(len(self._workers), self._options.threads):
+            self._workers.append(loop.create_task(self._work(number), name="compaction"))
+
+    async def _work(self, number: int) -> None:
         while True:
             try:
-                is_idle = await self.clean_dirtiest() is None
+                is_idle = number >= self._options.threads or await self.clean_dirtiest() is None
             except Exception:  # a mistake of ours, which must not be the end of all compaction
                 LOG.exception("compaction failed, and goes on in %d ms", self._options.backoff_ms)
                 is_idle = True
@@ -128,12 +144,12 @@ class Compactor:
             return
         bases = [segment.base_offset for segment in plan.segments]
         try:
-            result = await self._clean_elsewhere(plan)
+            result = await self._clean_elsewhere(plan, self._options)
         except (CorruptBatch, CleaningFailed, NotNow, OSError) as error:
             discard(self._manager.files, plan.directory, bases)
             if self._manager.get(where) is not log or log.truncations != plan.truncations:
                 return  # its files went while they were read
-            if isinstance(error, OSError) and is_full(error):
+            if isinstance(error, OSError) and is_shortage(error):
                 raise NotNow(str(error)) from error
             raise
         if self._manager.get(where) is not log or log.failure is not None:
@@ -143,52 +159,48 @@ class Compactor:
             self._manager.directory_of(where).cleaner_offsets[where] = result.clean_offset
 
 
-def clean_elsewhere(files: Files, options: CleanerConfig) -> CleanElsewhere:
+def clean_elsewhere(files: Files) -> CleanElsewhere:
     """In a process where there is a disk, here and now where there is only memory."""
-    return clean_in_process(options) if isinstance(files, SystemFiles) else clean_here(files)
+    return clean_in_process if isinstance(files, SystemFiles) else clean_here(files)
 
 
 def clean_here(files: Files) -> CleanElsewhere:
     """Not elsewhere at all: for simulation."""
 
-    async def run(plan: CleaningPlan) -> CleaningResult:
+    async def run(plan: CleaningPlan, _options: CleanerConfig) -> CleaningResult:
         return await files.run(clean, files, plan)
 
     return run
 
 
-def clean_in_process(options: CleanerConfig) -> CleanElsewhere:
+async def clean_in_process(plan: CleaningPlan, options: CleanerConfig) -> CleaningResult:
     """In a process of its own.  Errors: CorruptBatch, OSError, CleaningFailed, NotNow."""
-
-    async def run(plan: CleaningPlan) -> CleaningResult:
-        try:
-            process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                __spec__.name,
-                str(options.io_max_bytes_per_second),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-            )
-        except OSError as error:
-            raise NotNow(str(error)) from error
-        try:
-            answer, said = await process.communicate(pickle.dumps(plan))
-        except asyncio.CancelledError:
-            process.kill()
-            await process.wait()
-            raise
-        if process.returncode is not None and process.returncode < 0:
-            raise NotNow(f"the process was ended by signal {-process.returncode}")
-        if process.returncode != 0:
-            raise CleaningFailed(f"{plan.name}: {said.decode(errors='replace').strip()[-500:] or f'ended with {process.returncode}'}")
-        result: CleaningResult | CorruptBatch | OSError = pickle.loads(answer)
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    return run
+    try:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            __spec__.name,
+            str(options.io_max_bytes_per_second),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+    except OSError as error:
+        raise NotNow(str(error)) from error
+    try:
+        answer, said = await process.communicate(pickle.dumps(plan))
+    except asyncio.CancelledError:
+        process.kill()
+        await process.wait()
+        raise
+    if process.returncode is not None and process.returncode < 0:
+        raise NotNow(f"the process was ended by signal {-process.returncode}")
+    if process.returncode != 0:
+        raise CleaningFailed(f"{plan.name}: {said.decode(errors='replace').strip()[-500:] or f'ended with {process.returncode}'}")
+    result: CleaningResult | CorruptBatch | OSError = pickle.loads(answer)
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
 def pace_of(bytes_per_second: float) -> Pace:

@@ -15,6 +15,7 @@ import errno
 import fcntl
 import os
 import shutil
+import sys
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, ParamSpec, Protocol, TypeAlias, TypeVar
 
@@ -68,9 +69,9 @@ class File(Protocol):
         ...
 
 
-def is_full(error: OSError) -> bool:
-    """No disk has failed: there is no room on it now."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+def is_shortage(error: OSError) -> bool:
+    """No disk has failed: there is no room on it now, or no descriptor for one more file."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 
 
 class Lock(Protocol):
@@ -122,8 +123,12 @@ class Files(Protocol):
 
     def total_bytes(self, path: str) -> int: ...
 
-    def has_spare_descriptors(self) -> bool:
-        """Whether one more file may stay open; the last descriptors are for those that a log in use needs to go on."""
+    def has_spare_descriptors(self, *, for_new_log: bool = True) -> bool:
+        """Whether one more file may stay open.
+
+        The last descriptors are for the next segments of logs in use, and the very last for what is opened for a moment: to sync it, or
+        to note an offset.
+        """
         ...
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -225,12 +230,16 @@ class SystemLock:
 
 
 class SystemFiles:
-    """The operating system's file system.  Descriptors from `spared_descriptors` on are not for new logs."""
+    """The operating system's file system.
 
-    def __init__(self, *, spared_descriptors: int | None = None) -> None:
+    Descriptors from `spared_descriptors` on are not for new logs, from `last_descriptors` on not for new segments either.
+    """
+
+    def __init__(self, *, spared_descriptors: int = sys.maxsize, last_descriptors: int = sys.maxsize) -> None:
         self._threads: Final = BlockingThreads(BLOCKING_THREADS, "storage")
         self._processes: Final = WorkerProcesses(WORKER_PROCESSES)
         self._spared_descriptors: Final = spared_descriptors
+        self._last_descriptors: Final = last_descriptors
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         flags = os.O_RDONLY if read_only else os.O_RDWR
@@ -296,15 +305,13 @@ class SystemFiles:
         stats = os.statvfs(path)
         return stats.f_blocks * stats.f_frsize
 
-    def has_spare_descriptors(self) -> bool:
-        if self._spared_descriptors is None:
-            return True
+    def has_spare_descriptors(self, *, for_new_log: bool = True) -> bool:
         try:
             lowest_free = os.open("/", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return False
         os.close(lowest_free)
-        return lowest_free < self._spared_descriptors
+        return lowest_free < (self._spared_descriptors if for_new_log else self._last_descriptors)
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return await self._threads.run(fn, *args, **kwargs)

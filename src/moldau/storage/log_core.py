@@ -10,7 +10,7 @@ from uuid import UUID
 from moldau.errors import ErrorCode
 from moldau.storage.checkpoints import PARTITION_METADATA
 from moldau.storage.config import LogConfig
-from moldau.storage.files import Files, is_full
+from moldau.storage.files import Files, is_shortage
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from moldau.storage.producer_state import SNAPSHOT_SUFFIX
 from moldau.storage.recovery import LogState
@@ -125,15 +125,16 @@ class LogCore:
 
     def _must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
         active = self._active
-        if active.size == 0:
-            return not active.has_room_for(last_offset)
-        return (
+        if not active.has_room_for(last_offset, size):
+            return True
+        is_due = active.size > 0 and (
             active.size > self._rules.segment_bytes - size
             or active.waited_ms(now_ms, max_timestamp) > self._roll_after_ms
             or active.offset_index.count >= self._max_offset_entries
             or active.time_index.count >= self._max_time_entries
-            or not active.has_room_for(last_offset)
         )
+        # A segment that outgrows its size does no harm, a log that cannot go on does.
+        return is_due and self.files.has_spare_descriptors(for_new_log=False)
 
     def roll(self, now_ms: int, next_offset: int | None = None) -> Segment:
         """A new active segment at the log's end (or at `next_offset`, beyond it, for a follower with a gap to fill).  Errors: OSError."""
@@ -234,7 +235,7 @@ class LogCore:
         except OSError as second:
             self.fail(second)
         else:
-            if not is_full(error):
+            if not is_shortage(error):
                 self.fail(error)
         return AppendFailure(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error}")
 

@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable
 
 from moldau.errors import ErrorCode
-from moldau.storage.files import is_full
+from moldau.storage.files import is_shortage
 from moldau.storage.log_core import LogCore
 from moldau.storage.log_values import Past, sync_path
 from moldau.storage.producer_state import SNAPSHOT_SUFFIX
@@ -93,6 +93,8 @@ class LogShortening(LogCore):
                 break
             start = end
         if start > self._active.base_offset:
+            if not self.files.has_spare_descriptors(for_new_log=False):
+                return self._active.base_offset
             self.roll(now_ms)
         return start
 
@@ -107,7 +109,7 @@ class LogShortening(LogCore):
             try:
                 self.epochs.truncate_from_start(start)
             except OSError as error:
-                if not is_full(error):  # of what is gone they may tell, and this is what makes room
+                if not is_shortage(error):  # of what is gone they may tell, and this is what makes room
                     raise
         count = bisect_right(self._bases, max(start, self._local_start_wanted)) - 1
         if count <= 0:

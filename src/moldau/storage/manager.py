@@ -36,7 +36,7 @@ from moldau.storage.checkpoints import (
 )
 from moldau.storage.config import LogConfig
 from moldau.storage.directory import Checkpoint, Deletion, FoundLog, LogDirectory
-from moldau.storage.files import Files, LockHeld, is_full
+from moldau.storage.files import Files, LockHeld, is_shortage
 from moldau.storage.log import Log, Past
 from moldau.storage.move import LogMove, TargetFailed
 from moldau.storage.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, partition_of, set_aside_name, set_aside_of
@@ -246,7 +246,7 @@ class LogManager:
             if topic_id is not None:
                 log.belongs_to(topic_id)
         except OSError as error:
-            if not is_full(error):
+            if not is_shortage(error):
                 self.fail_directory(directory, error)
             elif not was_there:
                 with suppress(OSError):
@@ -310,7 +310,7 @@ class LogManager:
             try:
                 directory.write_checkpoints(self.files)  # a new log of such a name must not inherit these
             except OSError as error:
-                if not is_full(error):  # who deletes logs makes room
+                if not is_shortage(error):  # who deletes logs makes room
                     raise
                 directory.owes_checkpoints = True
             for log in logs:
@@ -422,7 +422,7 @@ class LogManager:
         try:
             move.begin()
         except OSError as error:
-            if not is_full(error):
+            if not is_shortage(error):
                 self.fail_directory(target, error)
             raise
         self.moves[where] = move
@@ -448,7 +448,7 @@ class LogManager:
 
     def move_failed(self, move: LogMove, error: OSError) -> None:
         """A step did not succeed: the disk that it was on goes offline.  One that is only full loses the copy again, and nothing else."""
-        if isinstance(error, TargetFailed) and is_full(error):
+        if isinstance(error, TargetFailed) and is_shortage(error):
             self.cancel_move(move.log.topic_partition)
         if not move.is_cancelled:
             target = self.directory_at(move.parent)
@@ -568,7 +568,7 @@ class LogManager:
                 directory.write_checkpoints(self.files)
             except OSError as error:
                 are_written = False
-                if not is_full(error):
+                if not is_shortage(error):
                     self.fail_directory(directory, error)
         return are_written
 
@@ -631,7 +631,7 @@ class LogManager:
         try:
             yield
         except OSError as error:
-            if and_raise or not is_full(error):
+            if and_raise or not is_shortage(error):
                 log.fail(error)
             if and_raise:
                 raise

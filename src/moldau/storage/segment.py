@@ -38,6 +38,7 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 SEGMENT_SUFFIXES: Final = (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX)
 
 MAX_RELATIVE_OFFSET: Final = (1 << 31) - 1
+MAX_SEGMENT_BYTES: Final = (1 << 31) - 1
 SCAN_CHUNK: Final = 64 << 10
 VERIFY_CHUNK: Final = 256 << 10
 """Of a recovery, which reads all of a segment: from a cold disk it costs a tenth less processor time than a quarter of it."""
@@ -175,9 +176,9 @@ class Segment:
             recent.clear()
         recent[base_offset] = position
 
-    def has_room_for(self, last_offset: int) -> bool:
-        """Whether an index can name `last_offset`: its distance from the base offset must fit in an int32."""
-        return 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+    def has_room_for(self, last_offset: int, size: int = 0) -> bool:
+        """Whether an index can name `last_offset` (from the base offset on) and the place of `size` more bytes: both are int32."""
+        return 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET and self.size + size <= MAX_SEGMENT_BYTES
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
         """How old the segment is for segment.ms: by the records' own time, first batch to the one at hand; by the clock without."""

@@ -349,7 +349,7 @@ class MemoryFiles:
     def total_bytes(self, path: str) -> int:
         return self.capacity
 
-    def has_spare_descriptors(self) -> bool:
+    def has_spare_descriptors(self, *, for_new_log: bool = True) -> bool:
         return self.spare_descriptors
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:

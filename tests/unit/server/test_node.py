@@ -43,6 +43,7 @@ from moldau.server.coordinator_topic import CoordinatorTopic
 from moldau.server.folders import StartRefused
 from moldau.server.node import Node
 from moldau.server.node_config import NodeConfig
+from moldau.server.publisher import Publisher
 from moldau.storage.checkpoints import MetaProperties
 from moldau.storage.log import Log
 from moldau.testing.clock import EPOCH_MS, SimClock
@@ -597,6 +598,19 @@ def test_options_of_a_group_reach_its_members() -> None:
     assert again.config.consumer_assignment_interval_ms == 77
 
 
+def test_a_start_that_cannot_follow_the_metadata_says_so_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+
+    def fail(*_: object) -> None:
+        raise ValueError("planted")
+
+    monkeypatch.setattr(Publisher, "publish", fail)
+    assert refused(world) == "the metadata cannot be followed: planted"
+    assert world.loop.time() < 10, "and is not tried for as long as a controller may be away"
+    monkeypatch.undo()
+    world.up()
+
+
 def refused(world: World, **changed: str) -> str:
     with pytest.raises(StartRefused) as caught:
         world.up(**changed)
@@ -958,7 +972,7 @@ def test_a_full_disk_refuses_what_it_has_no_room_for_and_goes_on_when_it_has(cap
     world.talk(before)
     world.files.hook = lambda call, path: Fault(errno.ENOSPC, written=1) if call == "pwrite" else None
     world.talk(during)
-    assert "is full" in caplog.text and "Make room" in caplog.text
+    assert "No space left" in caplog.text and "Make room" in caplog.text
     world.crash()
     world.up()
     assert world.talk(lambda channel: fetch(channel, "orders")) == [b"one", b"two"]

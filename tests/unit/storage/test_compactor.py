@@ -50,6 +50,12 @@ def fill(manager: LogManager, where: TopicPartition, *, rolls: int) -> Log:
     return log
 
 
+async def turns() -> None:
+    """More of the loop than it can need."""
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
 def test_the_dirtiest_log_first_and_each_once() -> None:
     files = MemoryFiles()
     manager = a_manager(files, "/data")
@@ -71,7 +77,7 @@ def test_a_process_of_its_own_does_the_same(tmp_path: Path, monkeypatch: pytest.
     files = SystemFiles()
     manager = a_manager(files, str(tmp_path))
     log = fill(manager, T0, rolls=3)
-    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_in_process(OPTIONS))
+    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_in_process)
     assert asyncio.run(compactor.clean_dirtiest()) == T0
     assert [record.offset for record in stored_records(log)] == [2]
     manager.close()
@@ -96,11 +102,11 @@ class Elsewhere:
         self.before = before
         self.is_over = False
 
-    async def __call__(self, plan: CleaningPlan) -> CleaningResult:
+    async def __call__(self, plan: CleaningPlan, options: CleanerConfig) -> CleaningResult:
         if not self.is_over:
             self.is_over = True
             self.before()
-        return await clean_here(self.files)(plan)
+        return await clean_here(self.files)(plan, options)
 
 
 def test_a_log_deleted_while_it_is_flushed_for_compaction_is_left_alone() -> None:
@@ -157,33 +163,62 @@ def test_a_mistake_is_not_the_end_of_all_compaction(caplog: pytest.LogCaptureFix
         def fail() -> None:
             raise RuntimeError("planted")
 
-        task = asyncio.create_task(Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=Elsewhere(files, fail)).run())
+        compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=Elsewhere(files, fail))
+        compactor.start()
         for _ in range(60_000):
-            if len(stored_records(log)) == 1 or task.done():
+            if len(stored_records(log)) == 1:
                 break
             await asyncio.sleep(0.001)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await compactor.stop()
         return len(stored_records(log))
 
     assert asyncio.run(scenario()) == 1
     assert "planted" in caplog.text
 
 
-def test_it_runs_until_it_is_cancelled() -> None:
+def test_it_runs_until_it_is_stopped() -> None:
     async def scenario() -> int:
         files = MemoryFiles()
         manager = a_manager(files, "/data")
         log = fill(manager, T0, rolls=3)
-        task = asyncio.create_task(Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files)).run())
-        for _ in range(100):  # more turns of the loop than it can need
-            await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        return len(stored_records(log))
+        compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files))
+        compactor.start()
+        await turns()
+        await compactor.stop()
+        fill(manager, T1, rolls=3)
+        await turns()
+        return len(stored_records(log)) + len(stored_records(manager.logs[T1]))
 
-    assert asyncio.run(scenario()) == 1
+    assert asyncio.run(scenario()) == 1 + 3
+
+
+def test_options_that_are_set_meanwhile_hold_for_what_begins() -> None:
+    given: list[float] = []
+    goes_on = asyncio.Event()
+
+    async def elsewhere(plan: CleaningPlan, options: CleanerConfig) -> CleaningResult:
+        given.append(options.io_max_bytes_per_second)
+        await goes_on.wait()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async def scenario() -> None:
+        manager = a_manager(MemoryFiles(), "/data")
+        for number in range(3):
+            fill(manager, TopicPartition("t", number), rolls=3)
+        compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=elsewhere)
+        compactor.start()
+        await turns()
+        assert given == [OPTIONS.io_max_bytes_per_second]
+        compactor.take_options(dataclasses.replace(OPTIONS, threads=2, io_max_bytes_per_second=1000.0))
+        await turns()
+        assert given[1:] == [1000.0]
+        compactor.take_options(dataclasses.replace(OPTIONS, threads=1, io_max_bytes_per_second=500.0))
+        goes_on.set()
+        await turns()
+        assert given[2:] == [500.0]
+        await compactor.stop()
+
+    asyncio.run(scenario())
 
 
 def test_the_pace_holds_what_goes_through_back(monkeypatch: pytest.MonkeyPatch) -> None:

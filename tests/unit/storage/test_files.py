@@ -96,6 +96,8 @@ def test_the_last_descriptors_are_spared() -> None:
     assert SystemFiles().has_spare_descriptors()
     assert SystemFiles(spared_descriptors=lowest_free + 1).has_spare_descriptors()
     assert not SystemFiles(spared_descriptors=lowest_free).has_spare_descriptors()
+    assert SystemFiles(spared_descriptors=lowest_free).has_spare_descriptors(for_new_log=False)
+    assert not SystemFiles(last_descriptors=lowest_free).has_spare_descriptors(for_new_log=False)
 
 
 def test_short_writes_of_the_operating_system_are_finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

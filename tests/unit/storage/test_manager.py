@@ -1,6 +1,7 @@
 import dataclasses
 import itertools
 import random
+from errno import EMFILE
 from uuid import UUID
 
 import pytest
@@ -19,7 +20,7 @@ from moldau.storage.checkpoints import (
 from moldau.storage.config import LogConfig
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import LockHeld
-from moldau.storage.log import AppendResult, Log
+from moldau.storage.log import AppendFailure, AppendResult, Log
 from moldau.storage.manager import DuplicateLog, LogManager
 from moldau.storage.names import partition_of, set_aside_name
 from moldau.storage.recovery import LogDamaged
@@ -67,6 +68,34 @@ def test_without_spare_descriptors_there_is_no_new_log_and_the_others_go_on() ->
     assert manager.directories[0].is_online
     files.spare_descriptors = True
     append(create(manager, T1))
+
+
+def test_without_spare_descriptors_segments_grow_beyond_their_size_and_age_and_roll_later() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = manager.get_or_create(T0, LogConfig(segment_bytes=300, retention_ms=1000), now_ms=NOW, topic_id=TOPIC_ID)
+    append(log, 2)
+    files.spare_descriptors = False
+    append(log, 20)
+    log.update_high_watermark(log.log_end_offset)
+    assert manager.delete_old_segments(NOW + 5000, 5000) == 0
+    assert (len(log.segments), log.log_start_offset, log.failure) == (1, 0, None)
+    files.spare_descriptors = True
+    append(log)
+    assert [segment.base_offset for segment in log.segments] == [0, 22]
+
+
+def test_a_roll_that_finds_no_descriptor_takes_no_disk_offline() -> None:
+    files = MemoryFiles()
+    manager = a_started_manager(files)
+    log = manager.get_or_create(T0, LogConfig(segment_bytes=300), now_ms=NOW, topic_id=TOPIC_ID)
+    append(log, 3)
+    files.hook = lambda call, path: Fault(EMFILE) if call == "open" else None
+    while not isinstance(log.append_from_client(build_batch([NewRecord(NOW, b"k", b"v")]), leader_epoch=0, now_ms=NOW), AppendFailure):
+        assert len(log.segments) == 1
+    files.hook = None
+    append(log, 2)
+    assert len(log.segments) == 2 and manager.directories[0].is_online
 
 
 def test_a_clean_stop_is_followed_by_a_clean_start() -> None:

@@ -432,7 +432,12 @@ def test_a_record_whose_partitions_have_not_an_epoch_each_is_read_as_one_without
     assert owned == {TopicIdPartition(ORDERS.topic_id, 0): 7, TopicIdPartition(ORDERS.topic_id, 1): 7}
 
 
-def test_an_expression_in_the_log_that_is_none_here_stands_for_no_topic() -> None:
+@pytest.mark.parametrize(
+    "written",
+    [{"subscribed_topic_names": [], "subscribed_topic_regex": "["}, {"server_assignor": "org.example.OwnAssignor"}],
+    ids=["an expression", "an assignor"],
+)
+def test_what_a_member_asked_for_elsewhere_and_is_none_here_keeps_nobody_from_joining(written: dict[str, object]) -> None:
     group = Group()
     group.join("a")
     (record,) = [
@@ -441,7 +446,8 @@ def test_an_expression_in_the_log_that_is_none_here_stands_for_no_topic() -> Non
         if isinstance(entry, CoordinatorRecord) and isinstance(entry.value, ConsumerGroupMemberMetadataValue)
     ]
     assert isinstance(record.value, ConsumerGroupMemberMetadataValue)
-    record.value.subscribed_topic_names, record.value.subscribed_topic_regex = [], "["
+    for field, value in written.items():
+        setattr(record.value, field, value)
     group.desk.machine.replay(0, record, None)
     group.join("b")
     assert group.group.members.keys() == {"a", "b"}

@@ -370,10 +370,10 @@ class ConsumerGroup:
         return ASSIGNORS[self._assignor_of(members)](subscribers, topics)
 
     def _assignor_of(self, members: Mapping[str, Member]) -> str:
-        """The one that most members ask for; the broker's first where nobody does."""
+        """The one that most members ask for; the broker's first where nobody does.  A log from elsewhere may name one that is none here."""
         votes: dict[str, int] = {}
         for member in members.values():
-            if member.server_assignor is not None:
+            if member.server_assignor is not None and member.server_assignor in ASSIGNORS:
                 votes[member.server_assignor] = votes.get(member.server_assignor, 0) + 1
         default = self.environment.config.consumer_assignors[0]
         return max(sorted(votes), key=lambda name: votes[name]) if votes else default

@@ -36,6 +36,10 @@ def lines(ended: twins.Ended) -> tuple[int, list[str], list[str]]:
     return ended.exit_code, ended.out.splitlines(), [line for line in ended.err.splitlines() if line]
 
 
+ADDS_NO_PARTITIONS = 11
+"""The last version of Produce whose clients add partitions to their transactions themselves."""
+
+
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
     """With transactions that are open, one that committed, one that aborted, and one that hangs."""
@@ -65,9 +69,9 @@ async def hang(broker: BrokerProcess) -> None:
     batch = build_batch([record], producer_id=77, producer_epoch=3, base_sequence=0, is_transactional=True)
     data = PartitionProduceData(index=0, records=memoryview(batch))
     async with Cluster.connect(broker.bootstrap) as cluster:
-        topics = [TopicProduceData(name="stuck", topic_id=(await cluster.refresh(["stuck"])).topic_id_of("stuck"), partition_data=[data])]
+        topics = [TopicProduceData(name="stuck", partition_data=[data])]
         request = ProduceRequest(transactional_id="gone", acks=-1, timeout_ms=5000, topic_data=topics)
-        response = await cluster.send(request)
+        response = await (await cluster.any_channel()).send(request, ADDS_NO_PARTITIONS)
     assert response.responses[0].partition_responses[0].error_code == 0, response
 
 

@@ -76,6 +76,7 @@ from moldau.storage.flusher import Flusher
 from moldau.storage.log import Log
 from moldau.storage.manager import DuplicateLog, LogManager
 from moldau.storage.recovery import LogDamaged
+from moldau.storage.tiered.config import RemoteLogConfig
 from moldau.storage.tiered.store import Obstore
 from moldau.types import usable_uuid, uuid_to_text
 
@@ -515,6 +516,10 @@ class Node:
         options = self.schema.options(image, ServerConfig)
         self.listeners.take_options(options)
         self._housekeeping.take_options(options, self.schema.options(image, CleanerConfig))
+        self._coordinators.group_options_changed(self.schema.options(image, GroupCoordinatorConfig))
+        self._coordinators.transaction_options_changed(self.schema.options(image, TransactionConfig))
+        if self._remote is not None:
+            self._remote.configure(self.schema.options(image, RemoteLogConfig))
 
     def _move_bytes_per_second(self) -> float:
         return self.schema.options(self._loader.image, ServerConfig).replica_alter_log_dirs_io_max_bytes_per_second

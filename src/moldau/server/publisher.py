@@ -21,8 +21,6 @@ from typing import Final
 from uuid import UUID
 
 from moldau.clock import Clock
-from moldau.coordinator.group.config import GroupCoordinatorConfig
-from moldau.coordinator.txn.config import TransactionConfig
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.delta import Delta
 from moldau.metadata.image import MetadataImage, PartitionRegistration, ResourceType, TopicImage
@@ -35,7 +33,6 @@ from moldau.server.pieces import PIECE_MS
 from moldau.server.remote_log import RemoteLogManager
 from moldau.storage.files import is_shortage
 from moldau.storage.manager import LogManager
-from moldau.storage.tiered.config import RemoteLogConfig
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
@@ -58,7 +55,7 @@ class Publisher:
         coordinators: Coordinators,
         assignments: DirectoryAssignments,
         on_failure: Callable[[Exception], None],
-        on_options: Callable[[MetadataImage], None] = lambda _: None,
+        on_options: Callable[[MetadataImage], None],
         remote: RemoteLogManager | None = None,
     ) -> None:
         self._local_id: Final = local_id
@@ -171,10 +168,6 @@ class Publisher:
         if any(resource.type == ResourceType.BROKER for resource in delta.changed_configs):
             topics = list(image.topics)
             self._on_options(image)
-            self._coordinators.group_options_changed(self._schema.options(image, GroupCoordinatorConfig))
-            self._coordinators.transaction_options_changed(self._schema.options(image, TransactionConfig))
-            if self._remote is not None:
-                self._remote.configure(self._schema.options(image, RemoteLogConfig))
         for resource in delta.changed_configs:
             if resource.type == ResourceType.GROUP:
                 self._coordinators.group_configs_changed(resource.name, self._schema.group_values(image, resource.name))

@@ -72,9 +72,10 @@ class Compactor:
             self._employ()
 
     async def stop(self) -> None:
-        for worker in self._workers:
+        workers, self._workers = self._workers, []
+        for worker in workers:
             worker.cancel()
-        await asyncio.gather(*self._workers, return_exceptions=True)
+        await asyncio.gather(*workers, return_exceptions=True)
 
     def _employ(self) -> None:
         loop = asyncio.get_running_loop()

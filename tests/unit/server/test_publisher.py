@@ -62,6 +62,7 @@ class Told:
             coordinators=broker.coordinators,
             assignments=DirectoryAssignments(None, broker_id=1, broker_epoch=lambda: -1),  # type: ignore[arg-type]
             on_failure=self.failures.append,
+            on_options=lambda image: None,
         )
         self.image = EMPTY
         self.tell(*an_image(1).records())

@@ -194,16 +194,17 @@ def test_it_runs_until_it_is_stopped() -> None:
 
 def test_options_that_are_set_meanwhile_hold_for_what_begins() -> None:
     given: list[float] = []
-    goes_on = asyncio.Event()
+    may_end: list[asyncio.Event] = []
 
     async def elsewhere(plan: CleaningPlan, options: CleanerConfig) -> CleaningResult:
         given.append(options.io_max_bytes_per_second)
-        await goes_on.wait()
+        may_end.append(asyncio.Event())
+        await may_end[-1].wait()
         raise OSError(errno.ENOSPC, "No space left on device")
 
     async def scenario() -> None:
         manager = a_manager(MemoryFiles(), "/data")
-        for number in range(3):
+        for number in range(5):
             fill(manager, TopicPartition("t", number), rolls=3)
         compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=elsewhere)
         compactor.start()
@@ -213,10 +214,14 @@ def test_options_that_are_set_meanwhile_hold_for_what_begins() -> None:
         await turns()
         assert given[1:] == [1000.0]
         compactor.take_options(dataclasses.replace(OPTIONS, threads=1, io_max_bytes_per_second=500.0))
-        goes_on.set()
+        for event in list(may_end):
+            event.set()
         await turns()
-        assert given[2:] == [500.0]
+        assert given[2:] == [500.0], "one at a time again"
         await compactor.stop()
+        compactor.take_options(dataclasses.replace(OPTIONS, threads=3))
+        await turns()
+        assert len(given) == 3, "it was stopped"
 
     asyncio.run(scenario())
 

@@ -22,6 +22,8 @@ MOVING = re.compile(r"(?<=\t)(\d{3,6}) *(?=\t)")
 """How long a transaction has been open: producer ids and epochs are shorter here, timestamps longer."""
 KEPT: list[Producer] = []
 """A producer that is collected would abort what it has open."""
+ADDS_NO_PARTITIONS = 11
+"""The last version of Produce whose clients add partitions to their transactions themselves."""
 
 
 def theirs(*arguments: str) -> tuple[int, list[str], list[str]]:
@@ -34,10 +36,6 @@ def ours(*arguments: str) -> tuple[int, list[str], list[str]]:
 
 def lines(ended: twins.Ended) -> tuple[int, list[str], list[str]]:
     return ended.exit_code, ended.out.splitlines(), [line for line in ended.err.splitlines() if line]
-
-
-ADDS_NO_PARTITIONS = 11
-"""The last version of Produce whose clients add partitions to their transactions themselves."""
 
 
 @pytest.fixture(scope="module")

@@ -102,8 +102,8 @@ def test_a_driver_killed_in_the_middle_changes_no_verdict(bootstrap: str, prefix
             scene.service.let_time_pass()
             scene.read_until(ORDERS)
             driver.terminate()
-            said = (tmp_path / "job.log").read_text(errors="replace")
-            assert driver.wait(STOP_WITHIN_S) == 0, f"SIGTERM ends the job cleanly: {said[-3000:]}"
+            ended = driver.wait(STOP_WITHIN_S)
+            assert ended == 0, f"SIGTERM ends the job cleanly: {(tmp_path / 'job.log').read_text(errors='replace')[-3000:]}"
         finally:
             if driver.poll() is None:
                 os.killpg(driver.pid, signal.SIGKILL)

@@ -163,6 +163,7 @@ def test_retention_reaches_over_both_tiers(broker: BrokerProcess, folder: Path) 
     start = offset_of(broker, topic, -2)
     found = numbers_in(consume(broker, topic, start, 8_000 - start, **{"auto.offset.reset": "earliest"}))
     assert found == list(range(found[0], 8_000)), "all that has not expired, when the last of it does just now"
+    assert start <= found[0] <= offset_of(broker, topic, -2)
 
 
 def test_tiering_is_switched_off_only_with_the_data(broker: BrokerProcess, folder: Path) -> None:

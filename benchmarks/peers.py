@@ -17,8 +17,9 @@ WITHOUT_SYNC = "log.flush.policy=os\n"
 
 
 class Peer(ChildProcess):
-    """A broker under measurement, ready when its port is open."""
+    """A broker under measurement, ready when its port is open.  It has a session of its own, as every service has."""
 
+    has_own_session = True
     keeps_data: ClassVar[bool] = True
     """False: all in memory, so it is restarted before each measurement lest the next one pays for the last."""
 

@@ -60,6 +60,8 @@ class ChildProcess(ABC):
     """One program that runs in a folder, where it leaves what it says."""
 
     name: ClassVar[str]
+    has_own_session: ClassVar[bool] = False
+    """As a service has: a terminal's signals do not reach it, and the scheduler shares processors out by session first (sched(7), autogroup)."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -113,7 +115,13 @@ class ChildProcess(ABC):
         self._launched_at = len(self.log_text)
         with (self.directory / "server.log").open("ab") as log:
             self.process = subprocess.Popen(
-                self.command(), env=self.environment(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, cwd=self.directory
+                self.command(),
+                env=self.environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                cwd=self.directory,
+                start_new_session=self.has_own_session,
             )
 
     def wait_until_ready(self) -> None:

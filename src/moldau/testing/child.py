@@ -61,7 +61,7 @@ class ChildProcess(ABC):
 
     name: ClassVar[str]
     has_own_session: ClassVar[bool] = False
-    """As a service has: a terminal's signals do not reach it, and the scheduler shares processors out by session first (sched(7), autogroup)."""
+    """As a service has: no terminal's signals reach it, and the scheduler shares processors out by session first (sched(7), autogroup)."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -279,3 +279,28 @@ async def test_the_last_descriptors_are_not_for_connections(monkeypatch: pytest.
         async with connected(listener) as (reader, writer):
             writer.write(framed(b"a"))
             assert await reader.readexactly(1) == b"a"
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_CONGESTION"), reason="congestion control is chosen by connection on Linux only")
+@pytest.mark.parametrize(("client", "is_paced"), [("127.0.0.1", False), ("127.0.0.2", True)], ids=["from here", "from elsewhere"])
+async def test_what_stays_on_this_machine_is_not_paced(client: str, is_paced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second address stands for another machine: it is not the one that was connected to."""
+
+    def congestion_control(of: socket.socket) -> bytes:
+        return of.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
+
+    with socket.socket() as unconnected:
+        default = congestion_control(unconnected)
+    monkeypatch.setattr("moldau.net.sockets.PACING", default)  # as if this machine's paced, where it does not
+    accepted: list[bytes] = []
+    set_up = SocketTransport.__init__
+
+    def look(self: SocketTransport, loop: asyncio.AbstractEventLoop, connected: socket.socket, peer: object) -> None:
+        set_up(self, loop, connected, peer)  # type: ignore[arg-type]
+        accepted.append(congestion_control(connected))
+
+    monkeypatch.setattr(SocketTransport, "__init__", look)
+    async with listening() as listener:
+        with socket.create_connection((HOST, listener.port), source_address=(client, 0)):
+            await until(lambda: bool(accepted))
+    assert accepted == [default if is_paced else b"reno"]

@@ -21,7 +21,7 @@ from moldau.net.transport import Address, Receiver
 from moldau.types import FileSlice, Part
 
 READS_PER_TURN: Final = 4
-MAX_BYTES_PER_TURN: Final = 256 * 1024
+MAX_BYTES_PER_TURN: Final = 512 * 1024
 """One connection yields to the others after so many bytes.
 
 A reader on the processor that sends empties its socket while it is filled: without a limit it keeps the sender to itself for its whole

@@ -4,7 +4,7 @@ The send buffer has a fixed size.  Left to itself the kernel lets it grow to meg
 before the peer reads it: a consumer on the same machine gets about half the bytes a second, for half as much CPU time again, at both ends.
 
 Nor is what stays on this machine paced.  Where BBR is the system's congestion control, the kernel sets a timer for nearly every segment; on
-loopback, where nothing is congested, ten consumers get a fifth more without.
+loopback, where nothing is congested, ten consumers get a fifth more without.  (With its timers a send buffer of 1 MiB is too large, too.)
 """
 
 import asyncio
@@ -21,8 +21,8 @@ from moldau.net.transport import Accept, Address, Receiver
 
 log: Final = logging.getLogger(__name__)
 
-SEND_BUFFER_BYTES: Final = 256 * 1024
-"""Smaller ones cost more turns of the loop a reply; from about 384 KiB on a core of 1 MiB of cache misses it, for twice the CPU time."""
+SEND_BUFFER_BYTES: Final = 1024 * 1024
+"""Smaller ones cost more turns of the loop a reply, larger ones bring no more; the system may allow less (net.core.wmem_max)."""
 ACCEPTS_PER_TURN: Final = 64
 LEAST_BACKLOG: Final = 1024
 """Connections are accepted between turns of the loop, and a hundred can come in one.  Whom the kernel turns away its client's kernel sends

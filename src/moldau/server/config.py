@@ -89,7 +89,7 @@ class ServerConfig(Configs):
         "socket.request.max.bytes", 100 * MiB, "The largest request that is taken.", check=at_least(1), importance="high"
     )
     socket_send_buffer_bytes: int = option(
-        "socket.send.buffer.bytes", 102400, "SO_SNDBUF of a connection; -1 leaves it to the system.  Not set: 262144.", importance="high"
+        "socket.send.buffer.bytes", 102400, "SO_SNDBUF of a connection; -1 leaves it to the system.  Not set: 1048576.", importance="high"
     )
     socket_receive_buffer_bytes: int = option(
         "socket.receive.buffer.bytes",

@@ -15,7 +15,14 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from moldau.testing.kafka import Tool, run_tool
 
 PRODUCER = {"linger.ms": 5, "batch.size": 1 << 20, "queue.buffering.max.messages": 200_000, "queue.buffering.max.kbytes": 1 << 18}
-CONSUMER = {"group.id": "bench", "enable.auto.commit": False, "fetch.wait.max.ms": 100, "max.partition.fetch.bytes": 1 << 20}
+CONSUMER = {
+    "group.id": "bench",
+    "enable.auto.commit": False,
+    "fetch.wait.max.ms": 100,
+    "max.partition.fetch.bytes": 1 << 20,
+    # By default librdkafka rests for a second when its queue is full: the rests would set the pace, not the broker.
+    "fetch.queue.backoff.ms": 5,
+}
 JAVA_PERF = ("-Xms512m", "-Xmx512m", "-XX:+UseG1GC")
 MANY = 10_000
 TRANSACTION_RECORDS = 10

@@ -2,8 +2,11 @@
 
     dispatch(connection, frame) -> parts        answered at once
                                 -> None         taken, nothing is sent (acks=0)
-                                -> awaitable    of either: the connection's next request begins once this one is answered, as with
-                                                Kafka; only those that clients send one behind the other do so at once (`SIDE_BY_SIDE`)
+                                -> Later        waited for as long as the peer is there
+                                -> coroutine    work, which goes on to its end
+
+A connection's next request begins once this one is answered, as with Kafka; only those that clients send one behind the other do so at once
+(`SIDE_BY_SIDE`).
 
 All frames of one receive are dispatched before their replies leave together; replies that come to be in one turn leave together, too.
 
@@ -14,12 +17,13 @@ requests, the replies of those in work, then close.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from moldau.net.framing import Framing, ReceiveBuffers
+from moldau.net.later import Later
 from moldau.net.pipeline import Pipeline
 from moldau.net.transport import Address, Transport
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest
@@ -29,7 +33,8 @@ from moldau.types import FileSlice, Part
 log: Final = logging.getLogger(__name__)
 
 Reply: TypeAlias = list[Part] | None
-Dispatch: TypeAlias = "Callable[[Connection, memoryview], Reply | Awaitable[Reply]]"
+ReplyOrLater: TypeAlias = "Reply | Later[list[Part]] | Coroutine[Any, Any, Reply]"
+Dispatch: TypeAlias = "Callable[[Connection, memoryview], ReplyOrLater]"
 
 SIDE_BY_SIDE: Final = frozenset({ProduceRequest.API_KEY, OffsetCommitRequest.API_KEY})
 """Requests that begin while others of their kind wait, so that many share one sync: their logs keep them in order.
@@ -123,7 +128,7 @@ class Connection:
         """The API of the requests that are not answered yet: they are all of the same."""
         self._ready: list[Part] = []
         # The loop itself holds tasks only weakly.
-        self._parked: dict[int, asyncio.Future[Reply]] = {}
+        self._parked: dict[int, Later[list[Part]] | asyncio.Task[Reply]] = {}
         self._parked_bytes = 0
         self._is_holding = False
         self._is_flush_due = False
@@ -230,26 +235,33 @@ class Connection:
 
     # replies
 
-    def _park(self, slot: int, reply: Awaitable[Reply], size: int) -> None:
+    def _park(self, slot: int, reply: Later[list[Part]] | Coroutine[Any, Any, Reply], size: int) -> None:
         self._parked_bytes += size
-        future = self._parked[slot] = asyncio.ensure_future(reply)
-        future.add_done_callback(partial(self._completed, slot, size))
+        if isinstance(reply, Later):
+            self._parked[slot] = reply
+            reply.then(partial(self._replied, slot, size))
+        else:
+            task = self._parked[slot] = self._loop.create_task(reply)
+            task.add_done_callback(partial(self._completed, slot, size))
 
-    def _completed(self, slot: int, size: int, future: "asyncio.Future[Reply]") -> None:
-        self._parked_bytes -= size
-        del self._parked[slot]
+    def _completed(self, slot: int, size: int, task: "asyncio.Task[Reply]") -> None:
         parts: Reply = None
-        if future.cancelled():
+        if task.cancelled():
             if not self._is_closed:
                 self.abort()
-        elif isinstance(error := future.exception(), InvalidFrame):
+        elif isinstance(error := task.exception(), InvalidFrame):
             log.warning("connection %s closed: %s", self.peer, error)
             self.abort()
         elif error is not None:
             log.error("connection %s closed: a request failed", self.peer, exc_info=error)
             self.abort()
         else:
-            parts = future.result()
+            parts = task.result()
+        self._replied(slot, size, parts)
+
+    def _replied(self, slot: int, size: int, parts: Reply) -> None:
+        self._parked_bytes -= size
+        del self._parked[slot]
         if self._is_closed:
             return
         self._ready += self._pipeline.reply(slot, parts)
@@ -298,10 +310,9 @@ class Connection:
         self._is_stopping = True
         self._held = []
         self._ready = []
-        for future in list(self._parked.values()):
-            # Whoever waits for this peer's sake can forget it; work that was begun (a task) goes on to its end.
-            if not isinstance(future, asyncio.Task):
-                future.cancel()
+        for parked in list(self._parked.values()):
+            if isinstance(parked, Later):
+                parked.abandon()
         if error is not None:
             log.debug("connection %s broke: %s", self.peer, error)
         if self.session is not None:

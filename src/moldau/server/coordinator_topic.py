@@ -17,13 +17,13 @@ from moldau.clock import Clock
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Token
 from moldau.coordinator.runtime import Machine, Shard, ShardState
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.control import ControlType, parse_control_key
 from moldau.protocol.records.corrupt import CorruptBatch
 from moldau.protocol.wire import DecodeError
 from moldau.replication.partition import Partition
 from moldau.server.coordinator_log import PartitionLog, RecordFormat
-from moldau.server.later import Later
 from moldau.types import MIN_JAVA_INT, java_string_hash
 
 LOG: Final = logging.getLogger(__name__)

@@ -14,17 +14,17 @@ Source: KafkaApis.handle, RequestContext.parseRequest; KIP-511.  Called by `net/
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.net.connection import Connection, InvalidFrame
+from moldau.net.connection import Connection, InvalidFrame, ReplyOrLater
 from moldau.net.correlation import is_answered
+from moldau.net.later import Later
 from moldau.protocol.compiler import request_decoder
 from moldau.protocol.header import RequestHeader, decode_request_header, encode_response
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.wire import DecodeError, EncodeError, Request, Response
-from moldau.server.later import Later
 from moldau.types import Part
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ class Dispatcher:
         self._routes: dict[tuple[int, int], tuple[Callable[[memoryview], Any], Handler]] = {}
 
     # hot: 4 µs beside header, decoder, handler and encoder
-    def dispatch(self, connection: Connection, frame: memoryview) -> "Reply | asyncio.Future[Reply]":
-        """The reply; None for none; a future when it comes later.  Errors: ConnectionClosed."""
+    def dispatch(self, connection: Connection, frame: memoryview) -> ReplyOrLater:
+        """The reply; None for none.  Errors: ConnectionClosed."""
         try:
             header, body = decode_request_header(frame)
             route = self._routes.get(header[:2])
@@ -150,21 +150,11 @@ class Dispatcher:
 
     def _later(
         self, answer: Later[Any] | Awaitable[Response | None], context: RequestContext, request: Request[Any]
-    ) -> "asyncio.Future[Reply]":
+    ) -> Later[list[Part]] | Coroutine[Any, Any, Reply]:
         if not isinstance(answer, Later):
-            return asyncio.ensure_future(self._await(answer, context, request))
-        reply: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-
-        def take(response: Response) -> None:
-            if not reply.done():
-                reply.set_result(reply_of(response, context, request))
-
-        def abandoned(done: asyncio.Future[Reply]) -> None:
-            if done.cancelled():
-                answer.abandon()
-
-        answer.then(take)
-        reply.add_done_callback(abandoned)
+            return self._await(answer, context, request)
+        reply: Later[list[Part]] = Later(answer.abandon)
+        answer.then(lambda response: reply.complete(reply_of(response, context, request)))
         return reply
 
     @staticmethod

@@ -4,11 +4,12 @@ Called by `node.py`.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from moldau.net.connection import Connection, ConnectionLimits, Dispatch, Reply
+from moldau.net.connection import Connection, ConnectionLimits, Dispatch, Reply, ReplyOrLater
 from moldau.net.framing import ReceiveBuffers
+from moldau.net.later import Later
 from moldau.net.listener import ConnectionQuotas, Listener
 from moldau.net.transport import Network
 from moldau.server.config import ServerConfig
@@ -70,7 +71,7 @@ class Listeners:
     def _nobody_waits(self) -> None:
         self._is_anyone_waiting = False
 
-    def dispatch(self, connection: Connection, frame: memoryview) -> "Reply | Awaitable[Reply]":
+    def dispatch(self, connection: Connection, frame: memoryview) -> ReplyOrLater:
         if not self._is_anyone_waiting:
             return self._dispatch[connection.listener_name](connection, frame)
         return self._dispatch_later(connection, frame)
@@ -78,7 +79,13 @@ class Listeners:
     async def _dispatch_later(self, connection: Connection, frame: memoryview) -> Reply:
         await self._is_serving.wait()
         reply = self._dispatch[connection.listener_name](connection, frame)
-        return reply if reply is None or isinstance(reply, list) else await reply
+        if reply is None or isinstance(reply, list):
+            return reply
+        if not isinstance(reply, Later):
+            return await reply
+        answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        reply.then(answered.set_result)
+        return await answered
 
     def stop_reading(self) -> None:
         """No more requests; those in work go on."""

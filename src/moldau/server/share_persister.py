@@ -16,6 +16,7 @@ from uuid import UUID
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.coordinator.share.machine import SharePartitionKey, ShareStateMachine
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from moldau.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from moldau.protocol.messages.read_share_group_state import ReadShareGroupStateRequest
@@ -23,7 +24,6 @@ from moldau.protocol.messages.read_share_group_state_summary import ReadShareGro
 from moldau.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
 from moldau.protocol.wire import AnyResponse, Request
 from moldau.server.coordinator_topic import CoordinatorTopic, answered
-from moldau.server.later import Later
 
 ATTEMPTS: Final = 10
 FIRST_PAUSE_S: Final = 0.05

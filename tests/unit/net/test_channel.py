@@ -1,15 +1,16 @@
 """Correlation as pure bytes, and the channel against a broker made of the server's side of `net`."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.channel import Channel, ChannelClosed, RequestTimedOut
-from moldau.net.connection import Connection, Reply
+from moldau.net.connection import Connection, Reply, ReplyOrLater
 from moldau.net.correlation import Correlation, CorrelationError
+from moldau.net.later import Later
 from moldau.net.listener import Listener
 from moldau.net.sockets import SystemNetwork
 from moldau.protocol.compiler import encode_bytes
@@ -100,11 +101,11 @@ class Broker:
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, int]] = []
-        self.answer: Callable[[int], Reply | Awaitable[Reply]] = lambda correlation_id: encode_response(
+        self.answer: Callable[[int], ReplyOrLater] = lambda correlation_id: encode_response(
             answer_of(41), version=2, correlation_id=correlation_id
         )
 
-    def dispatch(self, connection: Connection, frame: memoryview) -> Reply | Awaitable[Reply]:
+    def dispatch(self, connection: Connection, frame: memoryview) -> ReplyOrLater:
         header, _ = decode_request_header(frame)
         self.seen.append((header.api_key, header.api_version))
         if header.api_key == ProduceRequest.API_KEY:
@@ -155,7 +156,7 @@ async def test_many_at_a_time_get_their_own() -> None:
 
 async def test_no_answer_in_time_ends_the_connection_for_all_in_flight() -> None:
     async with connected() as (broker, channel):
-        broker.answer = lambda correlation_id: asyncio.get_running_loop().create_future()
+        broker.answer = lambda correlation_id: Later(lambda: None)
         results = await asyncio.gather(channel.send(REQUEST, timeout_s=0.01), channel.send(REQUEST), return_exceptions=True)
         assert [type(result) for result in results] == [RequestTimedOut, RequestTimedOut]
         with pytest.raises(ChannelClosed, match=r"did not answer InitProducerIdRequest in 0\.01 s"):

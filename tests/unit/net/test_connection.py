@@ -1,13 +1,14 @@
 """A connection over a transport that only notes what is done to it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from moldau.net.connection import Connection, ConnectionLimits, InvalidFrame, Reply
+from moldau.net.connection import Connection, ConnectionLimits, InvalidFrame, Reply, ReplyOrLater
 from moldau.net.framing import ReceiveBuffers
+from moldau.net.later import Later
 from moldau.net.transport import Address
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest
@@ -16,7 +17,7 @@ from moldau.protocol.messages.produce import ProduceRequest
 from moldau.protocol.wire import Request
 from moldau.types import FileSlice, Part
 
-Answer = Callable[[memoryview], Reply | Awaitable[Reply]]
+Answer = Callable[[memoryview], ReplyOrLater]
 
 
 class NotedTransport:
@@ -86,13 +87,13 @@ async def turns(count: int = 4) -> None:
         await asyncio.sleep(0)
 
 
-def a_parked_peer() -> tuple[Peer, dict[bytes, asyncio.Future[Reply]]]:
+def a_parked_peer() -> tuple[Peer, dict[bytes, Later[list[Part]]]]:
     """Whose requests all wait, and what each of them waits for."""
-    parked: dict[bytes, asyncio.Future[Reply]] = {}
+    parked: dict[bytes, Later[list[Part]]] = {}
 
-    def answer(frame: memoryview) -> Awaitable[Reply]:
-        future = parked[bytes(frame)] = asyncio.get_running_loop().create_future()
-        return future
+    def answer(frame: memoryview) -> Later[list[Part]]:
+        later = parked[bytes(frame)] = Later(lambda: None)
+        return later
 
     return Peer(answer), parked
 
@@ -111,17 +112,17 @@ async def test_no_reply_sends_nothing_and_blocks_nothing() -> None:
 
 @pytest.mark.parametrize("request_type", [ProduceRequest, OffsetCommitRequest])
 async def test_produces_and_commits_are_dispatched_while_earlier_ones_are_parked(request_type: type[Request[Any]]) -> None:
-    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    parked: Later[list[Part]] = Later(lambda: None)
     seen = []
 
-    def answer(frame: memoryview) -> Reply | Awaitable[Reply]:
+    def answer(frame: memoryview) -> ReplyOrLater:
         seen.append(bytes(frame))
         return parked if frame == b"slow" else echo(frame)
 
     peer = Peer(answer)
     peer.send_frames(*[frame_of(request_type.API_KEY, content) for content in (b"slow", b"fast")])
     assert (seen, peer.transport.writes) == ([b"slow", b"fast"], [])
-    parked.set_result([b"late"])
+    parked.complete([b"late"])
     await turns()
     assert peer.transport.writes == [b"late<fast>"]
 
@@ -137,14 +138,14 @@ async def test_produces_and_commits_are_dispatched_while_earlier_ones_are_parked
     ],
 )
 async def test_any_other_request_begins_when_all_before_it_are_answered(first: type[Request[Any]], second: type[Request[Any]]) -> None:
-    parked: list[asyncio.Future[Reply]] = []
+    parked: list[Later[list[Part]]] = []
     seen = []
 
-    def answer(frame: memoryview) -> Reply | Awaitable[Reply]:
+    def answer(frame: memoryview) -> ReplyOrLater:
         seen.append(bytes(frame))
         if frame != b"slow":
             return echo(frame)
-        parked.append(asyncio.get_running_loop().create_future())
+        parked.append(Later(lambda: None))
         return parked[-1]
 
     peer = Peer(answer)
@@ -152,7 +153,7 @@ async def test_any_other_request_begins_when_all_before_it_are_answered(first: t
     peer.send_frames(frame_of(first.API_KEY, b"slow"), later, frame_of(first.API_KEY, b"last"))
     peer.send_frames(later)
     assert (seen, peer.transport.writes, peer.transport.is_reading) == ([b"slow"], [], False)
-    parked[0].set_result([b"!"])
+    parked[0].complete([b"!"])
     await turns()
     assert seen == [b"slow", b"later", b"last", b"later"]
     assert b"".join(peer.transport.writes) == b"!<later><last><later>"
@@ -163,10 +164,10 @@ async def test_a_request_waits_for_all_that_were_begun_side_by_side() -> None:
     peer, parked = a_parked_peer()
     peer.send(b"a", b"b")
     peer.send_frames(frame_of(FetchRequest.API_KEY, b"fetch"))
-    parked[b"b"].set_result([b"b"])
+    parked[b"b"].complete([b"b"])
     await turns()
     assert [*parked] == [b"a", b"b"]
-    parked[b"a"].set_result([b"a"])
+    parked[b"a"].complete([b"a"])
     await turns()
     assert [*parked] == [b"a", b"b", b"fetch"]
 
@@ -175,9 +176,18 @@ async def test_replies_of_one_turn_leave_in_one_write() -> None:
     peer, parked = a_parked_peer()
     peer.send(b"a", b"b", b"c")
     for name in (b"c", b"a", b"b"):
-        parked[name].set_result([name])
+        parked[name].complete([name])
     await turns()
     assert peer.transport.writes == [b"abc"]
+
+
+async def test_a_reply_that_is_there_already_leaves_with_the_others() -> None:
+    parked: Later[list[Part]] = Later(lambda: None)
+    parked.complete([b"done"])
+    peer = Peer(lambda frame: parked if frame == b"a" else echo(frame))
+    peer.send(b"a", b"b")
+    await turns()
+    assert peer.transport.writes == [b"done<b>"]
 
 
 async def test_coroutines_are_run() -> None:
@@ -192,28 +202,28 @@ async def test_coroutines_are_run() -> None:
 
 
 async def test_requests_above_the_limit_in_flight_wait_and_none_is_lost() -> None:
-    parked: list[asyncio.Future[Reply]] = []
+    parked: list[Later[list[Part]]] = []
 
-    def answer(frame: memoryview) -> Awaitable[Reply]:
-        parked.append(asyncio.get_running_loop().create_future())
+    def answer(frame: memoryview) -> Later[list[Part]]:
+        parked.append(Later(lambda: None))
         return parked[-1]
 
     peer = Peer(answer, max_in_flight=2)
     peer.send(*[b"%d" % number for number in range(7)])
     assert len(parked) == 2 and not peer.transport.is_reading
     for number in range(7):
-        parked[number].set_result([b"%d" % number])
+        parked[number].complete([b"%d" % number])
         await turns()
     assert b"".join(peer.transport.writes) == b"0123456"
     assert peer.transport.is_reading
 
 
 async def test_parked_bytes_are_limited() -> None:
-    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    parked: Later[list[Part]] = Later(lambda: None)
     peer = Peer(lambda frame: parked if len(frame) > 1000 else echo(frame), max_parked_bytes=1000)
     peer.send(b"x" * 2000, b"next")
     assert not peer.transport.is_reading
-    parked.set_result(None)
+    parked.complete(None)
     await turns()
     assert peer.transport.writes == [b"<next>"] and peer.transport.is_reading
 
@@ -248,10 +258,11 @@ async def test_a_frame_that_cannot_be_dispatched_closes_after_the_replies_before
 
 
 async def test_a_parked_request_that_fails_closes_the_connection() -> None:
-    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-    peer = Peer(lambda frame: parked)
+    async def answer(frame: memoryview) -> Reply:
+        raise RuntimeError("a bug")
+
+    peer = Peer(answer)
     peer.send(b"a")
-    parked.set_exception(RuntimeError("a bug"))
     await turns()
     assert peer.transport.end == "aborted"
 
@@ -264,20 +275,20 @@ async def test_a_size_out_of_bounds_closes_after_the_replies_before_it(size: int
 
 
 async def test_a_graceful_stop_answers_what_was_dispatched() -> None:
-    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    parked: Later[list[Part]] = Later(lambda: None)
     peer = Peer(lambda frame: parked if frame == b"slow" else echo(frame))
     peer.send(b"slow", b"fast")
     peer.connection.stop()
     peer.connection.stop()
     assert peer.transport.end is None and not peer.transport.is_reading
-    parked.set_result([b"late"])
+    parked.complete([b"late"])
     await turns()
     assert (peer.transport.writes, peer.transport.end) == ([b"late<fast>"], "closed")
 
 
 async def test_when_the_peer_goes_waiting_is_given_up_and_work_is_finished() -> None:
-    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-    finished = []
+    given_up, finished = [], []
+    parked: Later[list[Part]] = Later(lambda: given_up.append(True))
 
     async def work() -> Reply:
         for _ in range(3):
@@ -289,12 +300,14 @@ async def test_when_the_peer_goes_waiting_is_given_up_and_work_is_finished() -> 
     peer.send(b"wait", b"work")
     peer.connection.closed(None)
     await turns(8)
-    assert parked.cancelled() and finished
+    parked.complete([b"to nobody"])
+    await turns()
+    assert given_up == finished == [True]
     assert peer.transport.writes == []
 
 
 async def test_silence_is_overdue_unless_a_request_is_in_work() -> None:
-    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    parked: Later[list[Part]] = Later(lambda: None)
     peer = Peer(lambda frame: parked, idle_ms=1000)
     assert peer.connection.overdue(5_000) is None
     assert peer.connection.overdue(5_999) is None

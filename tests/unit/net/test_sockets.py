@@ -5,19 +5,20 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from moldau.net.connection import Connection, ConnectionLimits, Reply
+from moldau.net.connection import Connection, ConnectionLimits, Dispatch, Reply
+from moldau.net.later import Later
 from moldau.net.listener import ConnectionQuotas, Listener
 from moldau.net.socket_transport import MAX_BYTES_PER_TURN, MAX_TAIL_BYTES, SocketTransport
 from moldau.net.sockets import SystemNetwork
 from moldau.storage.files import SystemFiles
 from moldau.testing.files import MemoryFiles
-from moldau.types import FileSlice
+from moldau.types import FileSlice, Part
 
 HOST = "127.0.0.1"
 DATA_SEGS_OUT = 156
@@ -30,7 +31,7 @@ def echo(connection: Connection, frame: memoryview) -> Reply:
 
 @asynccontextmanager
 async def listening(
-    dispatch: Callable[[Connection, memoryview], Reply | Awaitable[Reply]] = echo,
+    dispatch: Dispatch = echo,
     *,
     limits: ConnectionLimits | None = None,
     quotas: ConnectionQuotas | None = None,
@@ -185,10 +186,10 @@ async def test_idle_connections_are_closed() -> None:
 
 
 async def test_stop_answers_what_is_in_work_and_takes_nothing_new() -> None:
-    parked: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+    parked: Later[list[Part]] = Later(lambda: None)
     dispatched = asyncio.Event()
 
-    def park(connection: Connection, frame: memoryview) -> Awaitable[Reply]:
+    def park(connection: Connection, frame: memoryview) -> Later[list[Part]]:
         dispatched.set()
         return parked
 
@@ -199,7 +200,7 @@ async def test_stop_answers_what_is_in_work_and_takes_nothing_new() -> None:
         await dispatched.wait()
         stopping = asyncio.ensure_future(listener.stop(grace_s=5))
         await asyncio.sleep(0)
-        parked.set_result([b"answered"])
+        parked.complete([b"answered"])
         assert await reader.read() == b"answered"
         await stopping
         with pytest.raises(ConnectionError):
@@ -208,10 +209,10 @@ async def test_stop_answers_what_is_in_work_and_takes_nothing_new() -> None:
 
 async def test_a_reply_arrives_though_its_peer_had_sent_more_than_was_read() -> None:
     """A socket that is closed with unread bytes resets the connection, and what the peer has not read yet is lost."""
-    answers: list[asyncio.Future[Reply]] = []
+    answers: list[Later[list[Part]]] = []
 
-    def dispatch(connection: Connection, frame: memoryview) -> Awaitable[Reply]:
-        answers.append(asyncio.get_running_loop().create_future())
+    def dispatch(connection: Connection, frame: memoryview) -> Later[list[Part]]:
+        answers.append(Later(lambda: None))
         return answers[-1]
 
     async with listening(dispatch) as listener:
@@ -221,7 +222,7 @@ async def test_a_reply_arrives_though_its_peer_had_sent_more_than_was_read() -> 
             stopping = asyncio.create_task(listener.stop())
             await asyncio.sleep(0)
             peer.sendall(framed(b"never read"))
-            answers[0].set_result([b"the reply"])
+            answers[0].complete([b"the reply"])
             while True:
                 await asyncio.sleep(0)
                 with suppress(BlockingIOError):

@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.net.later import Later
 from moldau.net.transport import Address
 from moldau.protocol.compiler import encode_bytes
 from moldau.protocol.header import decode_response, encode_request
@@ -18,7 +19,6 @@ from moldau.protocol.messages.produce import PartitionProduceData, ProduceReques
 from moldau.server.dispatch import Api, ConnectionClosed, Dispatcher, Handler, RequestContext
 from moldau.server.handlers.init_producer_id import init_producer_id
 from moldau.server.handlers.produce import produce
-from moldau.server.later import Later
 from moldau.storage.files import SystemFiles
 from moldau.storage.log import Log
 from moldau.types import TopicPartition
@@ -98,20 +98,21 @@ async def test_errors_of_coroutines_become_answers(harness: Any) -> None:
     assert answer(await reply, ApiVersionsRequest, 3)[1].error_code == ErrorCode.NOT_CONTROLLER
 
 
-async def test_a_later_answer_is_a_later_reply(harness: Any) -> None:
+def test_a_later_answer_is_a_later_reply(harness: Any) -> None:
     later: Later[ApiVersionsResponse] = Later(lambda: None)
     reply: Any = dispatcher(harness, lambda *_: later).dispatch(FakeConnection(), frame(ASK, 3))  # type: ignore[arg-type]
-    assert not reply.done()
+    came: list[Any] = []
+    reply.then(came.append)
+    assert not came
     later.complete(ApiVersionsResponse(api_keys=[]))
-    assert answer(await reply, ApiVersionsRequest, 3)[0] == 77
+    assert answer(came[0], ApiVersionsRequest, 3)[0] == 77
 
 
-async def test_an_answer_that_nobody_wants_any_more_is_given_up(harness: Any) -> None:
+def test_an_answer_that_nobody_wants_any_more_is_given_up(harness: Any) -> None:
     abandoned: list[bool] = []
     later: Later[ApiVersionsResponse] = Later(lambda: abandoned.append(True))
     reply: Any = dispatcher(harness, lambda *_: later).dispatch(FakeConnection(), frame(ASK, 3))  # type: ignore[arg-type]
-    reply.cancel()
-    await asyncio.sleep(0)
+    reply.abandon()
     assert abandoned == [True]
     later.complete(ApiVersionsResponse(api_keys=[]))  # too late, and no harm done
 

@@ -3,11 +3,13 @@
 import asyncio
 from unittest.mock import create_autospec
 
-from moldau.net.connection import Connection, ConnectionLimits, Reply
+from moldau.net.connection import Connection, ConnectionLimits, Reply, ReplyOrLater
 from moldau.net.framing import ReceiveBuffers
+from moldau.net.later import Later
 from moldau.net.transport import Network, Transport
 from moldau.server.config import ServerConfig
 from moldau.server.listeners import Listeners
+from moldau.types import Part
 
 
 async def test_what_has_waited_is_dispatched_before_what_comes_next() -> None:
@@ -17,20 +19,24 @@ async def test_what_has_waited_is_dispatched_before_what_comes_next() -> None:
     )
     seen: list[bytes] = []
 
-    def note(_: Connection, frame: memoryview) -> Reply:
-        seen.append(bytes(frame))
-        return None
+    later: Later[list[Part]] = Later(lambda: None)
 
-    async def dispatch(frame: bytes) -> None:
+    def note(_: Connection, frame: memoryview) -> ReplyOrLater:
+        seen.append(bytes(frame))
+        return later if frame == b"2" else [frame]
+
+    async def dispatch(frame: bytes) -> Reply:
         reply = listeners.dispatch(connection, memoryview(frame))
-        if reply is not None and not isinstance(reply, list):
-            await asyncio.ensure_future(reply)  # as a connection does
+        assert not isinstance(reply, Later)
+        return reply if reply is None or isinstance(reply, list) else await asyncio.create_task(reply)  # as a connection does
 
     early = [asyncio.create_task(dispatch(b"1")), asyncio.create_task(dispatch(b"2"))]
     await asyncio.sleep(0)
     assert seen == []
     listeners.serve({"PLAINTEXT": note})
     await dispatch(b"3")  # in the same turn of the loop
-    await asyncio.gather(*early)
+    assert await early[0] == [b"1"]
+    later.complete([b"late"])
+    assert await early[1] == [b"late"]
     await dispatch(b"4")
     assert seen == [b"1", b"2", b"3", b"4"]

@@ -14,11 +14,11 @@ from typing import Final
 from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Token
 from moldau.coordinator.txn.coordinator import TransactionMachine
 from moldau.errors import ErrorCode, KafkaError
+from moldau.net.later import Later
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 from moldau.server.transactions import close_if_overtaken, fenced_as_known
 from moldau.types import TopicPartition
 

@@ -17,6 +17,7 @@ from typing import Final
 from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Token
 from moldau.coordinator.txn.coordinator import TransactionMachine
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnRequest,
@@ -29,7 +30,6 @@ from moldau.server.broker import Broker
 from moldau.server.coordinator_topic import answered, gather
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 from moldau.server.pieces import in_pieces
 from moldau.server.transactions import close_if_overtaken, fenced_as_known
 from moldau.types import TopicPartition

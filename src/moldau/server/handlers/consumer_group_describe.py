@@ -10,12 +10,12 @@ Differs from Kafka: nothing known.
 
 from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import describe_each, serves_consumer_groups
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 
 
 @handles(ConsumerGroupDescribeRequest)

@@ -16,12 +16,12 @@ from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.membership import JOIN_EPOCH, LEAVE_STATIC_EPOCH
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import client_of, close_if_overtaken, serves_consumer_groups
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 
 MEMBER_ID_BROUGHT_SINCE: Final = 1
 

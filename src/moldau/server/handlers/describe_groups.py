@@ -11,13 +11,13 @@ Differs from Kafka: nothing known.
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.server.broker import Broker
 from moldau.server.coordinator_topic import gather
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import authorized_operations, client_of
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 
 
 @handles(DescribeGroupsRequest)

@@ -9,6 +9,7 @@ Differs from Kafka: nothing known.
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.coordinator.txn.coordinator import TransactionMachine, not_described
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.describe_transactions import (
     DescribeTransactionsRequest,
     DescribeTransactionsResponse,
@@ -18,7 +19,6 @@ from moldau.server.broker import Broker
 from moldau.server.coordinator_topic import gather
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 
 
 @handles(DescribeTransactionsRequest)

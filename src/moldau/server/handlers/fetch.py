@@ -19,6 +19,7 @@ from collections.abc import Awaitable, Iterable
 from typing import Final, NamedTuple
 
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
@@ -33,7 +34,6 @@ from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.fetch_session import FetchContext, Key, Spot, is_from_follower, replica_id_of
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 from moldau.server.remote_fetch import read_remote
 from moldau.server.remote_log import RemoteLogManager
 from moldau.types import ZERO_UUID

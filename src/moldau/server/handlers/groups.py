@@ -9,10 +9,10 @@ from moldau.coordinator.group.kinds import HeartbeatGroup
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.server.broker import Broker
 from moldau.server.coordinator_topic import gather
 from moldau.server.dispatch import ConnectionClosed, RequestContext
-from moldau.server.later import Later
 
 GROUP_OPERATIONS: Final = (3, 6, 8, 10, 11)
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: AclOperation numbers that apply to a group."""

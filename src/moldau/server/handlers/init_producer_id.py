@@ -16,12 +16,12 @@ from typing import Final
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.coordinator.txn.coordinator import TransactionMachine
 from moldau.errors import ErrorCode, KafkaError
+from moldau.net.later import Later
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from moldau.server.broker import Broker
 from moldau.server.coordinator_topic import answered
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 from moldau.server.transactions import fenced_as_known
 
 NONE: Final = -1

@@ -13,11 +13,11 @@ from typing import Final
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode, KafkaError
+from moldau.net.later import Later
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 
 SEVERAL_MEMBERS_SINCE: Final = 3
 

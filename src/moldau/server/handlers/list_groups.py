@@ -9,12 +9,12 @@ Differs from Kafka: nothing known.
 """
 
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
 from moldau.server.broker import Broker
 from moldau.server.coordinator_topic import gather
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 
 
 @handles(ListGroupsRequest)

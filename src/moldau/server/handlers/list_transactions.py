@@ -10,12 +10,12 @@ Differs from Kafka: nothing known.
 from moldau.coordinator.group.regex import RegexError, compile_regex
 from moldau.coordinator.txn.state import TransactionState as State
 from moldau.errors import ErrorCode, KafkaError
+from moldau.net.later import Later
 from moldau.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 from moldau.server.broker import Broker
 from moldau.server.coordinator_topic import gather
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 
 STATE_NAMES = frozenset(state.title for state in State)
 

@@ -14,6 +14,7 @@ from typing import Final
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestTopic,
@@ -25,7 +26,6 @@ from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import client_of
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 
 TOPIC_IDS_SINCE: Final = 10
 

@@ -14,6 +14,7 @@ from moldau.coordinator.group.environment import Topics
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
     OffsetDeleteRequestTopic,
@@ -24,7 +25,6 @@ from moldau.protocol.messages.offset_delete import (
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 
 
 @handles(OffsetDeleteRequest)

@@ -15,6 +15,7 @@ from typing import Final
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
@@ -30,7 +31,6 @@ from moldau.server.broker import Broker
 from moldau.server.coordinator_topic import answered, gather
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 from moldau.server.pieces import in_pieces
 
 SEVERAL_GROUPS_SINCE: Final = 8

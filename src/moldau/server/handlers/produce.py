@@ -23,6 +23,7 @@ from uuid import UUID
 
 from moldau.coordinator.outcome import ProducerIdAndEpoch
 from moldau.errors import ErrorCode, KafkaError
+from moldau.net.later import Later
 from moldau.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
     LeaderIdAndEpoch,
@@ -41,7 +42,6 @@ from moldau.server.broker import Broker
 from moldau.server.coordinator_topic import answered
 from moldau.server.dispatch import ConnectionClosed, RequestContext
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 from moldau.server.transactions import Membership, close_if_overtaken, fenced_as_known
 from moldau.storage.log import AppendResult
 from moldau.storage.processes import WorkerDied

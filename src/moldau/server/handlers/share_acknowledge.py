@@ -12,6 +12,7 @@ Differs from Kafka: nothing known.
 """
 
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.share_acknowledge import (
     LeaderIdAndEpoch,
     NodeEndpoint,
@@ -24,7 +25,6 @@ from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import serves_share_groups
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 from moldau.server.share_acknowledgements import Acknowledging, acknowledge, is_valid_member, release_session
 from moldau.server.share_session import FINAL_EPOCH, INITIAL_EPOCH, MemberKey
 

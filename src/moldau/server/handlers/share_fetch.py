@@ -21,6 +21,7 @@ from typing import Final
 from uuid import UUID
 
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.share_fetch import (
     AcquiredRecords,
     FetchPartition,
@@ -41,7 +42,6 @@ from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import serves_share_groups
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 from moldau.server.share_acknowledgements import RENEW_VERSION, Acknowledging, acknowledge, is_valid_member, release_session
 from moldau.server.share_partitions import SharedPartition
 from moldau.server.share_remote import RemoteReads

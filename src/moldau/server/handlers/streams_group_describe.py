@@ -9,12 +9,12 @@ Differs from Kafka: nothing known.
 
 from moldau.coordinator.group.streams.group import StreamsGroup
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.streams_group_describe import DescribedGroup, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import describe_each, serves_streams_groups
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 
 
 @handles(StreamsGroupDescribeRequest)

@@ -26,12 +26,12 @@ from moldau.coordinator.group.streams.group import HeartbeatResult
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.metadata.topic_names import invalid_topic_reason
+from moldau.net.later import Later
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, Topology
 from moldau.server.broker import Broker
 from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import client_of, close_if_overtaken, serves_streams_groups
 from moldau.server.handlers.registry import handles
-from moldau.server.later import Later
 from moldau.types import INTERNAL_TOPICS
 
 

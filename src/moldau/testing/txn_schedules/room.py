@@ -22,6 +22,7 @@ from moldau.coordinator.txn.state import IDLE
 from moldau.errors import ErrorCode
 from moldau.metadata.controller import Controller
 from moldau.metadata.loader import Loader
+from moldau.net.later import Later
 from moldau.protocol.header import RequestHeader
 from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
@@ -39,7 +40,6 @@ from moldau.server.dispatch import Api, Client, ConnectionClosed, RequestContext
 from moldau.server.fetch_session import FetchSessionCache
 from moldau.server.handlers import MODULES
 from moldau.server.handlers.registry import apis_of
-from moldau.server.later import Later
 from moldau.server.log_mover import LogMover
 from moldau.server.node_config import NodeConfig
 from moldau.server.producer_ids import ProducerIds

@@ -6,10 +6,10 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
 from moldau.replication.partition import Partition
 from moldau.server.handlers.fetch import fetch
-from moldau.server.later import Later
 from moldau.types import FileSlice
 
 BatchOf = Callable[..., memoryview]

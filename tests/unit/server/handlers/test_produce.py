@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.net.later import Later
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, ProduceResponse, TopicProduceData
 from moldau.protocol.records.batch import read_header
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Codec
 from moldau.server.dispatch import ConnectionClosed
 from moldau.server.handlers.produce import ADMIN_CLIENT_ID, produce
-from moldau.server.later import Later
 from moldau.storage.processes import WorkerDied
 
 BatchOf = Callable[..., memoryview]

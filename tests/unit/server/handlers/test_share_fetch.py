@@ -10,6 +10,7 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import share_acknowledge as ack
 from moldau.protocol.messages import share_fetch as fetch
@@ -18,7 +19,6 @@ from moldau.protocol.records.batch import batches
 from moldau.server import share_acknowledgements
 from moldau.server.handlers.share_acknowledge import share_acknowledge
 from moldau.server.handlers.share_fetch import share_fetch
-from moldau.server.later import Later
 from moldau.server.share_acknowledgements import Acknowledging
 from moldau.server.share_partitions import SharePartitions, duration_ms
 from moldau.server.share_session import ShareSessions

@@ -29,7 +29,8 @@ class Later(Generic[T]):
             take(value)
 
     def abandon(self) -> None:
-        """Nobody wants it any more."""
+        """Nobody wants it any more, and nobody will be given it."""
+        self._take = None
         on_abandoned, self._on_abandoned = self._on_abandoned, None
         if on_abandoned is not None:
             on_abandoned()

@@ -5,8 +5,7 @@
 Each size has a broker of its own, filled by the storage alone while it is down.  In each of `--rounds` every broker is asked in turn, in
 changing order and over a new connection: how fast the newest gigabyte is read, all partitions in each request, from the page cache, and
 what processor time that costs the broker; and how long the first byte of a batch at a random old offset takes, each asked for once before
-so that it, too, is in the page cache.  Ratios to the smallest are taken within a round: a connection over loopback moves its bytes in one
-of two ways, at twice the cost in one of them, and which one is decided anew with each.  The data stays in `--dir` while it runs: keep the
+so that it, too, is in the page cache.  Ratios to the smallest are taken within a round.  The data stays in `--dir` while it runs: keep the
 sum of the sizes and some free there.
 """
 

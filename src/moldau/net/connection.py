@@ -33,7 +33,8 @@ from moldau.types import FileSlice, Part
 log: Final = logging.getLogger(__name__)
 
 Reply: TypeAlias = list[Part] | None
-ReplyOrLater: TypeAlias = "Reply | Later[list[Part]] | Coroutine[Any, Any, Reply]"
+LaterReply: TypeAlias = Later[list[Part]] | Coroutine[Any, Any, Reply]
+ReplyOrLater: TypeAlias = Reply | LaterReply
 Dispatch: TypeAlias = "Callable[[Connection, memoryview], ReplyOrLater]"
 
 SIDE_BY_SIDE: Final = frozenset({ProduceRequest.API_KEY, OffsetCommitRequest.API_KEY})
@@ -235,7 +236,7 @@ class Connection:
 
     # replies
 
-    def _park(self, slot: int, reply: Later[list[Part]] | Coroutine[Any, Any, Reply], size: int) -> None:
+    def _park(self, slot: int, reply: LaterReply, size: int) -> None:
         self._parked_bytes += size
         if isinstance(reply, Later):
             self._parked[slot] = reply

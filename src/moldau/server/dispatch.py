@@ -14,11 +14,11 @@ Source: KafkaApis.handle, RequestContext.parseRequest; KIP-511.  Called by `net/
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.net.connection import Connection, InvalidFrame, ReplyOrLater
+from moldau.net.connection import Connection, InvalidFrame, LaterReply, Reply, ReplyOrLater
 from moldau.net.correlation import is_answered
 from moldau.net.later import Later
 from moldau.protocol.compiler import request_decoder
@@ -79,7 +79,6 @@ class RequestContext:
 
 Answer: TypeAlias = Response | Later[Any] | Awaitable[Response | None] | None
 Handler: TypeAlias = Callable[["Broker", RequestContext, Any], Answer]
-Reply: TypeAlias = "list[Part] | None"
 
 
 class Api(NamedTuple):
@@ -148,9 +147,7 @@ class Dispatcher:
         response = ApiVersionsRequest().refused(ErrorCode.UNSUPPORTED_VERSION)
         return encode_response(response, version=0, correlation_id=header.correlation_id)
 
-    def _later(
-        self, answer: Later[Any] | Awaitable[Response | None], context: RequestContext, request: Request[Any]
-    ) -> Later[list[Part]] | Coroutine[Any, Any, Reply]:
+    def _later(self, answer: Later[Any] | Awaitable[Response | None], context: RequestContext, request: Request[Any]) -> LaterReply:
         if not isinstance(answer, Later):
             return self._await(answer, context, request)
         reply: Later[list[Part]] = Later(answer.abandon)

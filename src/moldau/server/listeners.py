@@ -13,8 +13,10 @@ from moldau.net.later import Later
 from moldau.net.listener import ConnectionQuotas, Listener
 from moldau.net.transport import Network
 from moldau.server.config import ServerConfig
+from moldau.server.coordinator_topic import answered
 from moldau.server.endpoints import Endpoint
 from moldau.server.folders import StartRefused
+from moldau.types import Part
 
 GRACE_S: Final = 5.0
 """How long replies of requests in work may take to leave when the node stops."""
@@ -81,11 +83,10 @@ class Listeners:
         reply = self._dispatch[connection.listener_name](connection, frame)
         if reply is None or isinstance(reply, list):
             return reply
-        if not isinstance(reply, Later):
-            return await reply
-        answered: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
-        reply.then(answered.set_result)
-        return await answered
+        if isinstance(reply, Later):
+            parts: list[Part] = await answered(reply)
+            return parts
+        return await reply
 
     def stop_reading(self) -> None:
         """No more requests; those in work go on."""

@@ -223,7 +223,7 @@ async def test_parked_bytes_are_limited() -> None:
     peer = Peer(lambda frame: parked if len(frame) > 1000 else echo(frame), max_parked_bytes=1000)
     peer.send(b"x" * 2000, b"next")
     assert not peer.transport.is_reading
-    parked.complete(None)
+    parked.complete([])
     await turns()
     assert peer.transport.writes == [b"<next>"] and peer.transport.is_reading
 

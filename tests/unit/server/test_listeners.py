@@ -40,3 +40,20 @@ async def test_what_has_waited_is_dispatched_before_what_comes_next() -> None:
     assert await early[1] == [b"late"]
     await dispatch(b"4")
     assert seen == [b"1", b"2", b"3", b"4"]
+
+
+async def test_who_gives_up_what_he_asked_before_a_node_served_disturbs_nobody() -> None:
+    listeners = Listeners(create_autospec(Network), ServerConfig())
+    connection = Connection(
+        create_autospec(Transport), listeners.dispatch, limits=ConnectionLimits(), buffers=ReceiveBuffers(), listener_name="PLAINTEXT"
+    )
+    later: Later[list[Part]] = Later(lambda: None)
+    reply = listeners.dispatch(connection, memoryview(b"early"))
+    assert asyncio.iscoroutine(reply)
+    task = asyncio.create_task(reply)
+    listeners.serve({"PLAINTEXT": lambda *_: later})
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert task.cancelled()
+    later.complete([b"to nobody"])  # by a coordinator, for which others wait

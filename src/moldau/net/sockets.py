@@ -1,10 +1,10 @@
 """● The operating system's network: it listens and connects on the running asyncio loop; what comes of it is a `SocketTransport`.
 
-The send buffer has a fixed size.  Left to itself the kernel lets it grow to megabytes, and what is sent has then left the processor's cache
-before the peer reads it: a consumer on the same machine gets about half the bytes a second, for half as much CPU time again, at both ends.
+What stays on this machine is not paced.  Where BBR is the system's congestion control, the kernel sets a timer for nearly every segment; on
+loopback, where nothing is congested, ten consumers get a fifth more without.
 
-Nor is what stays on this machine paced.  Where BBR is the system's congestion control, the kernel sets a timer for nearly every segment; on
-loopback, where nothing is congested, ten consumers get a fifth more without.  (With its timers a send buffer of 1 MiB is too large, too.)
+The send buffer has a fixed size, which bounds what a peer that does not read makes the kernel hold.  Consumers on this machine get as much
+with the kernel's own, which grows to megabytes: only paced connections lost half by it.
 """
 
 import asyncio

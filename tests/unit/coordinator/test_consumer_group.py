@@ -9,7 +9,7 @@ import pytest
 from moldau.coordinator.group.assignors.model import TopicIdPartition, TopicView
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.consumer import ConsumerGroup, GroupState
-from moldau.coordinator.group.consumer_member import Member, MemberState
+from moldau.coordinator.group.consumer_member import Member, MemberState, current_record
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.membership import LEAVE_EPOCH, LEAVE_STATIC_EPOCH
@@ -451,3 +451,39 @@ def test_what_a_member_asked_for_elsewhere_and_is_none_here_keeps_nobody_from_jo
     group.desk.machine.replay(0, record, None)
     group.join("b")
     assert group.group.members.keys() == {"a", "b"}
+
+
+def test_a_member_in_a_state_of_a_later_release_begins_again() -> None:
+    """As with Kafka: its group is loaded, nobody is given what it holds, and it is told to give all of that up."""
+    group = Group()
+    group.join("a")
+    _write_state(group, "a", 99)
+    group.join("b")
+    assert group.owned["b"] == frozenset(), "it may read on still"
+    fenced = group.send("a", group.epochs["a"], topic_partitions=[])
+    assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert fenced.error_message == (
+        "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
+    )
+    group.join("a")
+    group.beat("b")
+    assert {len(owned) for owned in group.owned.values()} == {2}
+    assert group.group.state is GroupState.STABLE
+
+
+def test_a_member_in_a_state_of_a_later_release_is_out_after_its_session() -> None:
+    group = Group()
+    group.join("a")
+    _write_state(group, "a", 99)
+    group.desk.advance(SESSION_MS)
+    group.join("b")
+    assert len(group.owned["b"]) == 4
+
+
+def _write_state(group: Group, member_id: str, state: int) -> None:
+    """Adds to the log the member's assignment as it is, in another state, and starts the coordinator again."""
+    record = current_record(GROUP, group.group.members[member_id])
+    assert isinstance(record.value, ConsumerGroupCurrentMemberAssignmentValue)
+    record.value.state = state
+    group.desk.log.entries.append((record, None))
+    group.desk.fail_over()

@@ -12,8 +12,8 @@ from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.offsets import commit_record
-from moldau.coordinator.group.records import OffsetCommitValue
-from moldau.coordinator.outcome import ProducerIdAndEpoch
+from moldau.coordinator.group.records import LegacyOffsetCommitKey, LegacyOffsetCommitValue, OffsetCommitValue
+from moldau.coordinator.outcome import CoordinatorRecord, ProducerIdAndEpoch
 from moldau.errors import ErrorCode
 from moldau.protocol.consumer_protocol import ConsumerProtocolSubscription
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -246,3 +246,16 @@ def test_what_members_read_is_asked_once_for_all_offsets(monkeypatch: pytest.Mon
     group.join("orders")
     group.desk.advance(2 * CHECK_MINUTES * MINUTE_MS)
     assert 1 <= len(asked) <= 3
+
+
+def test_commits_of_before_kafka_0_9_count() -> None:
+    group = Group()
+    key = LegacyOffsetCommitKey(group=GROUP, topic="orders", partition=0)
+    value = LegacyOffsetCommitValue(offset=7, metadata="from long ago", commit_timestamp=group.desk.now_ms)
+    group.desk.log.entries.append((CoordinatorRecord(key, value), None))
+    group.desk.fail_over()
+    (found,) = group.desk.machine.offsets.committed(GROUP).values()
+    assert (found.offset, found.metadata) == (7, "from long ago")
+    group.desk.log.entries.append((CoordinatorRecord(key, None), None))
+    group.desk.fail_over()
+    assert not group.desk.machine.offsets.committed(GROUP)

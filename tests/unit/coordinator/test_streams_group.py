@@ -9,8 +9,10 @@ from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
+from moldau.coordinator.group.records import StreamsGroupCurrentMemberAssignmentValue
 from moldau.coordinator.group.streams.group import HeartbeatResult, StreamsGroup
 from moldau.coordinator.group.streams.internal_topics import Status
+from moldau.coordinator.group.streams.member import assignment_record
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -491,3 +493,21 @@ def test_a_new_coordinator_goes_on_where_the_last_one_was() -> None:
     assert program.group.epoch == before.epoch, "the same topics are no news"
     program.desk.advance(46_000)
     assert not program.group.members, "sessions run on"
+
+
+def test_a_member_in_a_state_of_a_later_release_begins_again() -> None:
+    """As with Kafka: its group is loaded, nobody is given what it holds, and it is told to give all of that up."""
+    program = Program()
+    program.join("a")
+    record = assignment_record(GROUP, program.group.members["a"])
+    assert isinstance(record.value, StreamsGroupCurrentMemberAssignmentValue)
+    record.value.state = 99
+    program.desk.log.entries.append((record, None))
+    program.desk.fail_over()
+    assert spelled(program.join("b").active_tasks) == NOTHING, "it may work on still"
+    fenced = program.beat("a", 2, NOTHING)
+    assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+    assert fenced.error_message == "The streams group member is in a unknown state. The member must abandon all its tasks and rejoin."
+    assert program.join("a").error_code == ErrorCode.NONE
+    program.beat("b", 3, NOTHING)
+    assert program.group.state.value == "Stable"

@@ -164,7 +164,7 @@ def heartbeat(group: ConsumerGroup, token: Token, request: HeartbeatRequest, now
     must_join = (
         member.epoch < group.target_epoch
         or group.is_target_due(group.epoch, now_ms)
-        or member.state is members_of.MemberState.UNREVOKED_PARTITIONS
+        or member.state in (members_of.MemberState.UNREVOKED_PARTITIONS, members_of.MemberState.UNKNOWN)
         or (member.state is members_of.MemberState.UNRELEASED_PARTITIONS and not _waits_for_others(group, member))
     )
     if must_join:

@@ -35,6 +35,7 @@ from moldau.coordinator.group.membership import (
     fenced,
     fetch_error,
     hash_of,
+    in_unknown_state,
     next_step,
 )
 from moldau.coordinator.group.regex import RegexError, compile_regex
@@ -205,7 +206,11 @@ class ConsumerGroup:
                 raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has its {len(self.members)} members already.")
             return Member(member_id)
         _check_epoch(known, request.member_epoch, owned)
-        return known
+        if known.state is not MemberState.UNKNOWN:
+            return known
+        if request.member_epoch != JOIN_EPOCH:
+            raise in_unknown_state("consumer", "partitions")
+        return known.without_assignment()
 
     def succeed(
         self,

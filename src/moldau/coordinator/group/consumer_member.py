@@ -19,6 +19,12 @@ class MemberState(IntEnum):
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
+    UNKNOWN = 127
+    """One that a later release may have written: what it holds is nobody else's until it joins anew or is out."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "MemberState":
+        return cls.UNKNOWN
 
 
 Owned = Mapping[TopicIdPartition, int]
@@ -121,7 +127,7 @@ def reconcile(
     reported: frozenset[TopicIdPartition] | None,
 ) -> Member:
     """The member's next step towards its target: revoke, wait for others, or take.  `is_free`: nobody else holds it."""
-    if member.state is MemberState.UNREVOKED_PARTITIONS and (reported is None or reported & member.pending_revocation.keys()):
+    if member.pending_revocation and (reported is None or reported & member.pending_revocation.keys()):
         return member
     kept = {partition: epoch for partition, epoch in member.owned.items() if partition in target}
     given_up = {partition: epoch for partition, epoch in member.owned.items() if partition not in target}

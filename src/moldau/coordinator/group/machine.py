@@ -10,14 +10,20 @@ from typing import Any, Final
 from uuid import UUID
 
 from moldau.coordinator.group import classic_members, migration, offset_requests, share, share_offsets
-from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.classic import ClassicGroup, GroupState, refuse_join, refuse_sync
 from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.kinds import GROUP_KEYS, KIND_OF, Group, HeartbeatGroup
 from moldau.coordinator.group.membership import JOIN_EPOCH
 from moldau.coordinator.group.offsets import CommittedOffset, GroupOffsets, Offsets, tombstone
-from moldau.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, OffsetCommitKey
+from moldau.coordinator.group.records import (
+    GroupMetadataKey,
+    GroupMetadataValue,
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+    OffsetCommitKey,
+    OffsetCommitValue,
+)
 from moldau.coordinator.group.share import ShareGroup
 from moldau.coordinator.group.share_topics import Partitions
 from moldau.coordinator.group.streams.answers import refusal as streams_refusal
@@ -56,12 +62,22 @@ NotDescribed = Callable[[str, ErrorCode, str | None], object]
 
 def written_version(value: StoredRecord) -> int:
     """The version that Kafka 4.3 writes, so that its tools and older brokers read it too.  Source: GroupCoordinatorRecordHelpers."""
-    if isinstance(value, stored.GroupMetadataValue):
+    if isinstance(value, GroupMetadataValue):
         return 3
-    if isinstance(value, stored.OffsetCommitValue):
+    if isinstance(value, OffsetCommitValue):
         # Only version 1 has a place for an expiry of its own.
         return 4 if value.expire_timestamp == -1 else 1
     return value.VERSIONS[-1]
+
+
+def _as_written_today(key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None) -> CoordinatorRecord:
+    """A commit of before Kafka 0.9."""
+    commit = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
+    if value is None:
+        return CoordinatorRecord(commit, None)
+    return CoordinatorRecord(
+        commit, OffsetCommitValue(offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp)
+    )
 
 
 class GroupMachine:
@@ -88,6 +104,8 @@ class GroupMachine:
             self._replay_classic(key.group, value)
         elif type(key) in KIND_OF:
             self._replay_of(KIND_OF[type(key)], key, value)
+        elif isinstance(key, LegacyOffsetCommitKey):
+            self.replay(offset, _as_written_today(key, value), producer)
 
     def _replay_classic(self, group_id: str, value: GroupMetadataValue | None) -> None:
         if value is None:

@@ -42,6 +42,12 @@ def fenced(kind: str, epoch: int, known: int) -> Refused:
     )
 
 
+def in_unknown_state(kind: str, what: str) -> Refused:
+    """Of a member that cannot go on from where it is.  Worded as Kafka words it; `what` it holds: partitions or tasks."""
+    message = f"The {kind} group member is in a unknown state. The member must abandon all its {what} and rejoin."
+    return Refused(ErrorCode.FENCED_MEMBER_EPOCH, message)
+
+
 class HasEpoch(Protocol):
     """A member of a group with heartbeats."""
 

@@ -31,6 +31,7 @@ from moldau.coordinator.group.membership import (
     fenced,
     fetch_error,
     hash_of,
+    in_unknown_state,
     next_step,
 )
 from moldau.coordinator.group.streams import answers
@@ -158,7 +159,7 @@ class StreamsGroup:
             member,
             request.member_epoch,
             reported,
-            lambda said: reconcile(member, own_target, target.epoch, said, lambda: holders_of(self.members.values())),
+            lambda said: reconcile(member, own_target, target.epoch, said, lambda: holders_of(members.values())),
         )
         if settled != member:
             outcome.records.append(members_of.assignment_record(self.group_id, settled))
@@ -199,7 +200,11 @@ class StreamsGroup:
         is_lost_answer = epoch == known.previous_epoch and reported is not None and known.held.has_all_of(reported)
         if epoch not in (known.epoch, JOIN_EPOCH) and not is_lost_answer:
             raise fenced("streams", epoch, known.epoch)
-        return known
+        if known.state is not MemberState.UNKNOWN:
+            return known
+        if epoch != JOIN_EPOCH:
+            raise in_unknown_state("streams", "tasks")
+        return known.without_assignment()
 
     def _staleness(self, member: Member) -> Problem | None:
         if self.topology is None or member.topology_epoch >= self.topology.epoch:

@@ -19,6 +19,12 @@ class MemberState(IntEnum):
     STABLE = 1
     UNREVOKED_TASKS = 2
     UNRELEASED_TASKS = 3
+    UNKNOWN = 127
+    """One that a later release may have written: what it holds is nobody else's until it joins anew or is out."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> "MemberState":
+        return cls.UNKNOWN
 
 
 class Endpoint(NamedTuple):

@@ -7,7 +7,7 @@
 Source: ClusterControlManager, BrokerHeartbeatManager, ReplicationControlManager; KIP-631, 841, 966.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
@@ -43,6 +43,8 @@ FENCE: Final = 1
 UNFENCE: Final = -1
 SHUTTING_DOWN: Final = 1
 SECURITY_PROTOCOLS: Final = range(4)
+MOST_OF_ONE_KIND: Final = 1_000
+"""Listeners, features or directories of a node: everybody is told of all of them, again and again."""
 """PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL: by Kafka's numbers."""
 
 
@@ -166,6 +168,7 @@ def _check_registration(
         raise KafkaError(ErrorCode.DUPLICATE_BROKER_REGISTRATION, "Another broker is registered with that broker id.")
     if request.is_migrating_zk_broker:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, "Controller does not support registering ZK brokers.")
+    _check_counts(listeners=request.listeners, features=request.features, directories=request.log_dirs)
     _check_listeners(request.listeners)
     _check_log_dirs(image, request)
     offered = {one.name: one for one in request.features}
@@ -178,6 +181,13 @@ def _check_registration(
                 f"between {low} and {high}, inclusive."
             )
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
+
+
+def _check_counts(**lists: Sequence[object]) -> None:
+    """Errors: INVALID_REGISTRATION."""
+    for what, listed in lists.items():
+        if len(listed) > MOST_OF_ONE_KIND:
+            raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"{len(listed)} {what} are too many, {MOST_OF_ONE_KIND} may be")
 
 
 def _check_listeners(listeners: Iterable[BrokerListener | ControllerListener]) -> None:
@@ -209,6 +219,7 @@ def register_controller(image: MetadataImage, request: ControllerRegistrationReq
 
     Errors: INVALID_REGISTRATION.
     """
+    _check_counts(listeners=request.listeners, features=request.features)
     _check_listeners(request.listeners)
     if not is_controller_registration_supported(image.metadata_version):
         return Outcome(ControllerRegistrationResponse(error_code=0, error_message=None))

@@ -17,6 +17,7 @@ from moldau.metadata.image import MetadataImage, Resource, ResourceType
 from moldau.metadata.outcome import Outcome
 from moldau.metadata.records import ClearElrRecord, ConfigRecord
 from moldau.metadata.topic_names import invalid_topic_reason
+from moldau.protocol.codegen import MAX_STRING
 from moldau.protocol.messages import alter_configs as legacy
 from moldau.protocol.messages import incremental_alter_configs as incremental
 from moldau.protocol.messages.list_config_resources import ConfigResource, ListConfigResourcesRequest, ListConfigResourcesResponse
@@ -201,6 +202,10 @@ def _operations(
 
 
 def _validate(image: MetadataImage, schema: ConfigSchema, resource: Resource, changes: Changes) -> Refusal | None:
+    if any(value is not None and len(value.encode()) > MAX_STRING for value in changes.values()):
+        # Appended to, it may have grown beyond what a request can bring.
+        text = f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_STRING} bytes."
+        return Refusal(ErrorCode.INVALID_CONFIG, text)
     after = {name: value for name, value in {**image.configs.get(resource, {}), **changes}.items() if value is not None}
     match resource.type:
         case ResourceType.TOPIC:

@@ -50,6 +50,7 @@ ROOM_CHECK_MS: Final = 1000
 """How often metadata that a full disk did not take is tried again."""
 READ_BYTES: Final = 1 << 20
 MAX_BATCH_BYTES: Final = 8 << 20
+"""As in Kafka: a proposal is written, sent and replayed in one go."""
 
 
 class CommittedBatch(NamedTuple):
@@ -196,10 +197,12 @@ class RaftDriver:
     def propose(self, records: Sequence[bytes]) -> int:
         """Append one atomic batch; the offset after it (exclusive), to `wait_for_commit`.
 
-        Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR.
+        Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR, POLICY_VIOLATION for more than `MAX_BATCH_BYTES`.
         """
         if self.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failure))
+        if sum(map(len, records)) > MAX_BATCH_BYTES:
+            raise KafkaError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         if self._unwritten:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"There is no room for metadata in {self.directory}.")
         end = self.node.step(Proposal(tuple(records)), self.clock.now_ms())

@@ -22,6 +22,7 @@ from moldau.testing.images import an_image, rules
 SCHEMA = rules().schema
 CLUSTER = "cluster"
 FEATURES = [Feature(name=name, min_supported_version=low, max_supported_version=high) for name, (low, high) in supported_ranges().items()]
+MANY_FEATURES = [Feature(name=f"f{number}", min_supported_version=0, max_supported_version=0) for number in range(1000)]
 UNUSABLE = [
     Listener(**{"name": "PLAINTEXT", "host": "h", "port": 9092, "security_protocol": 0, **wrong})  # type: ignore[arg-type]
     for wrong in ({"name": ""}, {"host": ""}, {"port": 0}, {"security_protocol": 4}, {"security_protocol": -1})
@@ -90,6 +91,12 @@ def test_a_broker_comes_fenced_and_is_unfenced_once_it_has_read_so_far() -> None
             ErrorCode.UNSUPPORTED_VERSION,
         ),
         *[({"listeners": [listener]}, ErrorCode.INVALID_REGISTRATION) for listener in UNUSABLE],
+        (
+            {"listeners": [Listener(name=f"L{port}", host="h", port=port, security_protocol=0) for port in range(1, 1002)]},
+            ErrorCode.INVALID_REGISTRATION,
+        ),
+        ({"features": [*FEATURES, *MANY_FEATURES]}, ErrorCode.INVALID_REGISTRATION),
+        ({"log_dirs": [UUID(int=number) for number in range(10_000, 11_001)]}, ErrorCode.INVALID_REGISTRATION),
         ({"is_migrating_zk_broker": True}, ErrorCode.BROKER_ID_NOT_REGISTERED),
     ],
 )

@@ -85,6 +85,14 @@ def test_appending_begins_with_what_holds() -> None:
     assert change(image, TOPIC, "t", ("retention.ms", APPEND, "1")) == ({}, ErrorCode.INVALID_CONFIG)
 
 
+def test_a_value_is_not_appended_to_beyond_what_a_record_holds() -> None:
+    key, most = "follower.replication.throttled.replicas", 32_767
+    replicas = ",".join(f"{number}:1" for number in range(1_000_000))
+    image = the_image(**{key: replicas[: most - len(",7:42")]})
+    assert change(image, TOPIC, "t", (key, APPEND, "7:42"))[1] == ErrorCode.NONE
+    assert change(image, TOPIC, "t", (key, APPEND, "7:421")) == ({}, ErrorCode.INVALID_CONFIG)
+
+
 @pytest.mark.parametrize(
     ("kind", "name", "op", "code"),
     [

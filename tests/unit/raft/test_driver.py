@@ -11,7 +11,7 @@ import pytest
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.raft.config import QuorumConfig
-from moldau.raft.driver import CommittedBatch, RaftDriver
+from moldau.raft.driver import MAX_BATCH_BYTES, CommittedBatch, RaftDriver
 from moldau.raft.roles import CorruptQuorumState, ElectionState
 from moldau.raft.snapshots import build_snapshot, snapshot_name
 from moldau.raft.voters import Address, Voter, VoterSet
@@ -86,6 +86,19 @@ async def test_a_lone_voter_leads_and_commits() -> None:
     assert listener.records == []
     await driver.wait_for_commit(end)
     assert listener.records == [b"a", b"b"] and driver.high_watermark == end == 3
+    await driver.stop()
+
+
+async def test_a_batch_beyond_the_limit_is_refused_and_the_next_one_taken() -> None:
+    driver, listener = a_driver(MemoryFiles()), Recorder()
+    await driver.start(listener)
+    await driver.wait_for_commit(1)
+    for records in ([b"x" * (MAX_BATCH_BYTES + 1)], [b"x" * (MAX_BATCH_BYTES // 4)] * 4 + [b"x"]):
+        with pytest.raises(KafkaError) as error:
+            driver.propose(records)
+        assert error.value.code is ErrorCode.POLICY_VIOLATION
+    await driver.wait_for_commit(driver.propose([b"small"]))
+    assert listener.records == [b"small"]
     await driver.stop()
 
 

@@ -3,7 +3,7 @@
 Versions       0-4.
 Authorises     CLUSTER_ACTION on the cluster.
 Errors         those of `metadata.brokers.register_broker`; NOT_CONTROLLER.
-Differs from Kafka: nothing known.
+Differs from Kafka: more than 1,000 listeners, features or directories are refused.
 """
 
 from collections.abc import Awaitable

@@ -3,7 +3,7 @@
 Versions       0.
 Authorises     CLUSTER_ACTION on the cluster.
 Errors         INVALID_REGISTRATION; NOT_CONTROLLER.
-Differs from Kafka: nothing known.
+Differs from Kafka: more than 1,000 listeners or features are refused.
 """
 
 from collections.abc import Awaitable

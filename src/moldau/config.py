@@ -67,11 +67,19 @@ _KIND_OF_FIELD: Final = {annotation: kind for plain, kind in _KIND_OF.items() fo
 """By a field's annotation."""
 
 
+SHOWN_CHARACTERS: Final = 2_000
+
+
+def shortened(text: str) -> str:
+    """As much of it as a message has room for."""
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
+
+
 class ConfigError(ValueError):
     """A value that cannot be taken: names the key, the value and the way out."""
 
     def __init__(self, key: str, value: object, reason: str) -> None:
-        super().__init__(f"Invalid value {value} for configuration {key}: {reason}")
+        super().__init__(f"Invalid value {shortened(str(value))} for configuration {key}: {reason}")
         self.key = key
         self.value = value
         self.reason = reason

@@ -118,6 +118,11 @@ def test_kinds_have_the_numbers_of_describe_configs() -> None:
     assert {kind.name: int(kind) for kind in Kind} == numbers
 
 
+def test_a_refusal_shows_no_more_of_a_value_than_a_message_has_room_for() -> None:
+    assert str(ConfigError("k", "9" * 2_000, "no")) == f"Invalid value {'9' * 2_000} for configuration k: no"
+    assert str(ConfigError("k", "9" * 5_000_000, "no")) == f"Invalid value {'9' * 2_000}… (5000000 characters) for configuration k: no"
+
+
 def test_what_checks_say() -> None:
     assert at_least(1)(1) is None and at_least(1)(0) == "Value must be at least 1"
     inside = between(1, 3)

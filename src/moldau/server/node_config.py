@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
-from moldau.config import ConfigError, Configs, first_refusal, nearest
+from moldau.config import ConfigError, Configs, first_refusal, nearest, shortened
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.coordinator.txn.config import TransactionConfig
@@ -202,7 +202,7 @@ def _check_keys(properties: Mapping[str, str], rooms: Sequence[type[Configs]]) -
         meant = nearest(key, declared | accepted.keys())
         if meant is not None and _distance(key, meant) <= TYPO_DISTANCE:
             raise UnknownOption(key, value, meant)
-        yield f"{key} is not an option of this broker and has no effect" + (f"; the nearest is {meant}" if meant else "")
+        yield f"{shortened(key)} is not an option of this broker and has no effect" + (f"; the nearest is {meant}" if meant else "")
 
 
 def _doubtful(rooms: Mapping[type[Configs], Configs]) -> Iterable[str]:

@@ -256,7 +256,21 @@ class SystemFiles:
         return sorted(os.listdir(path))
 
     def mkdir(self, path: str) -> None:
-        os.makedirs(path, exist_ok=True)
+        # `os.makedirs` calls itself for every folder above, and a path may be deeper than Python's stack.
+        missing = [path]
+        while missing:
+            try:
+                os.mkdir(missing[-1])
+            except FileNotFoundError:
+                above = os.path.dirname(missing[-1])
+                if not above:
+                    raise
+                missing.append(above)
+                continue
+            except OSError:
+                if not os.path.isdir(missing[-1]):
+                    raise
+            missing.pop()
 
     def rename(self, source: str, target: str) -> None:
         os.replace(source, target)

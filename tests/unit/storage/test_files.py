@@ -52,6 +52,14 @@ def test_names(place: tuple[Files, str]) -> None:
     assert files.listdir(directory) == []
 
 
+def test_a_folder_deeper_than_the_system_allows_is_refused_by_the_system(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="File name too long"):
+        SystemFiles().mkdir(f"{tmp_path}/" + "a/" * 5_000)
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        SystemFiles().mkdir(f"{tmp_path}/file")
+
+
 def test_a_closed_file_is_read_on_but_not_written(place: tuple[Files, str]) -> None:
     files, directory = place
     file = files.open(f"{directory}/f", create=True)

@@ -1,8 +1,10 @@
 """`moldau up` as a new user meets it: what it prints works as it stands, and what can go wrong is one line."""
 
 import os
+import re
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -103,6 +105,19 @@ def test_a_busy_port_is_one_line(up: Up, tmp_path: Path) -> None:
     assert other.returncode == 1
     assert f"cannot listen on localhost:{up.port}" in other.stderr
     assert len(other.stderr.splitlines()) == 1
+
+
+def test_a_controller_port_that_another_process_took_meanwhile_is_changed_for_one_that_is_free(up: Up) -> None:
+    assert up.end() == 0
+    written = (up.folder / "server.properties").read_text()
+    (port,) = set(re.findall(r"CONTROLLER://localhost:(\d+)", written))
+    with socket.create_server(("127.0.0.1", int(port))):
+        again = Up(up.folder, up.port)
+        try:
+            assert moldau("topics", "create", "still", "-b", f"localhost:{up.port}").returncode == 0
+        finally:
+            assert again.end() == 0
+    assert (up.folder / "server.properties").read_text() == written
 
 
 def test_a_folder_moved_away_starts_where_it_is(up: Up, tmp_path: Path) -> None:

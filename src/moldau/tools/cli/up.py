@@ -10,6 +10,7 @@ import shlex
 import socket
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -117,24 +118,38 @@ def _free_port() -> int:
 
 
 def _overrides(path: Path, folder: Path, options: argparse.Namespace) -> dict[str, str]:
-    """The folder may have been moved, and the command line counts more than the file."""
-    overrides = {"log.dirs": str(folder.absolute() / "data")}
-    if options.port is None and options.host is None:
-        return overrides
+    """The folder may have been moved, the controller's port taken, and the command line counts more than the file."""
     from moldau.tools.cli.connecting import read_properties
 
     properties = read_properties(path)
+    controller = properties.get("controller.quorum.bootstrap.servers", "")
+    now = _free_address(controller)
+    overrides = {"log.dirs": str(folder.absolute() / "data")}
+    if now != controller:
+        overrides["controller.quorum.bootstrap.servers"] = now
     for key in ("listeners", "advertised.listeners"):
         if key in properties:
-            overrides[key] = ",".join(_moved(text.strip(), options) for text in properties[key].split(","))
+            overrides[key] = ",".join(_moved(text.strip(), options, {controller: now}) for text in properties[key].split(","))
     return overrides
 
 
-def _moved(listener: str, options: argparse.Namespace) -> str:
-    """`NAME://host:port` with the port and host that were asked for, unless it is the controller's."""
+def _free_address(controller: str) -> str:
+    """The same while it can be listened on.  A port that was free at the first start is anybody's by the next one."""
+    host, _, port = controller.rpartition(":")
+    if host != DEFAULT_HOST or not port.isdigit():
+        return controller  # not as it was written here
+    try:
+        socket.create_server(("127.0.0.1", int(port))).close()
+    except OSError:
+        return f"{host}:{_free_port()}"
+    return controller
+
+
+def _moved(listener: str, options: argparse.Namespace, controllers: Mapping[str, str]) -> str:
+    """`NAME://host:port` with the port and host that were asked for; the controller's with the address it has now."""
     name, _, address = listener.partition("://")
     if name == "CONTROLLER":
-        return listener
+        return f"{name}://{controllers.get(address, address)}"
     host, _, port = address.rpartition(":")
     return f"{name}://{options.host or host}:{_checked(options.port) if options.port is not None else port}"
 

@@ -8,7 +8,9 @@ from typing import Final, NamedTuple
 
 from moldau.clients.admin import Admin, AlterOperation, ConfigChange, ConfigSource, ResourceType
 from moldau.clients.cluster import Cluster
+from moldau.clients.group_admin import GroupAdmin
 from moldau.errors import KafkaError
+from moldau.metadata.topic_names import invalid_topic_reason
 from moldau.protocol.messages.describe_configs import DescribeConfigsResourceResult
 from moldau.tools.cli.connecting import on_cluster, read_properties
 from moldau.tools.cli.failure import Failure
@@ -53,7 +55,7 @@ class Entity(NamedTuple):
 
     @property
     def words(self) -> str:
-        return self.kind.removesuffix("s") if self.kind != "client-metrics" else self.kind
+        return self.kind.removesuffix("s")
 
 
 def main(arguments: list[str]) -> int:
@@ -121,18 +123,27 @@ def entity_of(options: argparse.Namespace) -> Entity:
     if len(found) > 1:
         raise Failure("Only one entity type must be specified")
     entity = found[0]
-    if options.alter and entity.name is None:
-        raise Failure("an entity-name must be specified with --alter of " + entity.kind)
+    if options.alter and entity.kind == "brokers" and entity.name is None:
+        raise Failure("An entity-name or default entity must be specified with --alter of users, clients, brokers or ips")
+    if options.alter and entity.kind != "brokers" and not entity.name:
+        raise Failure(f"An entity name must be specified with --alter of {entity.kind}")
+    if options.describe and entity.kind != "brokers" and options.entity_default:
+        raise Failure(f"--entity-default must not be specified with --describe of {entity.kind}")
+    if options.describe and entity.kind == "broker-loggers" and not entity.name:
+        raise Failure(f"An entity name must be specified with --describe of {entity.kind}")
+    reason = invalid_topic_reason(entity.name) if options.describe and not options.all and entity.kind == "topics" and entity.name else None
+    if reason is not None:
+        raise Failure(reason)
     if entity.kind in ("brokers", "broker-loggers") and entity.name and not entity.name.isdigit():
         raise Failure(f"The entity name for {entity.kind} must be a valid integer broker id, but it is: {entity.name}")
     return entity
 
 
 async def _describe(admin: Admin, entity: Entity, *, show_all: bool) -> None:
-    for name in await _names(admin, entity):
-        if not await _exists(admin, entity, name):
-            print(f"The {entity.words} '{name}' doesn't exist and doesn't have dynamic config.")
-            continue
+    if entity.name and not show_all and entity.name not in await _names(admin, entity.kind):
+        print(f"The {entity.words} '{entity.name}' doesn't exist and doesn't have dynamic config.")
+        return
+    for name in [entity.name] if entity.name is not None else await _names(admin, entity.kind):
         if name:
             print(f"{'All' if show_all else 'Dynamic'} configs for {entity.words} {name} are:")
         else:
@@ -146,21 +157,17 @@ def _own_source(entity: Entity, name: str) -> ConfigSource:
     return ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG if entity.kind == "brokers" and not name else OWN_SOURCES[entity.kind]
 
 
-async def _names(admin: Admin, entity: Entity) -> Sequence[str]:
-    if entity.name is not None:
-        return [entity.name]
-    if entity.kind == "topics":
-        return [topic.name for topic in await admin.list_topics() if topic.name is not None]
-    if entity.kind in ("brokers", "broker-loggers"):
-        brokers = sorted(broker.broker_id for broker in (await admin.describe_cluster()).brokers)
-        return [*map(str, brokers), *([""] if entity.kind == "brokers" else [])]
-    return [name for _, name in await admin.list_config_resources(TYPES[entity.kind])]
-
-
-async def _exists(admin: Admin, entity: Entity, name: str) -> bool:
-    if entity.kind == "topics":
-        return any(topic.name == name for topic in await admin.list_topics())
-    return True
+async def _names(admin: Admin, kind: str) -> Sequence[str]:
+    """All there are of a kind, with the default of all brokers."""
+    match kind:
+        case "topics":
+            return [topic.name for topic in await admin.list_topics() if topic.name is not None]
+        case "brokers" | "broker-loggers":
+            return [*map(str, sorted(broker.broker_id for broker in (await admin.describe_cluster()).brokers)), ""]
+    configured = [name for _, name in await admin.list_config_resources(TYPES[kind])]
+    if kind == "groups":
+        configured += [group.group_id for group in await GroupAdmin(admin.cluster).list_groups()]
+    return list(dict.fromkeys(configured))
 
 
 async def _configs(admin: Admin, entity: Entity, name: str) -> Sequence[DescribeConfigsResourceResult]:
@@ -183,8 +190,13 @@ async def _alter(admin: Admin, entity: Entity, options: argparse.Namespace) -> N
     assert entity.name is not None
     added = read_properties(options.add_config_file) if options.add_config_file else {}
     added.update(parse_added(options.add_config or ""))
-    changes = [ConfigChange(key, value) for key, value in added.items()]
     removed = [key.strip() for key in (options.delete_config or "").split(",") if key.strip()]
+    if entity.kind == "broker-loggers":
+        known = {one.name for one in await _configs(admin, entity, entity.name)}
+        unknown = [name for name in (*removed, *added) if name not in known]
+        if unknown:
+            raise Failure(f"Invalid broker logger(s): {','.join(unknown)}")
+    changes = [ConfigChange(key, value) for key, value in added.items()]
     changes += [ConfigChange(key, None, AlterOperation.DELETE) for key in removed]
     for error in (await admin.alter_configs({(TYPES[entity.kind], entity.name): changes})).values():
         if error is not None:

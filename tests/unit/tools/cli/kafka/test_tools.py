@@ -107,7 +107,7 @@ def test_added_configs() -> None:
 
 def options_for(**given: object) -> Namespace:
     names = ["topic", "broker", "broker_logger", "client_metrics", "group", "user", "client", "ip", "entity_type", "entity_name"]
-    flags = ["broker_defaults", "user_defaults", "client_defaults", "ip_defaults", "entity_default", "alter"]
+    flags = ["broker_defaults", "user_defaults", "client_defaults", "ip_defaults", "entity_default", "alter", "describe", "all"]
     return Namespace(**{**dict.fromkeys(names), **dict.fromkeys(flags, False), **given})
 
 
@@ -120,6 +120,11 @@ def test_entities_in_both_spellings() -> None:
         ({"topic": "t", "broker": "1"}, "Only one"),
         ({"broker": "x"}, "valid integer"),
         ({"user": "u"}, "not supported"),
+        ({"alter": True, "entity_type": "brokers"}, "An entity-name or default entity must be specified with --alter"),
+        ({"alter": True, "entity_type": "topics"}, "An entity name must be specified with --alter of topics"),
+        ({"describe": True, "entity_type": "topics", "entity_default": True}, "--entity-default must not be specified with --describe"),
+        ({"describe": True, "entity_type": "broker-loggers"}, "An entity name must be specified with --describe of broker-loggers"),
+        ({"describe": True, "topic": "no/such"}, "Topic name is invalid: 'no/such' contains"),
     ):
         with pytest.raises(Failure, match=reason):
             entity_of(options_for(**given))

@@ -43,6 +43,7 @@ def start(words: dict[str, str]) -> RaftNode:
         kraft_version=int(words.get("kraft", 0)),
         election=ElectionState(epoch),
         end_offset=int(words.get("end", 0)),
+        has_written_voters=int(words.get("end", 0)) > 0,
         last_epoch=epoch,
     )
 

@@ -32,7 +32,7 @@ from moldau.raft.records import KRaftVersionRecord, LeaderChangeMessage, LeaderC
 from moldau.raft.roles import CorruptQuorumState, ElectionState
 from moldau.raft.snapshot_folder import SnapshotFolder
 from moldau.raft.snapshots import Snapshot, build_snapshot
-from moldau.raft.voters import VoterSet
+from moldau.raft.voters import Address, VoterSet
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files
 from moldau.storage.log import Log
@@ -104,9 +104,11 @@ class RaftDriver:
         directory_id: UUID,
         config: QuorumConfig,
         static_voters: VoterSet | None = None,
+        addresses: tuple[Address, ...] = (),
         on_failure: Callable[[Exception], None] = lambda _: None,
     ) -> None:
-        """`directory` is the metadata log directory; the partition's folder is inside it."""
+        """`directory` is the metadata log directory; the partition's folder is inside it.  `addresses`: where this node listens as a voter,
+        if the log is to be corrected by them."""
         self.files: Final = files
         self.clock: Final = clock
         self.directory: Final = f"{directory}/{METADATA_PARTITION}"
@@ -121,6 +123,7 @@ class RaftDriver:
         self.last_append_ms = -1
         self.failure: Exception | None = None
         self._static_voters: Final = static_voters
+        self._addresses: Final = addresses
         self._on_failure: Final = on_failure
         self._listener: Listener
         self._unwritten: deque[Entry] = deque()
@@ -169,12 +172,14 @@ class RaftDriver:
             voters = snapshot.voters or voters
             listener.load_snapshot(snapshot_id, snapshot.last_contained_log_timestamp, snapshot.records)
             self._delivered = snapshot_id.offset
-        found = await self.files.run(self._voters_in_log, voters)
+        written = await self.files.run(self._voters_in_log, voters)
+        voters = written.listening_at(self._addresses, self.node_id, self.directory_id) if self._addresses else written
         last_epoch = max(self.log.epochs.latest_epoch, loaded[0].epoch if loaded is not None else 0, 0)
         self.node = RaftNode(
             node_id=self.node_id,
             directory_id=self.directory_id,
-            voters=found,
+            voters=voters,
+            has_written_voters=voters == written and self.log.log_end_offset > 0,
             kraft_version=self.kraft_version,
             election=self._read_election(last_epoch),
             end_offset=self.log.log_end_offset,

@@ -51,7 +51,7 @@ Event: TypeAlias = Tick | Proposal | Synced | Resign
 
 
 class LeaderChange(NamedTuple):
-    """The control records that open an epoch.  The first leader of a log also writes down the voters that it was formatted with."""
+    """The control records that open an epoch.  A leader also writes down the voters where the log does not say the same of them."""
 
     leader_id: int
     voters: tuple[int, ...]
@@ -100,7 +100,9 @@ class RaftNode:
         election: ElectionState,
         end_offset: int,
         last_epoch: int,
+        has_written_voters: bool,
     ) -> None:
+        """`has_written_voters`: the log says that these are the voters, and where they listen."""
         assert last_epoch <= election.epoch or election == ElectionState(), (
             f"the log is at epoch {last_epoch}, the election at {election.epoch}"
         )
@@ -108,6 +110,7 @@ class RaftNode:
         self.directory_id: Final = directory_id
         self.voters = voters
         self.kraft_version = kraft_version
+        self.has_written_voters = has_written_voters
         self.end_offset = end_offset
         self.high_watermark: int | None = None
         """None until the first commit of a leader's epoch is known."""
@@ -175,7 +178,8 @@ class RaftNode:
             election = ElectionState(role.election.epoch, leader_id=self.node_id)
             self._become(Leader(election, self.end_offset, tuple(sorted(role.granted))))
         elif isinstance(role, Leader) and self.end_offset == role.epoch_start_offset:
-            written = self.kraft_version if self.kraft_version > 0 and self.end_offset == 0 else None
+            written = self.kraft_version if self.kraft_version > 0 and not self.has_written_voters else None
+            self.has_written_voters = True
             change = LeaderChange(self.node_id, tuple(self.voters.by_id), role.granting_voters, written)
             self._append(change, now_ms)
 

@@ -108,6 +108,12 @@ class VoterSet:
         voter = self.by_id.get(node_id)
         return voter is not None and voter.directory_id in (ZERO_UUID, directory_id)
 
+    def listening_at(self, addresses: tuple[Address, ...], node_id: int, directory_id: UUID) -> "VoterSet":
+        """With other addresses for one replica, if it votes."""
+        if not self.is_voter(node_id, directory_id):
+            return self
+        return VoterSet({**self.by_id, node_id: self.by_id[node_id]._replace(addresses=addresses)}.values())
+
     def is_only(self, node_id: int, directory_id: UUID) -> bool:
         return len(self.by_id) == 1 and self.is_voter(node_id, directory_id)
 

@@ -40,7 +40,7 @@ from moldau.raft.config import QuorumConfig
 from moldau.raft.driver import RaftDriver
 from moldau.raft.roles import CorruptQuorumState
 from moldau.raft.snapshots import CorruptSnapshot
-from moldau.raft.voters import VoterSet
+from moldau.raft.voters import Address, VoterSet
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.share.config import SharePartitionConfig
 from moldau.server.accepted import is_fixed
@@ -207,6 +207,7 @@ class Node:
             directory_id=self._directory_ids[self.config.metadata_log_dir],
             config=quorum,
             static_voters=self._static_voters(quorum),
+            addresses=self._voter_addresses(quorum),
             on_failure=self._fail,
         )
         server = self.config.server
@@ -259,6 +260,11 @@ class Node:
 
     def _static_voters(self, quorum: QuorumConfig) -> VoterSet | None:
         return VoterSet.from_option(quorum.voters, self.config.controller_names[0]) if quorum.voters else None
+
+    def _voter_addresses(self, quorum: QuorumConfig) -> tuple[Address, ...]:
+        """Where other voters reach this one.  A fixed set says so itself, and a port that the system is to choose says nothing."""
+        found = [] if quorum.voters else self.config.advertised_controller_listeners
+        return tuple(Address(one.name, one.host, one.port) for one in found) if all(one.port for one in found) else ()
 
     def _put_together(self) -> None:
         config = self.config

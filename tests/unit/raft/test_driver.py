@@ -55,7 +55,9 @@ class Recorder:
         self.epochs.append(epoch)
 
 
-def a_driver(files: MemoryFiles, *, static: bool = True, config: QuorumConfig | None = None) -> RaftDriver:
+def a_driver(
+    files: MemoryFiles, *, static: bool = True, config: QuorumConfig | None = None, addresses: tuple[Address, ...] = ()
+) -> RaftDriver:
     return RaftDriver(
         files=files,
         clock=StoppedClock(),
@@ -64,6 +66,7 @@ def a_driver(files: MemoryFiles, *, static: bool = True, config: QuorumConfig | 
         directory_id=DIRECTORY,
         config=config or QuorumConfig.load({}),
         static_voters=ME if static else None,
+        addresses=addresses,
     )
 
 
@@ -218,6 +221,24 @@ async def test_voters_come_from_the_first_snapshot() -> None:
     state = json.loads(files.read(f"{HOME}/quorum-state"))
     assert state["data_version"] == 1 and state["leaderId"] == 1
     await driver.stop()
+
+
+async def test_a_leader_writes_down_where_it_listens_now() -> None:
+    files = MemoryFiles()
+    files.mkdir(HOME)
+    parts = build_snapshot([], epoch=0, now_ms=0, last_contained_log_timestamp=0, kraft_version=1, voters=ME)
+    files.write_atomically(f"{HOME}/{snapshot_name(OffsetAndEpoch(0, 0))}", b"".join(parts))
+    moved = (Address("CONTROLLER", "elsewhere", 9999),)
+    ends, found = [], []
+    for addresses in ((), moved, moved, ()):
+        driver = a_driver(files, static=False, addresses=addresses)
+        await driver.start(Recorder())
+        await driver.wait_for_commit(driver.node.end_offset + 1)
+        ends.append(driver.node.end_offset)
+        found.append(driver.node.voters.by_id[1].addresses)
+        await driver.stop()
+    assert found == [ME.by_id[1].addresses, moved, moved, moved]
+    assert ends == [3, 6, 7, 8], "a change of leaders with kraft.version and voters, or alone"
 
 
 async def test_who_may_not_lead_refuses() -> None:

@@ -20,6 +20,7 @@ def a_leader() -> RaftNode:
         kraft_version=0,
         election=ElectionState(),
         end_offset=0,
+        has_written_voters=False,
         last_epoch=0,
     )
     node.step(Tick(), 0)

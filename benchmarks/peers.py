@@ -72,10 +72,11 @@ class Kafka(Peer):
     """Apache Kafka 4.3.1 with the flags of its own start script."""
 
     name = "kafka"
+    settings: ClassVar[Mapping[str, str]] = {}
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory)
-        properties = {"log.segment.delete.delay.ms": "500", "auto.create.topics.enable": "true", "num.partitions": "1"}
+        properties = {"log.segment.delete.delay.ms": "500", "auto.create.topics.enable": "true", "num.partitions": "1", **self.settings}
         self.kafka = ApacheKafka(directory=self.directory, heap="1g", properties=properties)
         self.port = self.kafka.port
 
@@ -87,6 +88,13 @@ class Kafka(Peer):
 
     def is_ready(self) -> bool:
         return super().is_ready() and READY_WORDS in self.said
+
+
+class KafkaWithSync(Kafka):
+    """Kafka with our promise for one broker: what was acknowledged is on stable storage."""
+
+    name = "kafka-synced"
+    settings: ClassVar[Mapping[str, str]] = {"log.flush.interval.messages": "1"}
 
 
 class Tansu(Peer):
@@ -106,4 +114,4 @@ class Tansu(Peer):
         return {"RUST_LOG": "error", **os.environ}
 
 
-PEERS = {peer.name: peer for peer in (Kafka, Tansu, Moldau, MoldauWithoutSync)}
+PEERS = {peer.name: peer for peer in (Kafka, KafkaWithSync, Tansu, Moldau, MoldauWithoutSync)}

@@ -48,6 +48,7 @@ from moldau.storage.producer_state import (
 )
 from moldau.storage.recovery import RecoveryProgress, load_log
 from moldau.storage.replay import read_marker, replay_producer
+from moldau.storage.segment import Segment
 from moldau.storage.validator import (
     AppendFailure,
     Examined,
@@ -304,7 +305,7 @@ class Log(LogReading, LogShortening):
         return self.log_end_offset - self.recovery_point
 
     def begin_flush(self) -> Flush:
-        """What must be synced for everything that is in the log now."""
+        """What must be synced for everything that is in the log now, and perhaps what is appended until the disk is asked."""
         paths, self._unsynced_paths = self._unsynced_paths, []
         if self._active.txn_index.is_unsynced:
             paths = [*paths, self._active.txn_index.path]
@@ -321,9 +322,15 @@ class Log(LogReading, LogShortening):
             directories,
             self.epochs,
             upto=self.log_end_offset,
+            end_of_file=partial(self._end_within, self._active),
             truncations=self.truncations,
             moves=self.moves,
         )
+
+    def _end_within(self, segment: Segment) -> int:
+        """On any thread."""
+        end_offset = self.log_end_offset  # first: a roll makes the new segment before it moves the end
+        return end_offset if segment is self._active else NO_OFFSET
 
     def end_flush(self, flush: Flush) -> int:
         """`flush.sync` has returned.  The new recovery point."""

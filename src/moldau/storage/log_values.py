@@ -1,5 +1,6 @@
 """◇ What a log is asked and answers with: the outcome of an append, what a reader gets, what one flush syncs."""
 
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
@@ -67,9 +68,9 @@ class ProducerStatus(NamedTuple):
 
 
 class Flush:
-    """What one flush syncs.  `sync` may run in another thread: it only touches the files it was given."""
+    """What one flush syncs.  `sync` may run in another thread: it only touches the files it was given, and asks the log how far it is."""
 
-    __slots__ = ("_directories", "_epochs", "_file", "_files", "_paths", "_sealed", "moves", "truncations", "upto")
+    __slots__ = ("_directories", "_end_of_file", "_epochs", "_file", "_files", "_paths", "_sealed", "moves", "truncations", "upto")
 
     def __init__(
         self,
@@ -81,15 +82,18 @@ class Flush:
         epochs: LeaderEpochs,
         *,
         upto: int,
+        end_of_file: Callable[[], int],
         truncations: int,
         moves: int,
     ) -> None:
+        """`end_of_file`: the offset behind the last record in `file`; NO_OFFSET where the log has gone on in another one."""
         self._files = files
         self._file = file
         self._sealed = sealed
         self._paths = paths
         self._directories = directories
         self._epochs = epochs
+        self._end_of_file = end_of_file
         self.upto = upto
         self.truncations = truncations
         self.moves = moves
@@ -107,6 +111,8 @@ class Flush:
         for path in self._paths:
             with suppress(FileNotFoundError):
                 sync_path(self._files, path)
+        # A thread is not there at once: what was appended until now shares the sync.
+        self.upto = max(self.upto, self._end_of_file())
         self._file.sync()
         with suppress(FileNotFoundError):  # the log was deleted: its directory has another name
             self._epochs.save()

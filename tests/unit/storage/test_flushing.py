@@ -14,24 +14,63 @@ def some_logs(count: int, files: MemoryFiles | None = None) -> list[Log]:
 
 
 def test_appends_during_a_sync_share_the_next_one() -> None:
-    (log,) = some_logs(1)
-    batches = list(batches_of_every_kind(1, 10))
+    files = MemoryFiles()
+    (log,) = some_logs(1, files)
+    batches = batches_of_every_kind(1, 10)
     queue = FlushQueue()
-    append(log, batches[0])
+    append(log, next(batches))
     queue.want(log)
     first = queue.take()
     assert first is not None and queue.take() is None
-    for batch in batches[1:]:
-        append(log, batch)
-        queue.want(log)
-    assert queue.take() is None  # one sync at a time
-    covered = first.flush.upto
+    covered = log.log_end_offset
+
+    def append_the_rest(call: str, path: str) -> None:
+        if call == "sync" and path.endswith(".log"):
+            files.hook = None
+            for batch in batches:
+                append(log, batch)
+                queue.want(log)
+            assert queue.take() is None  # one sync at a time
+
+    files.hook = append_the_rest
     first.sync()
     assert queue.finish(first) == covered < log.log_end_offset
     second = queue.take()
     assert second is not None
     second.sync()
     assert queue.finish(second) == log.log_end_offset and queue.take() is None and queue.is_idle
+
+
+def test_what_is_appended_until_the_disk_is_asked_shares_the_sync() -> None:
+    (log,) = some_logs(1)
+    queue = FlushQueue()
+    batches = batches_of_every_kind(1, 10)
+    append(log, next(batches))
+    queue.want(log)
+    job = queue.take()
+    assert job is not None
+    for batch in batches:
+        append(log, batch)
+        queue.want(log)
+    job.sync()
+    assert queue.finish(job) == log.log_end_offset
+    assert queue.take() is None and queue.is_idle
+
+
+def test_what_went_into_the_next_segment_waits_for_the_next_sync() -> None:
+    (log,) = some_logs(1)
+    queue = FlushQueue()
+    batches = batches_of_every_kind(1, 10)
+    append(log, next(batches))
+    queue.want(log)
+    job = queue.take()
+    assert job is not None
+    covered = log.log_end_offset
+    append(log, next(batches))
+    log.roll(0)
+    append(log, next(batches))
+    job.sync()
+    assert queue.finish(job) == covered < log.log_end_offset
 
 
 def test_logs_take_turns_and_only_so_many_at_once() -> None:

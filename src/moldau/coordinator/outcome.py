@@ -4,7 +4,7 @@ Nothing in an `Outcome` has happened yet.  `runtime.Shard` makes it happen: it a
 and lets replies and sends go once the records are committed.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -73,11 +73,12 @@ class Outcome:
     guard: object | None = None
     """What the log has to see to take `records` into that transaction (KIP-890)."""
 
-    def pieces(self) -> Iterator[list[CoordinatorRecord]]:
+    def pieces(self) -> Sequence[list[CoordinatorRecord]]:
         """The records, batch by batch."""
-        at_once = len(self.records) if self.is_atomic else PIECE_RECORDS
-        for start in range(0, len(self.records), at_once or 1):
-            yield self.records[start : start + at_once]
+        records = self.records
+        if self.is_atomic or len(records) <= PIECE_RECORDS:
+            return [records] if records else ()
+        return [records[start : start + PIECE_RECORDS] for start in range(0, len(records), PIECE_RECORDS)]
 
     def __iadd__(self, other: "Outcome") -> "Outcome":
         """This, then `other`."""

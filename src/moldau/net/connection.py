@@ -182,6 +182,7 @@ class Connection:
             if (pipeline.in_flight and not self._may_run_beside(frame)) or self._is_full():
                 self._hold(frames[position:])
                 break
+            is_first = not pipeline.in_flight
             slot = pipeline.request()
             try:
                 reply = self._dispatch(self, frame)
@@ -196,7 +197,8 @@ class Connection:
             if reply is None or type(reply) is list:
                 self._ready += pipeline.reply(slot, reply)
             else:
-                self._in_work = _api_key(frame)
+                if is_first:
+                    self._in_work = _api_key(frame)
                 self._park(slot, reply, len(frame))  # type: ignore[arg-type]  # mypy does not narrow on `type() is`
         if self._ready and not self._is_flush_due:
             self._flush()

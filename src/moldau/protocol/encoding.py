@@ -5,17 +5,19 @@ What it guarantees stands in `compiler`.
 
 import struct
 from typing import Final
+from uuid import UUID
 
 from moldau.protocol.codegen import MAX_STRING, SCALARS, Refused, Source, default_of, explain, length_code
 from moldau.protocol.declared import EncodeError, Field, Struct
 
 UNWRITABLE: Final = (Refused, struct.error, AttributeError, TypeError, UnicodeError, OverflowError)
 REMEMBERED_LENGTHS: Final = 4096
+ONE_BYTE: Final = tuple(bytes((number,)) for number in range(0x80))
 
 
 def write_varint(value: int) -> bytes:
     if value < 0x80:
-        return bytes((value,))
+        return ONE_BYTE[value]
     if value < 0x4000:
         return bytes((value & 0x7F | 0x80, value >> 7))
     if value < 0x20_0000:
@@ -146,6 +148,8 @@ class Encoding:
         default = default_of(field, self.source)
         if field.default is None:
             return f"{value} is None"
+        if isinstance(field.default, UUID) and not field.default.int:
+            return f"not {value}.int"  # UUIDs are compared by a function
         if isinstance(field.default, list | str | bytes):
             return f"not {value} and {value} is not None" if field.nullable != "none" else f"not {value}"
         return f"{value} is {default} or {value} == {default}" if isinstance(field.default, Struct) else f"{value} == {default}"

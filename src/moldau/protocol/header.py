@@ -12,7 +12,7 @@ Source: RequestHeader.json, ResponseHeader.json, ApiKeys.java; KIP-482, 511.
 """
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from moldau.protocol.compiler import decoder, encoder
@@ -122,8 +122,8 @@ def decode_response(request: type[Request[AnyResponse]], version: int, frame: me
     return correlation_id, response
 
 
-def size_of(parts: Iterable[Part]) -> int:
-    return sum(map(len, parts))
+def size_of(parts: Sequence[Part]) -> int:
+    return len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
 
 
 def _behind(head: bytes, parts: list[Part]) -> list[Part]:

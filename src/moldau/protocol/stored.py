@@ -11,10 +11,10 @@ Source: CoordinatorRecordSerde.java, AbstractApiMessageSerde.java.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
-from moldau.protocol.compiler import coordinator_record_decoder, decode, encode_bytes
+from moldau.protocol.compiler import coordinator_record_decoder, decode, encode_bytes, encoder
 from moldau.protocol.decoding import FAILURES, read_varint
 from moldau.protocol.encoding import write_varint
 from moldau.protocol.wire import DecodeError, StoredRecord
@@ -29,7 +29,20 @@ _INT16 = struct.Struct(">h")
 
 def encode_versioned(record: StoredRecord, version: int) -> bytes:
     """The version as int16, then the fields."""
-    return _INT16.pack(version) + encode_bytes(record, version)
+    return _WRITERS[type(record), version, version](record)
+
+
+class _Writers(dict[tuple[type[StoredRecord], int, int], Callable[[StoredRecord], bytes]]):
+    """(class, version, prefix) → writes the prefix as int16, then the fields, which no stored record has in more than one part."""
+
+    def __missing__(self, key: tuple[type[StoredRecord], int, int]) -> Callable[[StoredRecord], bytes]:
+        declared, version, prefix = key
+        head, encode = _INT16.pack(prefix), encoder(declared, version)
+        made = self[key] = lambda record: head + encode(record)[0]  # type: ignore[operator]
+        return made
+
+
+_WRITERS: Final = _Writers()
 
 
 def decode_versioned(declared: type[R], data: Data) -> R:
@@ -66,9 +79,10 @@ class KeyedRecords:
         assert self.keys.keys() == self.values.keys() and len(self.keys) == len(pairs), "a type number is missing or taken twice"
 
     def encode_key(self, key: StoredRecord) -> bytes:
-        number = _number(type(key))
-        assert self.keys[number] is type(key), f"{type(key).__name__} is no key of this topic"
-        return _INT16.pack(number) + encode_bytes(key, 0)
+        declared = type(key)
+        number = _number(declared)
+        assert self.keys.get(number) is declared, f"{declared.__name__} is no key of this topic"
+        return _WRITERS[declared, 0, number](key)
 
     def encode_value(self, value: StoredRecord, version: int | None = None) -> bytes:
         """In the highest version if none is given."""

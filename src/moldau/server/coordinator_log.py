@@ -81,8 +81,7 @@ class PartitionLog:
         self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int
     ) -> int | ErrorCode:
         """Errors: those of `Partition.append`."""
-        encoded = [NewRecord(now_ms, self._format.records.encode_key(each.key), self._value_of(each)) for each in records]
-        size = sum(RECORD_OVERHEAD + len(each.key or b"") + len(each.value or b"") for each in encoded)
+        encoded, size = self._encoded(records, now_ms)
         config = self.partition.log.config
         # Half of what is allowed, since a codec may make them larger.
         at_most = min(GATHERED_BYTES, config.max_message_bytes // 2, config.segment_bytes // 2)
@@ -147,7 +146,13 @@ class PartitionLog:
         self.watch(end_offset)
         return end_offset
 
-    def _value_of(self, record: CoordinatorRecord) -> bytes | None:
-        if record.value is None:
-            return None
-        return self._format.records.encode_value(record.value, self._format.version_of(record.value))
+    def _encoded(self, records: list[CoordinatorRecord], now_ms: int) -> tuple[list[NewRecord], int]:
+        """And how many bytes they will have, at most."""
+        keyed, version_of, _ = self._format
+        encoded, size = [], RECORD_OVERHEAD * len(records)
+        for key, value in records:
+            key_bytes = keyed.encode_key(key)
+            value_bytes = None if value is None else keyed.encode_value(value, version_of(value))
+            size += len(key_bytes) + len(value_bytes or b"")
+            encoded.append(NewRecord(now_ms, key_bytes, value_bytes))
+        return encoded, size

@@ -148,11 +148,9 @@ class Dispatcher:
         return encode_response(response, version=0, correlation_id=header.correlation_id)
 
     def _later(self, answer: Later[Any] | Awaitable[Response | None], context: RequestContext, request: Request[Any]) -> LaterReply:
-        if not isinstance(answer, Later):
-            return self._await(answer, context, request)
-        reply: Later[list[Part]] = Later(answer.abandon)
-        answer.then(lambda response: reply.complete(reply_of(response, context, request)))
-        return reply
+        if isinstance(answer, Later):
+            return answer.map(lambda response: reply_of(response, context, request))
+        return self._await(answer, context, request)
 
     @staticmethod
     async def _await(answer: Awaitable[Response | None], context: RequestContext, request: Request[Any]) -> Reply:

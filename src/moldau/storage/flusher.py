@@ -19,7 +19,7 @@ class Flusher:
         self._files = files
         self._on_flushed = on_flushed
         self._queue = FlushQueue()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}
         self._is_start_due = False
 
     def want(self, log: Log) -> None:
@@ -34,21 +34,24 @@ class Flusher:
     async def drain(self) -> None:
         """Until nothing waits any more."""
         while self._tasks or self._is_start_due:
-            await asyncio.gather(asyncio.sleep(0), *sorted(self._tasks, key=asyncio.Task.get_name))
+            await asyncio.gather(asyncio.sleep(0), *self._tasks)
 
     def _start(self) -> None:
         self._is_start_due = False
         while (job := self._queue.take()) is not None:
-            task = asyncio.get_running_loop().create_task(self._run(job), name=f"flush {job.log.topic_partition}")
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task = asyncio.get_running_loop().create_task(self._run(job))
+            self._tasks[task] = None
+            task.add_done_callback(self._tasks.pop)
 
-    async def _run(self, job: FlushJob) -> None:
-        error: OSError | None = None
-        try:
-            await self._files.run(job.sync)
-        except OSError as raised:
-            error = raised
-        self._queue.finish(job, error)
-        self._on_flushed(job.log)
-        self._start()
+    async def _run(self, first: FlushJob) -> None:
+        """This one, then whatever waits."""
+        job: FlushJob | None = first
+        while job is not None:
+            error: OSError | None = None
+            try:
+                await self._files.run(job.sync)
+            except OSError as raised:
+                error = raised
+            self._queue.finish(job, error)
+            self._on_flushed(job.log)
+            job = self._queue.take()

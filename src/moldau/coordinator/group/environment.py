@@ -7,6 +7,8 @@ from uuid import UUID
 
 from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.config import GroupCoordinatorConfig
+from moldau.protocol.messages.offset_commit import OffsetCommitRequestTopic
+from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequestTopic
 from moldau.types import TopicPartition
 
 
@@ -27,7 +29,11 @@ class Commit(NamedTuple):
     generation_id_or_member_epoch: int
     api_version: int
     is_transactional: bool
-    partitions: Sequence[TopicPartition]
+    topics: Sequence[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic]
+
+    @property
+    def partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(topic.name, each.partition_index) for topic in self.topics for each in topic.partitions]
 
 
 class Topics(Protocol):

@@ -5,7 +5,6 @@ A group of None has no members and no offsets yet: whoever comes without a gener
 Source: OffsetMetadataManager; KIP-98, 447, 848.  Called by `machine.GroupMachine`.
 """
 
-from collections.abc import Iterable
 from typing import Final
 from uuid import UUID
 
@@ -64,7 +63,7 @@ def commit(token: Token, group: Group | None, request: OffsetCommitRequest, clie
                 request.generation_id_or_member_epoch,
                 client.api_version,
                 is_transactional=False,
-                partitions=_partitions_of(request.topics),
+                topics=request.topics,
             )
         )
     elif request.generation_id_or_member_epoch >= 0:
@@ -94,7 +93,7 @@ def commit_in_transaction(
                 request.generation_id,
                 client.api_version,
                 is_transactional=True,
-                partitions=_partitions_of(request.topics),
+                topics=request.topics,
             )
         )
     else:
@@ -208,10 +207,6 @@ def delete(token: Token, group: Group | None, offsets: Offsets, request: OffsetD
 def _check_metadata(metadata: str | None, longest: int) -> ErrorCode:
     is_too_long = metadata is not None and len(metadata) > longest
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_long else ErrorCode.NONE
-
-
-def _partitions_of(topics: Iterable[OffsetCommitRequestTopic | TxnOffsetCommitRequestTopic]) -> list[TopicPartition]:
-    return [TopicPartition(topic.name, each.partition_index) for topic in topics for each in topic.partitions]
 
 
 def _asked_for(request: OffsetFetchRequestGroup, committed: GroupOffsets) -> list[tuple[str, UUID, list[int]]]:

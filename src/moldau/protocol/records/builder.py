@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
+from moldau.protocol.encoding import ONE_BYTE
 from moldau.protocol.records.batch import (
     CODEC_MASK,
     CONTROL,
@@ -33,7 +34,6 @@ from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer, Codec
 _CRC: Final = Struct(">I")
 _CRC_AT: Final = CRC_START - 4
 _ATTRIBUTES: Final = b"\x00"  # of a record: none is defined yet
-_ONE_BYTE: Final = [bytes([number]) for number in range(128)]
 
 
 class NewRecord(NamedTuple):
@@ -202,33 +202,25 @@ def recompressed(batch: Buffer, codec: Codec, level: int | None = None, *, max_b
     return rebuilt
 
 
-def encode_record_body(record: NewRecord, timestamp_delta: int, offset_delta: int) -> bytearray:
+def encode_record_body(record: NewRecord, timestamp_delta: int, offset_delta: int) -> bytes:
     """A record without its length.  Source: DefaultRecord.writeTo."""
-    body = bytearray(_ATTRIBUTES)
-    body += encode_varint(timestamp_delta)
-    body += encode_varint(offset_delta)
-    _put_nullable(body, record.key)
-    _put_nullable(body, record.value)
-    body += encode_varint(len(record.headers))
-    for key, value in record.headers:
-        _put_nullable(body, key.encode("utf-8", "surrogateescape"))
-        _put_nullable(body, value)
-    return body
+    _, key, value, headers, _ = record
+    body = [_ATTRIBUTES, encode_varint(timestamp_delta), encode_varint(offset_delta), *_nullable(key), *_nullable(value)]
+    body.append(encode_varint(len(headers)))
+    for name, content in headers:
+        body += (*_nullable(name.encode("utf-8", "surrogateescape")), *_nullable(content))
+    return b"".join(body)
 
 
-def _put_nullable(body: bytearray, value: Buffer | None) -> None:
-    if value is None:
-        body += b"\x01"
-    else:
-        body += encode_varint(len(value))
-        body += value
+def _nullable(value: Buffer | None) -> tuple[Buffer, ...]:
+    return (b"\x01",) if value is None else (encode_varint(len(value)), value)
 
 
 def encode_varint(value: int) -> bytes:
     """Zig-zag, seven bits a byte, lowest first."""
     number = value << 1 if value >= 0 else (~value << 1) | 1
     if number < 0x80:
-        return _ONE_BYTE[number]
+        return ONE_BYTE[number]
     encoded = bytearray()
     while number >= 0x80:
         encoded.append(number & 0x7F | 0x80)

@@ -107,7 +107,7 @@ def show(table: Sequence[report.Row], peers: Sequence[str], console: Console) ->
 
 def main() -> int:
     options = arguments()
-    console = Console(width=None if sys.stdout.isatty() else 160)
+    console = Console(width=None if sys.stdout.isatty() else 200)
     directory = Path(tempfile.mkdtemp(prefix="moldau-bench-", dir=options.dir))
     try:
         results = run(options, directory, console)

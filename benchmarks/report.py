@@ -4,15 +4,29 @@ Ratios are taken round by round, between measurements that ran one after the oth
 else the machine was doing then hit both sides.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import NamedTuple
 
 from benchmarks.scenarios import Metric, Scenario
 
-BASELINE, OURS = "kafka", ("moldau", "moldau-os")
+PAIRS = (("moldau", "kafka"), ("moldau-os", "kafka"), ("moldau", "kafka-synced"))
+"""Us, and whom we are compared with: as both come, then with the same promise, which is Kafka's and then ours.  The first pair that was
+measured is the one that is judged."""
 Rounds = Mapping[str, Sequence[Mapping[str, float]]]
 """Peer → one dictionary of numbers a round."""
+
+
+class Ratio(NamedTuple):
+    """Of rounds: the median, and the lowest and highest."""
+
+    median: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.median:.2f}× ({self.low:.2f}–{self.high:.2f})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,16 +36,19 @@ class Row:
     scenario: str
     metric: str
     medians: Mapping[str, float]
-    ratio: float | None
-    spread: tuple[float, float] | None
+    ratios: Sequence[Ratio | None]
+    """In the order of `pairs_of` the peers."""
     wanted: str
     met: bool | None
 
     def cells(self, peers: Sequence[str]) -> list[str]:
         values = [figure(self.medians[peer]) if peer in self.medians else "–" for peer in peers]
-        ratio = "–" if self.ratio is None or self.spread is None else f"{self.ratio:.2f}× ({self.spread[0]:.2f}–{self.spread[1]:.2f})"
-        verdict = {None: "", True: "yes", False: "no"}[self.met]
-        return [self.scenario, self.metric, *values, ratio, self.wanted, verdict]
+        ratios = ["–" if ratio is None else str(ratio) for ratio in self.ratios]
+        return [self.scenario, self.metric, *values, *ratios, self.wanted, {None: "", True: "yes", False: "no"}[self.met]]
+
+
+def pairs_of(peers: Collection[str]) -> list[tuple[str, str]]:
+    return [pair for pair in PAIRS if set(pair) <= set(peers)]
 
 
 def rows(scenario: Scenario, rounds: Rounds) -> list[Row]:
@@ -41,12 +58,16 @@ def rows(scenario: Scenario, rounds: Rounds) -> list[Row]:
 def row(scenario: Scenario, metric: Metric, rounds: Rounds) -> Row:
     series = {peer: [numbers[metric.key] for numbers in each if metric.key in numbers] for peer, each in rounds.items()}
     medians = {peer: median(values) for peer, values in series.items() if values}
-    us = next((peer for peer in OURS if peer in series), "")
-    pairs = list(zip(series.get(us, ()), series.get(BASELINE, ()), strict=False))
-    ratios = sorted(ours / theirs for ours, theirs in pairs if theirs)
-    ratio = median(ratios) if ratios else None
-    wanted, met = verdict(metric, medians.get(us), ratio)
-    return Row(scenario.name, metric.label, medians, ratio, (ratios[0], ratios[-1]) if ratios else None, wanted, met)
+    pairs = pairs_of(rounds)
+    ratios = [ratio_of(series[ours], series[theirs]) for ours, theirs in pairs]
+    judged = pairs[0][0] if pairs else next((ours for ours, _ in PAIRS if ours in rounds), "")
+    wanted, met = verdict(metric, medians.get(judged), ratios[0].median if ratios and ratios[0] else None)
+    return Row(scenario.name, metric.label, medians, ratios, wanted, met)
+
+
+def ratio_of(ours: Sequence[float], theirs: Sequence[float]) -> Ratio | None:
+    ratios = sorted(our / their for our, their in zip(ours, theirs, strict=False) if their)
+    return Ratio(median(ratios), ratios[0], ratios[-1]) if ratios else None
 
 
 def verdict(metric: Metric, ours: float | None, ratio: float | None) -> tuple[str, bool | None]:
@@ -64,7 +85,7 @@ def figure(value: float) -> str:
 
 
 def headings(peers: Sequence[str]) -> list[str]:
-    return ["scenario", "metric", *peers, "us : Kafka (spread)", "wanted", "met"]
+    return ["scenario", "metric", *peers, *(f"{ours} : {theirs}" for ours, theirs in pairs_of(peers)), "wanted", "met"]
 
 
 def markdown(table: Sequence[Row], peers: Sequence[str], about: str) -> str:

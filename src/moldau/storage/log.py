@@ -241,7 +241,9 @@ class Log(LogReading, LogShortening):
             _INT32.pack_into(view, position + 12, leader_epoch)
             if self._rules.log_append_time and not header.is_control:
                 patch_max_timestamp_log_append(view, position, header, now_ms)
-            header = read_header(view, position)
+                header = read_header(view, position)
+            else:
+                header = BatchHeader(offset, header[1], leader_epoch, *header[3:])
             headers.append((position, header))
             offset = header.next_offset
         assert headers, "an append has a batch"

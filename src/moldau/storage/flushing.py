@@ -5,8 +5,8 @@
     job.sync()                   blocks: the shell runs it elsewhere
     queue.finish(job, error)     `log.recovery_point` has moved, or the log is offline
 
-One log has one sync at a time; whatever is appended meanwhile shares the next one.  So the number of syncs follows the disk's speed and not
-the number of requests.  Logs take turns in the order in which they asked.
+One log has one sync at a time; what is appended until the disk is asked shares it, the rest shares the next one.  So the number of syncs
+follows the disk's speed and not the number of requests.  Logs take turns in the order in which they asked.
 """
 
 from typing import Final

@@ -336,10 +336,12 @@ class Log(LogReading, LogShortening):
 
     def end_flush(self, flush: Flush) -> int:
         """`flush.sync` has returned.  The new recovery point."""
+        self._is_named = True
+        if flush.truncations != self.truncations:
+            return self.recovery_point  # a segment that was sealed may have been written to, and sealed again, since it was synced
         done = set(map(id, flush.sealed))
         self._unsynced = [segment for segment in self._unsynced if id(segment) not in done]
-        self._is_named = True
-        if flush.truncations == self.truncations and flush.upto > self.recovery_point and self.failure is None:
+        if flush.upto > self.recovery_point and self.failure is None:
             self.recovery_point = flush.upto
         return self.recovery_point
 

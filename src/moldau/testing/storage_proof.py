@@ -112,8 +112,26 @@ class Workload:
         return bytes(stored)
 
     def flush(self) -> None:
-        if self._log.failure is None:
-            self.model.flushed(self._log.flush())
+        """The log goes on before and after the disk is asked, as it does while a thread syncs."""
+        if self._log.failure is not None:
+            return
+        flush = self._log.begin_flush()
+        self._go_on()
+        try:
+            flush.sync()
+        except OSError as error:
+            self._log.fail(error)
+            raise
+        self._go_on()
+        upto = self._log.end_flush(flush)
+        if flush.truncations == self._log.truncations:  # else what was truncated meanwhile may come back until the next one
+            self.model.flushed(upto)
+
+    def _go_on(self) -> None:
+        acts = [self.append, self.truncate, self.delete_records, self.retain]
+        for act in self._choice.choices(acts, [20, 1, 1, 2], k=self._choice.randrange(4)):
+            if self._log.failure is None:
+                act()
 
     def checkpoint(self) -> None:
         if self._manager.write_checkpoints():

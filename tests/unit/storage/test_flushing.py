@@ -5,7 +5,7 @@ from moldau.storage.flusher import Flusher
 from moldau.storage.flushing import FlushJob, FlushQueue
 from moldau.storage.log import Log
 from moldau.testing.files import Fault, MemoryFiles
-from moldau.testing.logs import append, batches_of_every_kind, open_log
+from moldau.testing.logs import NOW_MS, append, batches_of_every_kind, open_log
 
 
 def some_logs(count: int, files: MemoryFiles | None = None) -> list[Log]:
@@ -67,7 +67,7 @@ def test_what_went_into_the_next_segment_waits_for_the_next_sync() -> None:
     assert job is not None
     covered = log.log_end_offset
     append(log, next(batches))
-    log.roll(0)
+    log.roll(NOW_MS)
     append(log, next(batches))
     job.sync()
     assert queue.finish(job) == covered < log.log_end_offset
@@ -115,6 +115,36 @@ def test_what_is_truncated_during_a_sync_is_not_called_flushed() -> None:
     log.truncate_to(2)
     job.sync()
     assert queue.finish(job) <= 2
+
+
+def test_a_segment_that_is_written_to_again_after_a_truncation_during_its_sync_is_synced_again() -> None:
+    files = MemoryFiles()
+    (log,) = some_logs(1, files)
+    synced: list[str] = []
+    files.hook = lambda call, path: synced.append(path) if call == "sync" else None
+    batches = batches_of_every_kind(1, 10)
+    queue = FlushQueue()
+    append(log, next(batches))
+    sealed = log.active_segment
+    log.roll(NOW_MS)
+    append(log, next(batches))
+    queue.want(log)
+    job = queue.take()
+    assert job is not None
+    job.sync()
+    log.truncate_to(0)
+    append(log, next(batches))
+    log.roll(NOW_MS)
+    append(log, next(batches))
+    queue.finish(job)
+    assert log.segments[0] is sealed and log.active_segment is not sealed
+    synced.clear()
+    queue.want(log)
+    job = queue.take()
+    assert job is not None
+    job.sync()
+    assert queue.finish(job) == log.log_end_offset
+    assert sealed.file.path in synced
 
 
 def test_the_shell_tells_when_it_is_done_and_when_it_failed() -> None:

@@ -43,9 +43,9 @@ FENCE: Final = 1
 UNFENCE: Final = -1
 SHUTTING_DOWN: Final = 1
 SECURITY_PROTOCOLS: Final = range(4)
+"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL: by Kafka's numbers."""
 MOST_OF_ONE_KIND: Final = 1_000
 """Listeners, features or directories of a node: everybody is told of all of them, again and again."""
-"""PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL: by Kafka's numbers."""
 
 
 class State(Enum):

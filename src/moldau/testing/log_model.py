@@ -71,7 +71,7 @@ class LogModel:
             return f"its batches {[batch.header.base_offset for batch in found]} are no prefix of what was appended"
         if found and end != found[-1].header.next_offset:
             return f"it ends at {end}, its last batch at {found[-1].header.next_offset}"
-        return wrong_epochs(log, found) or wrong_producers(log, found, complete=start == 0)
+        return wrong_epochs(log, found) or wrong_producers(log, found, complete=self.highest_start == 0)
 
 
 def parsed(content: bytes) -> list[StoredBatch]:
@@ -89,7 +89,7 @@ def wrong_epochs(log: Log, found: list[StoredBatch]) -> str | None:
 
 
 def wrong_producers(log: Log, found: list[StoredBatch], *, complete: bool) -> str | None:
-    """Compared where the log still starts at 0: later starts have forgotten what the model remembers, and say so by having less."""
+    """Compared where the log never started later: then it may have forgotten what the model remembers."""
     model = producers_of(found)
     last_sequences = {entry.producer_id: entry.last_sequence for entry in log.producers.producers.values()}
     open_since = {producer_id: first for first, producer_id in log.producers.open_transactions.items()}

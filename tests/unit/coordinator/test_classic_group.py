@@ -10,7 +10,8 @@ from moldau.coordinator.group.classic import GroupState
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment, NoTopics
 from moldau.coordinator.group.machine import GroupMachine
-from moldau.coordinator.outcome import Token
+from moldau.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from moldau.coordinator.outcome import CoordinatorRecord, Token
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
@@ -245,6 +246,32 @@ def test_a_static_member_comes_back_without_a_rebalance() -> None:
     assert again.member_id != joined.member_id
     assert group.sync(again.member_id, again.generation_id).answer.assignment == b"mine"
     assert group.ask_join(joined.member_id, instance_id="one").answer.error_code == ErrorCode.FENCED_INSTANCE_ID
+
+
+def test_absent_static_members_without_a_rebalance_timeout_are_not_looked_for_without_end() -> None:
+    members = [
+        MemberMetadata(
+            member_id=name,
+            group_instance_id=instance,
+            client_id="c",
+            client_host="/h",
+            rebalance_timeout=0,
+            session_timeout=session_ms,
+            subscription=b"",
+            assignment=b"",
+        )
+        for name, instance, session_ms in (("static", "i", 30_000), ("leader", None, 10_000))
+    ]
+    value = GroupMetadataValue(protocol_type="consumer", generation=1, protocol="range", leader="leader", members=members)
+    desk = a_desk()
+    desk.log.entries.append((CoordinatorRecord(GroupMetadataKey(group=GROUP), value), None))
+    desk.fail_over()
+    desk.now_ms += 10_000
+    desk.shard.fire(desk.now_ms)
+    due_ms = desk.shard.next_due_ms()
+    assert due_ms is not None and due_ms > desk.now_ms
+    desk.advance(20_000)
+    assert desk.machine.groups[GROUP].is_empty
 
 
 def test_after_a_fail_over_a_stable_group_goes_on() -> None:

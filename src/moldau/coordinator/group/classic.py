@@ -24,6 +24,8 @@ from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespo
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 UNKNOWN_MEMBER_ID: Final = ""
+LEAST_PAUSE_MS: Final = 1_000
+"""Between two looks whether absent static members came: some clients give a rebalance no time at all."""
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
 """A member that is new may be gone before it was ever told its id: it is not waited for longer than this."""
 
@@ -465,7 +467,8 @@ class ClassicGroup:
             outcome.timers.append(Timer(self._session_key(member.member_id)))
         if self.members and not self._elect_leader():
             # Only static members are left and none of them came: they keep their place until their session ends.
-            outcome.timers.append(Timer(self._join_key, now_ms + self._rebalance_timeout_ms(), self._complete_join))
+            pause_ms = max(self._rebalance_timeout_ms(), LEAST_PAUSE_MS)
+            outcome.timers.append(Timer(self._join_key, now_ms + pause_ms, self._complete_join))
             return outcome
         self.generation_id += 1
         self.is_initial_rebalance = False

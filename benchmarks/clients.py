@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from moldau.testing.kafka import Tool, run_tool
+from proof.kafka.apache import Tool, run_tool
 
 PRODUCER = {"linger.ms": 5, "batch.size": 1 << 20, "queue.buffering.max.messages": 200_000, "queue.buffering.max.kbytes": 1 << 18}
 CONSUMER = {

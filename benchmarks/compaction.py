@@ -30,8 +30,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 from benchmarks import frames
 from benchmarks.processes import cpu_seconds
 from benchmarks.restart import NOT_LED_YET, ask
-from moldau.testing.kafka import ApacheKafka
 from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import ApacheKafka
 
 SEGMENT_BYTES = 64 << 20
 BATCHES = 10

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from moldau.testing.child import HOST, ChildProcess, free_ports
-from moldau.testing.kafka import READY_WORDS, ApacheKafka
+from proof.kafka.apache import READY_WORDS, ApacheKafka
 
 SOURCE = Path(__file__).parents[1] / "src"
 WITHOUT_SYNC = "log.flush.policy=os\n"

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from benchmarks import clients, frames
 from benchmarks.generator import read_exactly
-from moldau.testing.kafka import ApacheKafka
 from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import ApacheKafka
 
 TOPIC_PARTITIONS = 100
 """What one request spreads over: the size of its reply has to be known."""

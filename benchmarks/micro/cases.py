@@ -19,18 +19,18 @@ from moldau.net.framing import Framing, ReceiveBuffers
 from moldau.net.socket_transport import SocketTransport
 from moldau.net.transport import Address
 from moldau.protocol.compiler import decoder
-from moldau.protocol.decoding import read_varint
 from moldau.protocol.header import decode_request_header, encode_response
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 from moldau.protocol.records.batch import patch_offsets, read_header, verify_crc
+from moldau.protocol.varint import read_unsigned
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Isolation, Partition
-from moldau.server.config import ServerConfig
-from moldau.server.dispatch import Api, Client, Dispatcher, RequestContext
-from moldau.server.fetch_session import FetchSessionCache
 from moldau.server.handlers.fetch import fetch
 from moldau.server.handlers.produce import produce
+from moldau.server.node.options import ServerConfig
+from moldau.server.requests.dispatch import Api, Client, Dispatcher, RequestContext
+from moldau.server.requests.fetch_session import FetchSessionCache
 from moldau.storage.config import LogConfig
 from moldau.storage.files import SystemFiles
 from moldau.storage.log import Log
@@ -71,7 +71,7 @@ class Bench:
             self.files, str(path), where, config, now_ms=NOW_MS, recovery_point=0, log_start_offset=0, clean=True, topic_id=TOPIC_ID
         )
         partition = self.replicas.host(where, TOPIC_ID, log)
-        partition.lead(leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,), eligible=(), now_ms=NOW_MS)
+        partition.lead(leader_epoch=0, partition_epoch=0, replicas=(1,), isr=(1,), eligible={}, now_ms=NOW_MS)
         return partition
 
     def filled(self) -> "Bench":
@@ -152,9 +152,9 @@ def case_readable(_: Bench) -> Call:
     return transport._on_readable
 
 
-def case_read_varint(_: Bench) -> Call:
+def case_read_unsigned(_: Bench) -> Call:
     view = memoryview(b"\xac\x02")
-    return lambda: read_varint(view, 0)
+    return lambda: read_unsigned(view, 0)
 
 
 def case_read_header(_: Bench) -> Call:
@@ -185,7 +185,7 @@ def case_log_append(at: Bench) -> Call:
 def case_segment_append(at: Bench) -> Call:
     log = at.partitions[0].log
     header = read_header(BATCH)
-    return lambda: log._active.append(BATCH, header)
+    return lambda: log.active_segment.append(BATCH, header)
 
 
 def case_log_read(at: Bench) -> Call:
@@ -194,7 +194,7 @@ def case_log_read(at: Bench) -> Call:
 
 
 def case_position(at: Bench) -> Call:
-    segment = at.filled().partitions[0].log._active
+    segment = at.filled().partitions[0].log.active_segment
     return lambda: segment.position_of(65)
 
 
@@ -240,7 +240,7 @@ CASES: dict[str, Callable[[Bench], Call]] = {
     "net.connection.Connection.received": case_connection,
     "net.framing.Framing.received": case_framing,
     "net.socket_transport.SocketTransport._on_readable": case_readable,
-    "protocol.compiler.read_varint": case_read_varint,
+    "protocol.varint.read_unsigned": case_read_unsigned,
     "protocol.header.decode_request_header": case_header,
     "protocol.header.encode_response": case_response,
     "protocol.records.batch.read_header": case_read_header,
@@ -252,7 +252,7 @@ CASES: dict[str, Callable[[Bench], Call]] = {
     "server.handlers.fetch.fetch": case_fetch,
     "server.handlers.produce.produce": case_produce,
     "storage.log.Log.append_from_client": case_log_append,
-    "storage.log_reading.LogReading.read": case_log_read,
+    "storage.log.Log.read": case_log_read,
     "storage.segment.Segment.append": case_segment_append,
     "storage.segment.Segment.position_of": case_position,
     "storage.validator.check_client_batch": case_check,

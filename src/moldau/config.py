@@ -136,6 +136,10 @@ class Option:
     nullable: bool = False
     is_ours: bool = False
     """Kafka 4.3 has no such option."""
+    has_default: bool = True
+    """Told with its default, and with the keys behind it.  Kafka has no default for some options that have one here."""
+    told_as: Kind | None = None
+    """The type that is told, where it is not `kind`."""
     is_pool_size: bool = False
     """While the broker runs it changes at most to its half or its double at a time."""
 
@@ -191,6 +195,8 @@ def option(
     importance: Importance = "medium",
     nullable: bool = False,
     is_ours: bool = False,
+    has_default: bool = True,
+    told_as: Kind | None = None,
     is_pool_size: bool = False,
 ) -> Any:
     """Declares one field of a class of `Configs`: its annotation says the kind, and the class how it is updated, unless `update` does."""
@@ -207,6 +213,8 @@ def option(
         importance=importance,
         nullable=nullable or default is None,
         is_ours=is_ours,
+        has_default=has_default,
+        told_as=told_as,
         is_pool_size=is_pool_size,
     )
     return told if update is None else _Told(told, update=update)

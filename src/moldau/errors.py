@@ -172,7 +172,7 @@ class ErrorCode(IntEnum):
 
 
 class KafkaError(Exception):
-    """Leaves several frames at once with a code for the client; `server/dispatch.py` is the one place that catches it."""
+    """Leaves several frames at once with a code for the client; `server/requests/dispatch.py` is the one place that catches it."""
 
     def __init__(self, code: ErrorCode, detail: str | None = None) -> None:
         super().__init__(f"{code.name}: {detail or code.text}")

@@ -6,7 +6,7 @@ Source: org.apache.kafka.common.Uuid, DirectoryId.
 
 import base64
 import binascii
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Final, NamedTuple, Protocol, TypeAlias
 from uuid import UUID
@@ -27,6 +27,13 @@ DIRECTORY_UNASSIGNED: Final = UUID(int=1)
 RESERVED_UUIDS: Final = 100
 
 NO_LEADER: Final = -1
+NO_OFFSET: Final = -1
+NO_EPOCH: Final = -1
+"""Of a leader, a member, a state: none is known, or none was said."""
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_TIMESTAMP: Final = -1
 
 
 class TopicPartition(NamedTuple):
@@ -83,6 +90,11 @@ Records: TypeAlias = bytes | bytearray | memoryview | FileSlice
 
 Part: TypeAlias = bytes | bytearray | memoryview | FileSlice
 """A piece of what goes to a socket, in order."""
+
+
+def joined(parts: Iterable[Part]) -> bytes:
+    """All parts in one, slices of files read: for small messages and slow roads."""
+    return b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
 
 
 def uuid_to_text(value: UUID) -> str:

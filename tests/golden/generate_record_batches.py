@@ -7,7 +7,7 @@ producer ids are those of the run, so a new run changes the files, but not what 
 from pathlib import Path
 from typing import Final
 
-from moldau.testing.kafka import ApacheKafka, Tool, run_tool
+from proof.kafka.apache import ApacheKafka, Tool, run_tool
 
 FOLDER: Final = Path(__file__).parent / "record_batches"
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")

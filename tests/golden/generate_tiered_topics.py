@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from moldau.testing.kafka import java_command
+from proof.kafka.apache import java_command
 
 HERE: Final = Path(__file__).parent / "tiered_topics"
 VALUES: Final[dict[str, tuple[str | None, ...]]] = {

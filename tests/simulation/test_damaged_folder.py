@@ -1,8 +1,8 @@
-"""A share of what `python -m moldau.testing.damaged_folder` does at length."""
+"""A share of what `python -m proof.storage.damaged_folder` does at length."""
 
 import pytest
 
-from moldau.testing.damaged_folder import damaged_folders
+from proof.storage.damaged_folder import damaged_folders
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
-"""A share of what `python -m moldau.testing.damaged_logs` does at length."""
+"""A share of what `python -m proof.storage.damaged_logs` does at length."""
 
 import pytest
 
-from moldau.testing.damaged_logs import damaged_logs
+from proof.storage.damaged_logs import damaged_logs
 
 
 @pytest.mark.slow

@@ -15,9 +15,9 @@ from moldau.raft.snapshots import CorruptSnapshot
 from moldau.raft.voters import Address, Voter, VoterSet
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.recovery import LogDamaged
-from moldau.testing.damaged_folder import Damage, kind_of, paths_in
 from moldau.testing.files import MemoryFiles
 from moldau.types import OffsetAndEpoch
+from proof.storage.damaged_folder import Damage, kind_of, paths_in
 
 FOLDER = "/data/__cluster_metadata-0"
 DIRECTORY = UUID(int=77)
@@ -46,6 +46,9 @@ class Listener:
         self.records += [bytes(record) for batch in batches for record in batch.records]
 
     def leader_changed(self, leader_id: int, epoch: int) -> None:
+        pass
+
+    def caught_up(self) -> None:
         pass
 
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from moldau.testing.group_desk import GROUPS, GroupSimulation
+from proof.groups.desk import GROUPS, GroupSimulation
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,8 @@ import functools
 
 import pytest
 
-from moldau.testing.queue_simulation import QueueSimulation
-from moldau.testing.simulation import Result
+from proof.cluster.simulation import Result
+from proof.shares.simulation import QueueSimulation
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("seeds")]
 

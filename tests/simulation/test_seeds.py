@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from moldau.testing.node_plants import NODE_PLANTS, planted
-from moldau.testing.simulate import main
-from moldau.testing.simulation import Result, Simulation
+from proof.cluster.plants import NODE_PLANTS, planted
+from proof.cluster.simulate import main
+from proof.cluster.simulation import Result, Simulation
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("seeds")]
 
@@ -26,7 +26,7 @@ def known_seeds() -> list[int]:
 
 
 def digest_elsewhere(seed: int, hash_seed: str) -> str:
-    script = f"from moldau.testing.simulation import Simulation; print(Simulation({seed}).run().digest)"
+    script = f"from proof.cluster.simulation import Simulation; print(Simulation({seed}).run().digest)"
     environment = {"PYTHONHASHSEED": hash_seed, "PYTHONPATH": ":".join(sys.path)}
     return subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, check=True, text=True).stdout.strip()
 

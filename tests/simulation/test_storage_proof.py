@@ -1,8 +1,8 @@
-"""A tenth of what `python -m moldau.testing.storage_proof` does at length."""
+"""A tenth of what `python -m proof.storage.recovery` does at length."""
 
 import pytest
 
-from moldau.testing.storage_proof import crash_states, damaged_segments, damaged_side_files, failing_calls
+from proof.storage.recovery import crash_states, damaged_segments, damaged_side_files, failing_calls
 
 pytestmark = pytest.mark.slow
 

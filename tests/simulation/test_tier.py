@@ -4,7 +4,7 @@ import functools
 
 import pytest
 
-from moldau.testing.tier_simulation import Result, TierSimulation
+from proof.tiering.simulation import Result, TierSimulation
 
 pytestmark = pytest.mark.slow
 

@@ -1,15 +1,15 @@
 """Late, lost, doubled and overtaken requests of neighbouring transactions.
 
-A share of what `python -m moldau.testing.txn_schedules` does at length.
+A share of what `python -m proof.transactions.schedules` does at length.
 """
 
 from collections import Counter
 
 import pytest
 
-from moldau.testing.txn_schedules.__main__ import first_found, main
-from moldau.testing.txn_schedules.plants import PLANTS, planted
-from moldau.testing.txn_schedules.schedule import Schedule
+from proof.transactions.schedules.__main__ import first_found, main
+from proof.transactions.schedules.plants import PLANTS, planted
+from proof.transactions.schedules.schedule import Schedule
 
 pytestmark = pytest.mark.slow
 

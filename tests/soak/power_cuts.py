@@ -3,7 +3,7 @@
     python tests/soak/power_cuts.py --cuts 200 --seed 1                       # as root, on Linux; about three seconds a cut
     python tests/soak/power_cuts.py --cuts 20 --seed 1 --flush-policy os      # to see that the cuts bite: here records are lost
 
-The broker's folder is an ext4 on a disk with a volatile write cache (`moldau.testing.recorded_disk`).  An idempotent librdkafka producer
+The broker's folder is an ext4 on a disk with a volatile write cache (`proof.storage.recorded_disk`).  An idempotent librdkafka producer
 with acks=all writes all the time; now and then the power fails, the cache of the disk keeps what chance decides, the broker is killed, and
 both come up again.  After every cut all that was ever acknowledged is read back, offset by offset.  Somebody pushes pages to the disk
 without flushing it, as the kernel's own writeback does, so that the cache is rarely empty.
@@ -23,9 +23,9 @@ from pathlib import Path
 from confluent_kafka import Message
 
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
-from moldau.testing.acknowledged import AcknowledgedLoad, read_back
 from moldau.testing.process import BrokerProcess
-from moldau.testing.recorded_disk import RecordedDisk
+from proof.storage.acknowledged import AcknowledgedLoad, read_back
+from proof.storage.recorded_disk import RecordedDisk
 
 PARTITIONS = 3
 KEYS = 50

@@ -17,8 +17,8 @@ from typing import Any
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.testing.kafka import ApacheKafka
 from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import ApacheKafka
 
 TOPIC, GROUP = "flow", "upgraded"
 PARTITIONS, MEMBERS = 12, 3

@@ -1,18 +1,22 @@
-"""Pure modules stay pure: what makes the simulation possible is checked, not hoped for."""
+"""Pure modules stay pure, and files stand in no circle: what makes the simulation possible and reading easy is checked, not hoped for."""
 
 import ast
+from collections.abc import Iterable, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import grimp
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src" / "moldau"
+ROOT = Path(__file__).parents[2]
+SOURCES = (ROOT / "src" / "moldau", ROOT / "src" / "pyspark_moldau", ROOT / "proof")
 IMPURE_MODULES = {"asyncio", "os", "socket", "ssl", "time", "random", "threading", "subprocess", "select", "selectors", "pathlib", "shutil"}
 PURE_MARK = "◇"
 SHELL_MARK = "●"
 
 
 def modules() -> list[Path]:
-    return sorted(path for path in SOURCE.rglob("*.py") if path.name != "__init__.py")
+    return sorted(path for source in SOURCES for path in source.rglob("*.py") if path.name != "__init__.py")
 
 
 def mark_of(tree: ast.Module) -> str | None:
@@ -35,7 +39,7 @@ def impurities(tree: ast.Module) -> list[tuple[int, str]]:
     return found
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
 def test_module_says_what_it_is_and_keeps_to_it(path: Path) -> None:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     mark = mark_of(tree)
@@ -48,3 +52,25 @@ def test_module_says_what_it_is_and_keeps_to_it(path: Path) -> None:
 def test_the_check_sees_what_is_impure() -> None:
     tree = ast.parse("import os\nfrom time import sleep\nasync def f():\n    await g()\n")
     assert {what for _, what in impurities(tree)} == {"imports os", "imports time", "awaits"}
+
+
+def circle(imports: Mapping[str, Iterable[str]]) -> list[str]:
+    """The modules of one circle of imports, each before the one that imports it; empty where there is none."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+@pytest.mark.parametrize("package", ["moldau", "proof"])
+def test_no_files_import_each_other_in_a_circle(package: str) -> None:
+    """Imports inside functions count, too.  Imports for type checkers alone do not: they are gone at run time."""
+    graph = grimp.build_graph(package, exclude_type_checking_imports=True, cache_dir=None)
+    found = circle({module: graph.find_modules_directly_imported_by(module) for module in graph.modules})
+    assert not found, f"a circle of imports: {' ← '.join(found)}"
+
+
+def test_the_check_sees_a_circle() -> None:
+    assert set(circle({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]})) == {"a", "b", "c"}
+    assert circle({"a": ["b", "c"], "b": ["c"]}) == []

@@ -1,11 +1,10 @@
-"""● Producer, consumer, admin: start at `cluster`, which the three share.
+"""● Producer, consumer, share consumer, admin: each in a room of its own, on what they share: `cluster`, `topics`, `records`, `options`.
 
-async with Cluster.connect("localhost:9092") as cluster:
-    await Admin(cluster).create_topics([NewTopic("hello")])
-    async with Producer(cluster) as producer:
-        await producer.send("hello", b"world")
-    consumer = Consumer(cluster)
-    await consumer.assign({TopicPartition("hello", 0): EARLIEST})
-    for record in await consumer.poll():
+async with Admin("localhost:9092") as admin:
+    await admin.create_topics([NewTopic("hello")])
+async with Producer("localhost:9092") as producer:
+    await producer.send("hello", b"world")
+async with Consumer("localhost:9092", group_id="readers", topics=["hello"]) as consumer:
+    async for record in consumer:
         ...
 """

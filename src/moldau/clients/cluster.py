@@ -8,7 +8,7 @@ import asyncio
 import errno
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from types import TracebackType
-from typing import Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from moldau.clients.view import EMPTY, ClusterView, Node
 from moldau.errors import ErrorCode, KafkaError
@@ -19,6 +19,11 @@ from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTo
 from moldau.protocol.wire import AnyResponse, Request
 from moldau.types import TopicPartition
 
+if TYPE_CHECKING:
+    import ssl
+
+    from moldau.net.sasl import Credentials
+
 T = TypeVar("T")
 
 DEFAULT_PORT: Final = 9092
@@ -26,6 +31,8 @@ CONNECT_WITHIN_S: Final = 10.0
 ANSWER_WITHIN_S: Final = 30.0
 GIVE_UP_AFTER_S: Final = 60.0
 RETRY_AFTER_S: Final = 0.1
+RETIRES_AFTER: Final = 0.85
+"""Of the time for which a broker accepts a connection's credentials."""
 
 STALE_METADATA: Final = frozenset(
     {
@@ -84,14 +91,26 @@ class Cluster:
         client_id: str = "moldau",
         connect_within_s: float = CONNECT_WITHIN_S,
         answer_within_s: float = ANSWER_WITHIN_S,
+        ssl_context: "ssl.SSLContext | None" = None,
+        sasl: "Credentials | None" = None,
     ) -> "Cluster":
-        """`bootstrap`: `host:port,host:port`.  Nothing is opened yet.  Errors: ValueError."""
+        """`bootstrap`: `host:port,host:port`.  With `ssl_context` over TLS, with `sasl` authenticated.  Nothing is opened yet.
+
+        Errors: ValueError.
+        """
         from moldau.net.sockets import SystemNetwork
 
         door: Network = network or SystemNetwork()
+        if ssl_context is not None:
+            from moldau.net.tls import TlsNetwork
+
+            door = TlsNetwork(door, ssl_context, handshake_within_s=connect_within_s)
 
         async def open_channel(host: str, port: int) -> Channel:
-            return await Channel.connect(door, host, port, client_id=client_id, timeout_s=connect_within_s)
+            channel = await Channel.connect(door, host, port, client_id=client_id, timeout_s=connect_within_s)
+            if sasl is not None:
+                await _authenticate(channel, sasl)
+            return channel
 
         return cls(parse_bootstrap(bootstrap), open_channel, answer_within_s=answer_within_s)
 
@@ -103,13 +122,17 @@ class Cluster:
     def bootstrap(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self._bootstrap)
 
-    async def send(self, request: Request[AnyResponse], *, node_id: int | None = None, extra_s: float = 0.0) -> AnyResponse:
-        """To one node, or to any that answers.  `extra_s`: how long the broker itself may wait.
+    async def send(
+        self, request: Request[AnyResponse], *, node_id: int | None = None, extra_s: float = 0.0, max_version: int | None = None
+    ) -> AnyResponse:
+        """To one node, or to any that answers.  `extra_s`: how long the broker itself may wait.  `max_version`: no newer one, even if both
+        sides know it.
 
         Errors: Unreachable; OSError when the connection breaks or no answer comes in time; KafkaError UNSUPPORTED_VERSION.
         """
         channel = await (self.any_channel() if node_id is None else self.channel_to(node_id))
-        return await channel.send(request, timeout_s=self._answer_within_s + extra_s)
+        version = None if max_version is None else min(max_version, channel.version_of(type(request)))
+        return await channel.send(request, version, timeout_s=self._answer_within_s + extra_s)
 
     async def post(self, request: Request[AnyResponse], *, node_id: int) -> None:
         """A produce with acks=0, which nobody answers."""
@@ -119,7 +142,7 @@ class Cluster:
     async def any_channel(self) -> Channel:
         """One that is open, else the first address that can be reached."""
         for channel in self._channels.values():
-            if not channel.is_closed:
+            if not channel.is_closed and asyncio.get_running_loop().time() < channel.retire_at:
                 return channel
         known = [(node.host, node.port) for node in self.view.nodes.values()]
         reasons = []
@@ -168,6 +191,9 @@ class Cluster:
     async def _open(self, address: tuple[str, int]) -> Channel:
         async with self._opening.setdefault(address, asyncio.Lock()):
             channel = self._channels.get(address)
+            if channel is not None and not channel.is_closed and asyncio.get_running_loop().time() >= channel.retire_at:
+                channel.retire()
+                channel = None
             if channel is None or channel.is_closed:
                 channel = self._channels[address] = await self._connect(*address)
             return channel
@@ -202,6 +228,26 @@ async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIV
         if last is not None:
             raise last from None
         raise
+
+
+async def _authenticate(channel: Channel, credentials: "Credentials") -> None:
+    """A connection is given up before the broker stops to accept it (KIP-368): the next request opens another, with fresh credentials.
+
+    Errors: KafkaError SASL_AUTHENTICATION_FAILED; OSError.
+    """
+    from moldau.net.authentication import authenticate
+    from moldau.net.sasl import AuthenticationFailed
+
+    try:
+        lifetime_ms = await authenticate(channel, credentials)
+    except AuthenticationFailed as error:
+        channel.abort()
+        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, str(error)) from None
+    except BaseException:
+        channel.abort()
+        raise
+    if lifetime_ms:
+        channel.retire_at = asyncio.get_running_loop().time() + lifetime_ms / 1000 * RETIRES_AFTER
 
 
 def _reason(error: OSError) -> str:

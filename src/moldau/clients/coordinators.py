@@ -56,6 +56,7 @@ class Coordinators:
         *,
         extra_s: float = 0.0,
         within_s: float = GIVE_UP_AFTER_S,
+        max_version: int | None = None,
     ) -> R:
         """Sends to the coordinator of `key`, and again as long as `error_of` the answer says that it is another.
 
@@ -65,7 +66,7 @@ class Coordinators:
         async def attempt() -> R:
             node = await self.node_of(key, within_s=within_s)
             try:
-                response = await self._cluster.send(request, node_id=node.node_id, extra_s=extra_s)
+                response = await self._cluster.send(request, node_id=node.node_id, extra_s=extra_s, max_version=max_version)
             except (OSError, Unreachable):
                 self.forget(key)
                 raise

@@ -37,9 +37,27 @@ def read_fetched(
     topic_partition: TopicPartition, answer: PartitionData, fetch_offset: int, *, read_committed: bool = False, check_crc: bool = True
 ) -> Fetched:
     """Errors: CorruptBatch."""
+    visible = visible_batches(topic_partition, answer, fetch_offset, read_committed=read_committed, check_crc=check_crc)
+    found: list[ConsumedRecord] = []
+    for header, batch in visible.batches:
+        found += _consumed(topic_partition, header, batch, fetch_offset)
+    return Fetched(found, visible.next_offset)
+
+
+class VisibleBatches(NamedTuple):
+    """Whole batches that a consumer sees; the first may begin before the offset asked for."""
+
+    batches: list[tuple[BatchHeader, memoryview]]
+    next_offset: int
+
+
+def visible_batches(
+    topic_partition: TopicPartition, answer: PartitionData, fetch_offset: int, *, read_committed: bool = False, check_crc: bool = True
+) -> VisibleBatches:
+    """Errors: CorruptBatch."""
     view = memoryview(answer.records) if isinstance(answer.records, bytes | bytearray | memoryview) else memoryview(b"")
     aborted = _Aborted(answer.aborted_transactions or ()) if read_committed else None
-    found: list[ConsumedRecord] = []
+    found: list[tuple[BatchHeader, memoryview]] = []
     next_offset = fetch_offset
     for position, header in batches(view):
         if check_crc and not verify_crc(view, position, header):
@@ -49,8 +67,8 @@ def read_fetched(
         if aborted is not None and aborted.covers(header, batch):
             continue
         if not header.is_control:
-            found += _consumed(topic_partition, header, batch, fetch_offset)
-    return Fetched(found, next_offset)
+            found.append((header, batch))
+    return VisibleBatches(found, next_offset)
 
 
 def read_records(topic_partition: TopicPartition, records: object, *, check_crc: bool = True) -> list[ConsumedRecord]:

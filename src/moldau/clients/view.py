@@ -29,6 +29,7 @@ class ClusterView:
     topics: Mapping[str, MetadataResponseTopic] = field(default_factory=dict)
     names: Mapping[UUID, str] = field(default_factory=dict)
     leaders: Mapping[TopicPartition, int] = field(default_factory=dict)
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     cluster_id: str | None = None
     controller_id: int = NO_LEADER
 
@@ -42,9 +43,16 @@ class ClusterView:
             topics=topics,
             names={topic.topic_id: name for name, topic in topics.items() if topic.topic_id.int},
             leaders=dict(_leaders(topics.values())),
+            leader_epochs={
+                TopicPartition(name, one.partition_index): one.leader_epoch for name, topic in topics.items() for one in topic.partitions
+            },
             cluster_id=response.cluster_id,
             controller_id=response.controller_id,
         )
+
+    def without_topics(self) -> "ClusterView":
+        """Only brokers are left: leaders are to be asked for anew."""
+        return replace(self, topics={}, names={}, leaders={})
 
     def error_of(self, topic: str) -> ErrorCode | None:
         """Why the topic cannot be used, NONE when it can, None when nobody asked yet."""
@@ -57,6 +65,10 @@ class ClusterView:
 
     def leader_of(self, topic_partition: TopicPartition) -> Node | None:
         return self.nodes.get(self.leaders.get(topic_partition, NO_LEADER))
+
+    def leader_epoch_of(self, topic_partition: TopicPartition) -> int:
+        """-1: it is not known."""
+        return self.leader_epochs.get(topic_partition, -1)
 
     def topic_id_of(self, topic: str) -> UUID:
         return self.topics[topic].topic_id

@@ -27,7 +27,7 @@ class ProducerIdAndEpoch(NamedTuple):
 
 
 class Token(Protocol):
-    """Who asked.  The shell makes one a request; a machine keeps it while the request waits and gives it back with the answer."""
+    """One request.  The shell makes the token; a machine keeps it while the request waits and gives it back with the answer."""
 
     def reply(self, message: Any) -> None: ...
 
@@ -70,6 +70,9 @@ class Outcome:
     """The transaction that `records` belong to: they count when its marker says so."""
     is_atomic: bool = True
     """Turned off where a part of the records is good for itself, and all of them may be more than one batch holds."""
+    otherwise: "list[Callable[[ErrorCode, int], Outcome]]" = field(default_factory=list)
+    """`(code, now_ms)` → what is decided instead when the log takes none of `records` for what they are: where somebody waits, or where
+    soft state went ahead of them."""
     guard: object | None = None
     """What the log has to see to take `records` into that transaction (KIP-890)."""
 
@@ -87,6 +90,7 @@ class Outcome:
         self.replies += other.replies
         self.timers += other.timers
         self.sends += other.sends
+        self.otherwise += other.otherwise
         return self
 
 

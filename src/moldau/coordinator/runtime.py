@@ -4,18 +4,20 @@
                              └─ replies, sends: parked until the records are committed
 
 Guarantees: the machine's hard state is changed by replaying what is in the log, nothing else; replies leave in the order in which they were
-decided, reads too, so nobody is told what could still be lost.  When an append fails the shard is dropped: everyone who waits is told
-to find the coordinator again, and whoever leads the partition next replays the log.  There is nothing to undo.
+decided, reads too, so no client is told what could still be lost.  When an append fails the shard is dropped: every request that waits
+is answered with NOT_COORDINATOR, and the next leader of the partition replays the log.  There is nothing to undo.
 
 Two clocks: decisions and records go by the wall clock (`now_ms`), timers by one that does not jump (`steady_ms`), or a correction of the
 wall clock would end every session.  Where there is only one, the second is left out.
 
-Source: Kafka's CoordinatorRuntime, KIP-848.  Called by `server/coordinators.py`, which loads, activates and unloads shards by leadership.
+Source: Kafka's CoordinatorRuntime, KIP-848.
+Called by `server/coordinators/coordinators.py`, which loads, activates and unloads shards by leadership.
 """
 
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Token
@@ -39,7 +41,7 @@ class Machine(Protocol):
         ...
 
     def on_unloaded(self) -> list[Token]:
-        """The partition is led elsewhere: hands back everyone who still waits."""
+        """The partition is led elsewhere: hands back the tokens of all requests that still wait."""
         ...
 
 
@@ -131,26 +133,30 @@ class Shard(Generic[M]):
     def run(self, operation: Callable[[int], Outcome], now_ms: int, steady_ms: int | None = None) -> None:
         """Decides, writes, replays; replies now or when committed."""
         assert self.state is ShardState.ACTIVE, self.state
-        outcome = operation(now_ms)
+        outcome = self.decide(operation, now_ms)
+        ahead_ms = 0 if steady_ms is None else steady_ms - now_ms
+        for timer in outcome.timers:  # soft state, as what the decision changed of it: there whatever becomes of the records
+            self._timers.apply(timer, ahead_ms)
         end_offset = self._writer.end_offset
         for records in outcome.pieces():
             appended = self._writer.append(records, outcome.producer, outcome.guard, now_ms)
             if isinstance(appended, ErrorCode):
-                self._append_failed(outcome, appended)
+                self._append_failed(outcome, appended, now_ms, steady_ms)
                 return
             assert appended - end_offset == len(records), "one offset a record"
             for offset, record in enumerate(records, end_offset):
                 self.machine.replay(offset, record, outcome.producer)
             end_offset = self._watched_offset = appended
-        ahead_ms = 0 if steady_ms is None else steady_ms - now_ms
-        for timer in outcome.timers:
-            self._timers.apply(timer, ahead_ms)
         if end_offset > self._watched_offset:
             # Behind what others appended, a transaction's marker above all: its effect is seen once it can no longer be lost.
             self._watched_offset = end_offset
             self._writer.watch(end_offset)
         self._parked.append((end_offset, outcome))
         self.release()
+
+    def decide(self, operation: Callable[[int], Outcome], now_ms: int) -> Outcome:
+        """Reads hard state and changes none.  Tests watch that here."""
+        return operation(now_ms)
 
     def end_marker_appended(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
         """A transaction marker went into this partition's log beside the machine's own records."""
@@ -172,7 +178,7 @@ class Shard(Generic[M]):
         return self._timers.next_due_ms()
 
     def fire(self, now_ms: int, steady_ms: int | None = None) -> None:
-        """Runs timers that are due, not all of them where they are many: whoever calls asks for the next one again."""
+        """Runs timers that are due, at most `FIRED_AT_ONCE`; the caller then asks for the next one."""
         due_ms = now_ms if steady_ms is None else steady_ms
         for _ in range(FIRED_AT_ONCE):
             operation = self._timers.pop_due(due_ms) if self.state is ShardState.ACTIVE else None
@@ -181,7 +187,7 @@ class Shard(Generic[M]):
             self.run(operation, now_ms, steady_ms)
 
     def close(self) -> None:
-        """Another node leads now, or an append failed: everyone who waits is told NOT_COORDINATOR."""
+        """Another node leads now, or an append failed: every request that waits is answered with NOT_COORDINATOR."""
         if self.state is ShardState.CLOSED:
             return
         self.state = ShardState.CLOSED
@@ -194,11 +200,13 @@ class Shard(Generic[M]):
         for token in self.machine.on_unloaded():
             token.refuse(ErrorCode.NOT_COORDINATOR)
 
-    def _append_failed(self, outcome: Outcome, code: ErrorCode) -> None:
+    def _append_failed(self, outcome: Outcome, code: ErrorCode, now_ms: int, steady_ms: int | None) -> None:
         if code in ONE_BATCH_ONLY:
             # Only what asked for it fails: a client must not be able to close the shard for everybody with one huge or late request.
             for reply in outcome.replies:
                 reply.token.refuse(code)
+            for instead in outcome.otherwise:
+                self.run(partial(instead, code), now_ms, steady_ms)
             return
         for reply in outcome.replies:
             reply.token.refuse(ErrorCode.NOT_COORDINATOR)

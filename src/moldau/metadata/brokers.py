@@ -1,106 +1,39 @@
-"""◇ The life of brokers in the cluster: registered, fenced, unfenced, shutting down, unregistered; and where their partitions go meanwhile.
+"""◇ Brokers and controllers as the cluster knows them: registered, registered anew, forgotten.
 
-    register ─▶ fenced ─(caught up)─▶ unfenced ─(wants to stop)─▶ in controlled shutdown ─(leads nothing)─▶ fenced, may stop
-                  ▲___________ no heartbeat for broker.session.timeout.ms ___│
-
-`Sessions` is soft state: who was heard of when, how far each has read.  It begins anew with every active controller.
-Source: ClusterControlManager, BrokerHeartbeatManager, ReplicationControlManager; KIP-631, 841, 966.
+What becomes of a broker between its registrations stands in `heartbeats.py`, what that means for partitions in `departures.py`.
+Source: ClusterControlManager, ControllerRegistrationManager; KIP-631, 919, 966.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from enum import Enum
+from collections.abc import Iterable, Sequence
 from typing import Final
-from uuid import UUID
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.departures import leave
 from moldau.metadata.features import METADATA_VERSION, MINIMUM_LEVEL, is_controller_registration_supported
-from moldau.metadata.image import BrokerRegistration, MetadataImage, PartitionRegistration
+from moldau.metadata.image import BrokerRegistration, MetadataImage
 from moldau.metadata.outcome import Outcome
-from moldau.metadata.partition_change import Election, PartitionChange
-from moldau.metadata.producer_ids import check_broker_epoch
 from moldau.metadata.records import (
     BrokerEndpoint,
     BrokerFeature,
-    BrokerRegistrationChangeRecord,
     ControllerEndpoint,
     ControllerFeature,
     RegisterBrokerRecord,
     RegisterControllerRecord,
     UnregisterBrokerRecord,
 )
-from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from moldau.protocol.messages.broker_registration import Listener as BrokerListener
 from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from moldau.protocol.messages.controller_registration import Listener as ControllerListener
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from moldau.protocol.wire import StoredRecord
-from moldau.types import NO_LEADER, RESERVED_UUIDS, uuid_to_text
+from moldau.types import RESERVED_UUIDS, uuid_to_text
 
-FENCE: Final = 1
-UNFENCE: Final = -1
-SHUTTING_DOWN: Final = 1
 SECURITY_PROTOCOLS: Final = range(4)
 """PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL: by Kafka's numbers."""
 MOST_OF_ONE_KIND: Final = 1_000
 """Listeners, features or directories of a node: everybody is told of all of them, again and again."""
-
-
-class State(Enum):
-    """A broker as the controller deals with it."""
-
-    FENCED = "fenced"
-    UNFENCED = "unfenced"
-    CONTROLLED_SHUTDOWN = "controlled shutdown"
-    SHUTDOWN_NOW = "may stop now"
-
-
-@dataclass(slots=True)
-class Session:
-    heard_ms: int
-    metadata_offset: int = -1
-    shutdown_offset: int = -1
-    """From where on everybody knows that its leaderships have moved; -1 while it is not shutting down."""
-
-
-@dataclass(slots=True)
-class Sessions:
-    """Who lives.  Times are of the steady clock."""
-
-    timeout_ms: int
-    by_broker: dict[int, Session] = field(default_factory=dict)
-
-    def touch(self, broker_id: int, now_ms: int, metadata_offset: int = -1) -> Session:
-        session = self.by_broker.setdefault(broker_id, Session(now_ms))
-        session.heard_ms = now_ms
-        session.metadata_offset = max(session.metadata_offset, metadata_offset)
-        return session
-
-    def is_valid(self, broker_id: int, now_ms: int) -> bool:
-        session = self.by_broker.get(broker_id)
-        return session is not None and now_ms - session.heard_ms < self.timeout_ms
-
-    def forget(self, broker_id: int) -> None:
-        self.by_broker.pop(broker_id, None)
-
-    def adopt(self, brokers: Iterable[int], now_ms: int) -> None:
-        """A new active controller gives everybody a whole session to be heard of."""
-        for broker_id in brokers:
-            self.touch(broker_id, now_ms)
-
-    def overdue(self, image: MetadataImage, now_ms: int) -> list[int]:
-        """Unfenced brokers that were silent too long."""
-        return [one.id for one in image.alive_brokers() if not self.is_valid(one.id, now_ms)]
-
-    def lowest_metadata_offset(self, image: MetadataImage) -> int:
-        """How far every active broker has read."""
-        offsets = [self.by_broker[one.id].metadata_offset for one in image.brokers.values() if one.is_active and one.id in self.by_broker]
-        return min(offsets, default=(1 << 63) - 1)
-
-
-# ---------------------------------------------------------------------- registering
 
 
 def register_broker(
@@ -120,12 +53,13 @@ def register_broker(
     _check_registration(image, request, existing, cluster_id=cluster_id, is_session_valid=is_session_valid)
     is_same = existing is not None and existing.incarnation_id == request.incarnation_id
     records: list[StoredRecord] = []
-    if existing is not None and not is_same:
-        # Its clean stop told us its epoch; a broker that cannot name it lost what it had not synced, and its eligibility with it.
-        if request.previous_broker_epoch != existing.epoch:
-            records += _after_unclean_stop(image, schema, request.broker_id)
-        else:
-            records += _leaving(image, schema, request.broker_id)
+    if not is_same:
+        # A clean stop leaves the broker its epoch; one that cannot name it lost what it had not synced, and its eligibility with it.
+        is_clean = existing is not None and request.previous_broker_epoch == existing.epoch
+        left = leave(image, schema, request.broker_id, lost_its_log=not is_clean)
+        if not left.is_complete:
+            return Outcome(BrokerRegistrationResponse(), left.records, is_atomic=False, is_piece=True)
+        records = left.records
     epoch = existing.epoch if existing is not None and is_same else next_offset + len(records)
     features = {one.name: one for one in request.features}
     listed = [
@@ -150,7 +84,7 @@ def register_broker(
             log_dirs=list(request.log_dirs),
         )
     )
-    return Outcome(BrokerRegistrationResponse(broker_epoch=epoch), records)
+    return Outcome(BrokerRegistrationResponse(broker_epoch=epoch), records, is_atomic=False)
 
 
 def _check_registration(
@@ -247,180 +181,7 @@ def unregister_broker(image: MetadataImage, schema: ConfigSchema, request: Unreg
     if broker is None:
         text = f"Broker ID {request.broker_id} is not currently registered"
         return Outcome(UnregisterBrokerResponse(error_code=ErrorCode.BROKER_ID_NOT_REGISTERED, error_message=text))
-    records = _leaving(image, schema, broker.id, with_eligible=True)
-    records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
-    return Outcome(UnregisterBrokerResponse(), records)
-
-
-# ---------------------------------------------------------------------- heartbeats
-
-
-def broker_heartbeat(
-    image: MetadataImage, schema: ConfigSchema, sessions: Sessions, request: BrokerHeartbeatRequest, *, now_ms: int, next_offset: int
-) -> Outcome[BrokerHeartbeatResponse]:
-    """A broker lives and says what it wants.  Errors: STALE_BROKER_EPOCH.
-
-    `next_offset` is where the records would go: from there on everybody knows of a shutdown.
-    """
-    check_broker_epoch(image, request.broker_id, request.broker_epoch)
-    broker = image.brokers[request.broker_id]
-    session = sessions.touch(broker.id, now_ms, request.current_metadata_offset)
-    state = _state_of(broker)
-    is_caught_up = request.current_metadata_offset >= broker.epoch
-    wanted = _next_state(image, sessions, session, request, state, is_caught_up=is_caught_up)
-    records: list[StoredRecord] = []
-    if wanted is not state:
-        if wanted is State.UNFENCED:
-            records += unfence(image, schema, broker)
-            session.shutdown_offset = -1
-        elif wanted is State.CONTROLLED_SHUTDOWN:
-            records += _shut_down(image, schema, broker)
-            session.shutdown_offset = next_offset + len(records)
-        elif not broker.fenced:
-            records += fence(image, schema, broker.id)
-    records += _offline_directories(image, schema, broker, request.offline_log_dirs)
-    response = BrokerHeartbeatResponse(
-        is_caught_up=is_caught_up,
-        is_fenced=wanted in (State.FENCED, State.SHUTDOWN_NOW),
-        should_shut_down=wanted is State.SHUTDOWN_NOW,
-    )
-    return Outcome(response, records)
-
-
-def _state_of(broker: BrokerRegistration) -> State:
-    if broker.fenced:
-        return State.FENCED
-    return State.CONTROLLED_SHUTDOWN if broker.in_controlled_shutdown else State.UNFENCED
-
-
-def _next_state(
-    image: MetadataImage,
-    sessions: Sessions,
-    session: Session,
-    request: BrokerHeartbeatRequest,
-    state: State,
-    *,
-    is_caught_up: bool,
-) -> State:
-    match state:
-        case State.FENCED:
-            if request.want_shut_down:
-                return State.SHUTDOWN_NOW
-            return State.UNFENCED if not request.want_fence and is_caught_up else State.FENCED
-        case State.UNFENCED:
-            if request.want_fence:
-                return State.SHUTDOWN_NOW if request.want_shut_down else State.FENCED
-            if request.want_shut_down:
-                return State.CONTROLLED_SHUTDOWN if _leads_any(image, request.broker_id) else State.SHUTDOWN_NOW
-            return State.UNFENCED
-        case _:
-            if _leads_any(image, request.broker_id) or session.shutdown_offset > sessions.lowest_metadata_offset(image):
-                return State.CONTROLLED_SHUTDOWN
-            return State.SHUTDOWN_NOW
-
-
-def _leads_any(image: MetadataImage, broker_id: int) -> bool:
-    return any(partition.leader == broker_id for topic in image.topics.values() for partition in topic.partitions)
-
-
-# ---------------------------------------------------------------------- what it means for partitions
-
-
-def fence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> list[StoredRecord]:
-    """It may neither lead nor be in sync."""
-    broker = image.brokers[broker_id]
-    change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, fenced=FENCE)
-    return [*_leaving(image, schema, broker_id), change]
-
-
-def unfence(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration) -> list[StoredRecord]:
-    """It may lead again, and leads what has no leader."""
-
-    def may_lead(one: int) -> bool:
-        return one == broker.id or _is_active(image, one)
-
-    change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE)
-    leaderless = _partitions(image, lambda partition: partition.leader == NO_LEADER)
-    return [change, *_changes(image, schema, leaderless, may_lead)]
-
-
-def _shut_down(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration) -> list[StoredRecord]:
-    change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=SHUTTING_DOWN)
-    return [change, *_leaving(image, schema, broker.id)]
-
-
-def _leaving(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, with_eligible: bool = False) -> list[StoredRecord]:
-    """Out of every in-sync set; `with_eligible` out of the eligible ones too."""
-
-    def may_lead(one: int) -> bool:
-        return one != broker_id and _is_active(image, one)
-
-    def concerns(partition: PartitionRegistration) -> bool:
-        return broker_id in partition.isr or (with_eligible and broker_id in partition.elr)
-
-    lost = (broker_id,) if with_eligible else ()
-    return _changes(image, schema, _partitions(image, concerns), may_lead, without=broker_id, lost_their_log=lost)
-
-
-def _after_unclean_stop(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> list[StoredRecord]:
-    """It may have lost what the page cache held: in sync and eligible no more."""
-    return _leaving(image, schema, broker_id, with_eligible=True)
-
-
-def _offline_directories(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, offline: list[UUID]) -> list[StoredRecord]:
-    """Log directories that failed: their replicas are in sync no more."""
-    newly = [one for one in broker.log_dirs if one in offline]
-    if not newly:
-        return []
-
-    def may_lead(one: int) -> bool:
-        return one != broker.id and _is_active(image, one)
-
-    def concerns(partition: PartitionRegistration) -> bool:
-        return broker.id in partition.isr and partition.directory_of(broker.id) in newly
-
-    changes = _changes(image, schema, _partitions(image, concerns), may_lead, without=broker.id)
-    online = [one for one in broker.log_dirs if one not in newly]
-    return [*changes, BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online)]
-
-
-def _is_active(image: MetadataImage, broker_id: int) -> bool:
-    broker = image.brokers.get(broker_id)
-    return broker is not None and broker.is_active
-
-
-Place = tuple[str, UUID, int, PartitionRegistration]
-
-
-def _partitions(image: MetadataImage, concerns: Callable[[PartitionRegistration], bool]) -> Iterator[Place]:
-    for topic in image.topics.values():
-        for number, partition in enumerate(topic.partitions):
-            if concerns(partition):
-                yield topic.name, topic.id, number, partition
-
-
-def _changes(
-    image: MetadataImage,
-    schema: ConfigSchema,
-    places: Iterable[Place],
-    may_lead: Callable[[int], bool],
-    *,
-    without: int = NO_LEADER,
-    lost_their_log: tuple[int, ...] = (),
-) -> list[StoredRecord]:
-    records: list[StoredRecord] = []
-    for name, topic_id, number, partition in places:
-        record = PartitionChange(
-            topic_id,
-            number,
-            partition,
-            may_lead,
-            min(schema.min_insync_replicas(image, name), len(partition.replicas)),
-            image.is_elr_enabled,
-            isr=[one for one in partition.isr if one != without],
-            lost_their_log=lost_their_log,
-            election=Election.UNCLEAN if schema.is_unclean_election_enabled(image, name) else Election.ONLINE,
-        ).record()
-        if record is not None:
-            records.append(record)
-    return records
+    left = leave(image, schema, broker.id, lost_its_log=True)
+    if left.is_complete:
+        left.records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
+    return Outcome(UnregisterBrokerResponse(error_message=""), left.records, is_atomic=False, is_piece=not left.is_complete)

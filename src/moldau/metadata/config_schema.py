@@ -13,10 +13,12 @@ from enum import IntEnum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from moldau.config import MAX_INT, ConfigError, Configs, Kind, Option, first_refusal
+from moldau.config import ConfigError, Configs, Kind, Option, first_refusal
 from moldau.errors import ErrorCode
+from moldau.metadata.client_metrics import CLIENT_METRICS
 from moldau.metadata.group_configs import GroupOptions
 from moldau.metadata.image import MetadataImage, Resource, ResourceType
+from moldau.metadata.outcome import Refusal
 from moldau.storage.config import LogConfig
 from moldau.storage.tiered.config import RemoteLogConfig, local_retention_refusal
 from moldau.storage.tiered.config import refusal_of as tiering_refusal
@@ -57,11 +59,6 @@ class Effective(NamedTuple):
     is_read_only: bool = False
 
 
-class Refusal(NamedTuple):
-    code: ErrorCode
-    message: str
-
-
 class ConfigSchema:
     """See the module."""
 
@@ -73,7 +70,7 @@ class ConfigSchema:
         node_id: int = -1,
         is_fixed: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`is_fixed` tells of a broker's key that no room declares whether it is one that cannot be set while the broker runs."""
+        """`is_fixed` is asked about keys of a broker that no room declares: it says whether a key cannot be set while the broker runs."""
         self.properties: Final = properties
         self._is_fixed: Final = is_fixed
         self.node_id: Final = node_id
@@ -102,7 +99,10 @@ class ConfigSchema:
         return self._log_of_broker(image).stored_override(image.topic_config(topic))
 
     def _log_of_broker(self, image: MetadataImage) -> LogConfig:
-        """Without what topics say.  Kept: it is asked for with every partition, and images share their options until these change."""
+        """The broker's part of a log's options, without those of topics.
+
+        It is kept, because it is asked for with every partition, and images share their options until these change.
+        """
         of_all, own = image.config_of(ResourceType.BROKER, ""), image.config_of(ResourceType.BROKER, str(self.node_id))
         if self._log is None or self._log[0] is not of_all or self._log[1] is not own:
             properties = self._dynamic_properties(image)
@@ -202,6 +202,8 @@ class ConfigSchema:
         if option is None:
             return ()
         found = self._all_synonyms(image, option)
+        if key == option.key and not option.has_default:
+            return tuple(one for one in found if one.name == key and one.source is not Source.DEFAULT)
         first = next((number for number, one in enumerate(found) if one.name == key), len(found))
         return tuple(found[first:])
 
@@ -253,7 +255,8 @@ class ConfigSchema:
     def validate_broker(self, image: MetadataImage, name: str, configs: Mapping[str, str]) -> Refusal | None:
         """Whether a broker, or all for an empty name, can have these while it runs.  Errors: INVALID_REQUEST.
 
-        Kafka checks fewer relations here than at the start, and then runs with values that it would not start with.
+        Kafka checks fewer relations here than at the start, and then runs with values that it would not start with.  What another node's
+        file says is not known here, so only the values themselves are checked for another broker.
         """
         fixed = [
             key
@@ -275,13 +278,15 @@ class ConfigSchema:
             for key, text in configs.items():
                 if key in self.broker_options:
                     self.broker_options[key].parse(text, key=key)
+            if name and int(name) != self.node_id:
+                return None
             reason = self._refusal_together([room.load(before) for room in self._rooms], [room.load(after) for room in self._rooms])
         except ConfigError as error:
             reason = str(error)
         return None if reason is None else Refusal(ErrorCode.INVALID_REQUEST, reason)
 
     def _refusal_together(self, before: Sequence[Configs], after: Sequence[Configs]) -> str | None:
-        """Why a running broker cannot go from these values to those."""
+        """Why a running broker cannot change its options from `before` to `after`; None where it can."""
         for old, new in zip(before, after, strict=True):
             for field, option in new.OPTIONS.items():
                 reason = _pool_refusal(option, getattr(old, field), getattr(new, field)) if option.is_pool_size else None
@@ -365,7 +370,7 @@ def _overridden(one: Effective, value: str | None) -> Effective:
 
 
 def _shown(option: Option, text: str) -> str | None:
-    """As it is told to clients: parsed and spelled anew, so that `1E3` and ` a , b` look like what holds."""
+    """A value as clients see it: parsed and spelled anew, so that `1E3` and ` a , b` look like the value that holds."""
     if option.is_sensitive:
         return None
     try:
@@ -375,7 +380,7 @@ def _shown(option: Option, text: str) -> str | None:
 
 
 def _default_synonym(option: Option) -> list[Synonym]:
-    """An option with others behind it has its default at the last of them: log.retention.hours=168."""
+    """The synonym for the default.  An option with fallbacks has its default at the last of them, as in log.retention.hours=168."""
     if option.default is None or (option.nullable and option.default == ()):
         return []
     key, factor = option.fallbacks[-1] if option.fallbacks else (option.key, 1)
@@ -385,49 +390,3 @@ def _default_synonym(option: Option) -> list[Synonym]:
 
 def _listed(names: Iterable[str]) -> str:
     return f"[{', '.join(names)}]"
-
-
-def _metrics(key: str, kind: Kind, default: object, doc: str) -> Option:
-    return Option(key, kind, default, doc, update="cluster-wide")
-
-
-CLIENT_METRICS: Final[Mapping[str, Option]] = {
-    one.key: one
-    for one in (
-        _metrics("metrics", Kind.LIST, (), "Prefixes of the metrics that clients are to push; * for all of them."),
-        _metrics("interval.ms", Kind.INT, 300_000, "How often they push."),
-        _metrics("match", Kind.LIST, (), "Which clients: selector=pattern, each of them must match."),
-    )
-}
-MIN_INTERVAL_MS: Final = 100
-MAX_INTERVAL_MS: Final = 3_600_000
-SELECTORS: Final = frozenset(
-    {"client_id", "client_instance_id", "client_software_name", "client_software_version", "client_source_address", "client_source_port"}
-)
-
-
-def validate_client_metrics(name: str, configs: Mapping[str, str]) -> Refusal | None:
-    """Errors: INVALID_REQUEST, INVALID_CONFIG.  Source: ClientMetricsConfigs.validate; KIP-714."""
-    if not name:
-        return Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
-    for key, text in configs.items():
-        if key not in CLIENT_METRICS:
-            return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown client metrics configuration: {key}")
-        if key == "interval.ms":
-            try:
-                interval_ms = CLIENT_METRICS[key].parse(text)
-            except ConfigError as error:
-                return Refusal(ErrorCode.INVALID_REQUEST, str(error))
-            if not MIN_INTERVAL_MS <= interval_ms <= MAX_INTERVAL_MS:
-                return Refusal(
-                    ErrorCode.INVALID_REQUEST,
-                    f"Invalid value {text} for interval.ms, interval must be between {MIN_INTERVAL_MS} and {MAX_INTERVAL_MS} (1 hour)",
-                )
-        elif key == "match":
-            wrong = next((part for part in text.split(",") if part and part.partition("=")[0].strip() not in SELECTORS), None)
-            if wrong is not None:
-                return Refusal(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {wrong}")
-    return None
-
-
-assert MAX_INTERVAL_MS < MAX_INT

@@ -12,9 +12,10 @@ from enum import IntEnum
 from typing import Any, Final
 
 from moldau.errors import ErrorCode
-from moldau.metadata.config_schema import ConfigSchema, Refusal, validate_client_metrics
+from moldau.metadata.client_metrics import validate_client_metrics
+from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.image import MetadataImage, Resource, ResourceType
-from moldau.metadata.outcome import Outcome
+from moldau.metadata.outcome import MAX_BATCH_RECORDS, Outcome, Refusal
 from moldau.metadata.records import ClearElrRecord, ConfigRecord
 from moldau.metadata.topic_names import invalid_topic_reason
 from moldau.protocol.codegen import MAX_STRING
@@ -24,8 +25,6 @@ from moldau.protocol.messages.list_config_resources import ConfigResource, ListC
 from moldau.protocol.wire import StoredRecord
 
 MIN_INSYNC_REPLICAS: Final = "min.insync.replicas"
-MAX_RECORDS: Final = 10_000
-"""Records that one request may write."""
 
 
 class Operation(IntEnum):
@@ -36,7 +35,7 @@ class Operation(IntEnum):
 
 
 Changes = Mapping[str, str | None]
-"""What each key is to be; None takes it away."""
+"""The new value of each key; None removes the key."""
 
 
 def incremental_alter_configs(
@@ -88,7 +87,9 @@ def list_config_resources(
 
 
 def set_records(resource: Resource, changes: Changes, current: Mapping[str, str]) -> list[StoredRecord]:
-    """Only what differs; of a broker everything, since writing it again makes it read files and secrets anew."""
+    """Records for values that differ from the present ones.  A broker's values are always written: the broker then reads files and secrets
+    anew.
+    """
     return [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
         for name, value in changes.items()
@@ -100,7 +101,7 @@ def set_records(resource: Resource, changes: Changes, current: Mapping[str, str]
 
 
 def malformed(asked: Sequence[Any]) -> list[Refusal | None]:
-    """What is wrong with each resource of a request, new or legacy, whatever it is of."""
+    """What is wrong with each resource of a request, whatever its type; the request may be of the new or of the legacy kind."""
     times = Counter((one.resource_type, one.resource_name) for one in asked)
 
     def refusal(one: Any) -> Refusal | None:
@@ -134,7 +135,7 @@ def _alter(
                 made = set_records(resource, changes, image.configs.get(resource, {}))
                 if image.is_elr_enabled:
                     made += _cleared_elr(made)
-                if len(records) + len(made) > MAX_RECORDS:
+                if len(records) + len(made) > MAX_BATCH_RECORDS:
                     refusal = Refusal(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
                 else:
                     records += made
@@ -150,7 +151,7 @@ def _alter(
 
 
 def _cleared_elr(records: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """Who was eligible under another min.insync.replicas may lack records that count under the new one (KIP-966)."""
+    """Clears eligible sets: a replica that was eligible under another min.insync.replicas may lack records that count now (KIP-966)."""
     cleared: list[StoredRecord] = []
     for record in records:
         if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS:
@@ -235,7 +236,7 @@ def _validate_broker(image: MetadataImage, schema: ConfigSchema, name: str, afte
     if name:
         if not name.lstrip("-").isdigit():
             return Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
-        if int(name) != schema.node_id:
+        if int(name) != schema.node_id and int(name) not in image.brokers:
             return Refusal(ErrorCode.INVALID_REQUEST, f"Unexpected broker id, expected {schema.node_id}, but received {name}")
     if MIN_INSYNC_REPLICAS in changes and image.is_elr_enabled:
         if name:

@@ -20,12 +20,14 @@ from typing import Final, TypeVar
 
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
-from moldau.metadata import brokers, configs, directories, elections, features, producer_ids, topics
+from moldau.metadata import brokers, configs, departures, directories, elections, feature_updates, heartbeats, producer_ids, topics
 from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.delta import replay
 from moldau.metadata.image import MetadataImage, encode_record
 from moldau.metadata.loader import Loader
-from moldau.metadata.outcome import Outcome
-from moldau.metadata.records import NoOpRecord
+from moldau.metadata.options import ControllerOptions
+from moldau.metadata.outcome import MAX_BATCH_RECORDS, Outcome
+from moldau.metadata.records import AbortTransactionRecord, NoOpRecord
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from moldau.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
@@ -42,7 +44,7 @@ from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterC
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from moldau.protocol.wire import StoredRecord
-from moldau.raft.driver import QuorumStatus, RaftDriver
+from moldau.raft.driver import MAX_BATCH_BYTES, QuorumStatus, RaftDriver
 
 R = TypeVar("R")
 
@@ -59,8 +61,8 @@ class ControllerConfig:
     session_timeout_ms: int
     delete_topic_enable: bool
     rules: topics.TopicRules
-    idle_interval_ms: int
-    """0: no NoOpRecord."""
+    idle_interval_ms: Callable[[int], int]
+    """By how many voters there are; 0: no NoOpRecord."""
 
     @property
     def schema(self) -> ConfigSchema:
@@ -85,14 +87,17 @@ class Controller:
     ) -> None:
         """`bootstrap` is what an empty log begins with: features, credentials."""
         self.config: Final = config
-        self.sessions: Final = brokers.Sessions(config.session_timeout_ms)
+        self.sessions: Final = heartbeats.Sessions(config.session_timeout_ms)
+        self.options: Final = ControllerOptions.load(config.schema.properties)
         self._driver: Final = driver
         self._loader: Final = loader
         self._clock: Final = clock
         self._bootstrap: Final = bootstrap
         self._image: MetadataImage | None = None
         self._active = asyncio.Event()
+        self._is_look_due = asyncio.Event()
         self._ticker: asyncio.Task[None] | None = None
+        self._balanced_ms = self._elected_ms = clock.monotonic_ms()
         loader.leadership = self
 
     # ---------------------------------------------------------------- leadership
@@ -120,6 +125,11 @@ class Controller:
     async def wait_until_active(self) -> None:
         await self._active.wait()
 
+    def end_session(self, broker_id: int) -> None:
+        """The broker's process is gone for sure: it is fenced with the next look at sessions, which is now."""
+        self.sessions.forget(broker_id)
+        self._is_look_due.set()
+
     def leader_changed(self, leader_id: int, epoch: int) -> None:
         """The loader has everything that was committed before this epoch."""
         if leader_id != self._driver.node_id:
@@ -127,7 +137,10 @@ class Controller:
             self._active.clear()
             return
         self._image = self._loader.image
-        self.sessions.adopt(self._image.brokers, self._clock.monotonic_ms())
+        now_ms = self._balanced_ms = self._elected_ms = self._clock.monotonic_ms()
+        self.sessions.adopt(self._image.brokers, now_ms)
+        if self._loader.has_open_transaction:
+            self._append([AbortTransactionRecord(reason="Controller failover")])
         if self._image.metadata_version == 0:
             self._append(self._first_records())
         self._active.set()
@@ -143,14 +156,16 @@ class Controller:
     # ---------------------------------------------------------------- requests
 
     async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
-        return await self._decide(lambda image: topics.create_topics(image, self.config.rules, request))
+        return await self._decide(lambda image: topics.create_topics(image, self.config.rules, request), request.timeout_ms)
 
     async def delete_topics(self, request: DeleteTopicsRequest, *, version: int) -> DeleteTopicsResponse:
         is_enabled = self.config.delete_topic_enable
-        return await self._decide(lambda image: topics.delete_topics(image, request, is_enabled=is_enabled, version=version))
+        return await self._decide(
+            lambda image: topics.delete_topics(image, request, is_enabled=is_enabled, version=version), request.timeout_ms
+        )
 
     async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
-        return await self._decide(lambda image: topics.create_partitions(image, self.config.rules, request))
+        return await self._decide(lambda image: topics.create_partitions(image, self.config.rules, request), request.timeout_ms)
 
     async def alter_configs(self, request: AlterConfigsRequest) -> AlterConfigsResponse:
         return await self._decide(lambda image: configs.alter_configs(image, self.config.schema, request))
@@ -160,8 +175,10 @@ class Controller:
 
     async def update_features(self, request: UpdateFeaturesRequest, *, version: int) -> UpdateFeaturesResponse:
         def decide(image: MetadataImage) -> Outcome[UpdateFeaturesResponse]:
-            outcome = features.update_features(image, request, version=version)
-            if not image.is_elr_enabled and image.apply(outcome.records).is_elr_enabled:
+            node = self._driver.node
+            quorum = feature_updates.Quorum(self._driver.node_id, tuple(node.voters.by_id), self._driver.kraft_version)
+            outcome = feature_updates.update_features(image, quorum, request, version=version)
+            if not image.is_elr_enabled and replay(image, outcome.records).is_elr_enabled:
                 outcome.records += configs.elr_safety_records(image, self.config.schema)
             return outcome
 
@@ -171,13 +188,17 @@ class Controller:
         return await self._decide(lambda image: producer_ids.allocate_producer_ids(image, request))
 
     async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
-        return await self._decide(lambda image: elections.elect_leaders(image, self.config.schema, request))
+        if request.topic_partitions is not None and not request.topic_partitions:
+            return ElectLeadersResponse(replica_election_results=[])  # whatever else the request says, as in Kafka
+        return await self._decide(lambda image: elections.elect_leaders(image, self.config.schema, request), request.timeout_ms)
 
     async def alter_partition(self, request: AlterPartitionRequest, *, version: int) -> AlterPartitionResponse:
         return await self._decide(lambda image: elections.alter_partition(image, self.config.schema, request, version=version))
 
     async def alter_partition_reassignments(self, request: AlterPartitionReassignmentsRequest) -> AlterPartitionReassignmentsResponse:
-        return await self._decide(lambda image: elections.alter_partition_reassignments(image, self.config.schema, request))
+        return await self._decide(
+            lambda image: elections.alter_partition_reassignments(image, self.config.schema, request), request.timeout_ms
+        )
 
     async def assign_replicas_to_dirs(self, request: AssignReplicasToDirsRequest) -> AssignReplicasToDirsResponse:
         return await self._decide(lambda image: directories.assign_replicas_to_dirs(image, self.config.schema, request))
@@ -194,17 +215,18 @@ class Controller:
                 next_offset=self._driver.node.end_offset,
                 is_session_valid=self.sessions.is_valid(request.broker_id, now_ms),
             )
-            self.sessions.forget(request.broker_id)
-            self.sessions.touch(request.broker_id, now_ms)
+            existing = image.brokers.get(request.broker_id)
+            if not outcome.is_piece and (existing is None or existing.incarnation_id != request.incarnation_id):
+                self.sessions.begin(request.broker_id)
             return outcome
 
         return await self._decide(decide)
 
     async def broker_heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-        now_ms, next_offset = self._clock.monotonic_ms(), self._driver.node.end_offset
+        now_ms = self._clock.monotonic_ms()
         return await self._decide(
-            lambda image: brokers.broker_heartbeat(
-                image, self.config.schema, self.sessions, request, now_ms=now_ms, next_offset=next_offset
+            lambda image: heartbeats.broker_heartbeat(
+                image, self.config.schema, self.sessions, request, now_ms=now_ms, next_offset=self._driver.node.end_offset
             )
         )
 
@@ -216,46 +238,107 @@ class Controller:
 
     # ---------------------------------------------------------------- how
 
-    async def _decide(self, decision: Callable[[MetadataImage], Outcome[R]]) -> R:
-        """Decide and append now, answer when it cannot be lost.  Errors: KafkaError NOT_CONTROLLER, and what the decision raises."""
-        outcome = decision(self.newest_image)
-        end_offset = self._append(outcome.records)
+    async def _decide(self, decision: Callable[[MetadataImage], Outcome[R]], timeout_ms: int = 1) -> R:
+        """Decide and append now, answer when it cannot be lost.
+
+        Errors: KafkaError NOT_CONTROLLER, and what the decision raises; REQUEST_TIMED_OUT, with nothing decided, for a client that gives no
+        time at all.
+
+        What is too much for one turn of the loop is decided in pieces, each on the newest image.
+        """
+        if timeout_ms <= 0:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        while True:
+            outcome = decision(self.newest_image)
+            end_offset = self._append(outcome.records, is_atomic=outcome.is_atomic)
+            if not outcome.is_piece:
+                break
+            await asyncio.sleep(0)
         await self._driver.wait_for_commit(end_offset)
         return outcome.response
 
-    def _append(self, records: Sequence[StoredRecord]) -> int:
-        """One atomic batch, replayed at once; the offset after it, or without records the end of what is there."""
+    def _append(self, records: Sequence[StoredRecord], *, is_atomic: bool = True) -> int:
+        """Append and replay at once; the offset after it, or without records the end of what is there.
+
+        One batch, all or nothing, where the decision is atomic; otherwise as many as it takes.
+        Errors: KafkaError POLICY_VIOLATION for an atomic decision that is too large.
+        """
         assert self._image is not None
         if not records:
             return self._driver.node.end_offset
         level = self._image.metadata_version or _level_in(records)
-        base_offset = self._driver.node.end_offset
-        image = self._image.apply(records, offset=base_offset + len(records) - 1, epoch=self._driver.node.epoch)
-        end_offset = self._driver.propose([encode_record(record, level) for record in records])
-        self._image = image
+        encoded = [encode_record(record, level) for record in records]
+        ends = [len(records)] if is_atomic else batch_ends(encoded)
+        begin = end_offset = 0
+        for end in ends:
+            base_offset = self._driver.node.end_offset
+            image = replay(self._image, records[begin:end], offset=base_offset + end - begin - 1, epoch=self._driver.node.epoch)
+            end_offset = self._driver.propose(encoded[begin:end])
+            self._image, begin = image, end
         return end_offset
 
     def _first_records(self) -> list[StoredRecord]:
-        image = MetadataImage().apply(self._bootstrap)
+        image = replay(MetadataImage(), self._bootstrap)
         return [*self._bootstrap, *(configs.elr_safety_records(image, self.config.schema) if image.is_elr_enabled else ())]
 
     async def _tick(self) -> None:
-        """Sessions that ended, snapshots that are due, a sign of life."""
+        """Sessions that ended, leaders that are missing or not the preferred ones, snapshots that are due, a sign of life."""
         while True:
-            await asyncio.sleep(TICK_MS / 1000)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_MS / 1000):
+                    await self._is_look_due.wait()
+            self._is_look_due.clear()
             self._loader.maybe_snapshot(self._driver)
             if not self.is_active:
                 continue
             with suppress(KafkaError):  # a disk that fails ends the node, one that is full has room later
-                for broker_id in self.sessions.overdue(self.newest_image, self._clock.monotonic_ms()):
-                    self._append(brokers.fence(self.newest_image, self.config.schema, broker_id))
+                await self._fence_overdue()
+                await self._look_after_leaders()
                 idle_ms = self._clock.now_ms() - self._driver.last_append_ms
-                if 0 < self.config.idle_interval_ms <= idle_ms:
+                if 0 < self.config.idle_interval_ms(len(self._driver.node.voters)) <= idle_ms:
                     self._append([NoOpRecord()])
+
+    async def _fence_overdue(self) -> None:
+        for broker_id in self.sessions.overdue(self.newest_image, self._clock.monotonic_ms()):
+
+            def fence(image: MetadataImage, broker_id: int = broker_id) -> departures.Departure:
+                if broker_id not in self.sessions.overdue(image, self._clock.monotonic_ms()):
+                    return departures.Departure([], is_complete=True)  # it was heard of meanwhile, or is gone
+                return departures.fence(image, self.config.schema, broker_id)
+
+            await self._in_pieces(fence)
+
+    async def _look_after_leaders(self) -> None:
+        now_ms, options = self._clock.monotonic_ms(), self.options
+        if options.auto_leader_rebalance_enable and now_ms - self._balanced_ms >= options.leader_imbalance_check_interval_seconds * 1000:
+            self._balanced_ms = now_ms
+            await self._in_pieces(lambda image: departures.balance_leaders(image, self.config.schema))
+        if now_ms - self._elected_ms >= options.unclean_leader_election_interval_ms:
+            self._elected_ms = now_ms
+            await self._in_pieces(lambda image: departures.elect_uncleanly(image, self.config.schema))
+
+    async def _in_pieces(self, decide: Callable[[MetadataImage], departures.Departure]) -> None:
+        """Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR."""
+        is_complete = False
+        while not is_complete:
+            records, is_complete = decide(self.newest_image)
+            self._append(records, is_atomic=False)
+            await asyncio.sleep(0)
+
+
+def batch_ends(encoded: Sequence[bytes]) -> list[int]:
+    """Where to cut records that need not be atomic into batches, each end exclusive: none holds too many records or bytes."""
+    ends, begin, size = [], 0, 0
+    for index, record in enumerate(encoded):
+        if index - begin == MAX_BATCH_RECORDS or (index > begin and size + len(record) > MAX_BATCH_BYTES):
+            ends.append(index)
+            begin, size = index, 0
+        size += len(record)
+    return [*ends, len(encoded)]
 
 
 def _level_in(records: Sequence[StoredRecord]) -> int:
     """The metadata.version that the first records of a log bring."""
-    image = MetadataImage().apply(records)
+    image = replay(MetadataImage(), records)
     assert image.metadata_version > 0, "a log begins with its metadata.version"
     return image.metadata_version

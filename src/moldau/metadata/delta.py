@@ -8,12 +8,13 @@ Copy on write: a mapping of the image is copied when the first record touches it
 `changed_topics` and the like are what publishers go by.  Source: MetadataDelta.java, TopicsDelta.java.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from moldau.metadata import records as r
+from moldau.metadata.features import KRAFT_VERSION
 from moldau.metadata.image import (
     AclBinding,
     BrokerRegistration,
@@ -33,23 +34,48 @@ from moldau.protocol.wire import StoredRecord
 from moldau.types import DIRECTORY_MIGRATING
 
 UNCHANGED: Final = -2
-"""A PartitionChangeRecord's leader that stays as it is."""
+"""The leader in a PartitionChangeRecord that leaves the leader as it is."""
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-TopicParts = tuple[str, dict[int, PartitionRegistration]]
-"""A topic in the making: its name and its partitions by number."""
+
+class TopicInTheMaking(NamedTuple):
+    """A topic's name, the partitions that it had, and those that changed or are new, by number."""
+
+    name: str
+    before: tuple[PartitionRegistration, ...]
+    changed: dict[int, PartitionRegistration]
+
+    def partition(self, number: int) -> PartitionRegistration:
+        """Errors: KeyError."""
+        found = self.changed.get(number)
+        if found is None:
+            if not 0 <= number < len(self.before):
+                raise KeyError(number)
+            found = self.before[number]
+        return found
+
+    def partitions(self) -> tuple[PartitionRegistration, ...]:
+        """All, in order.  One change among 10,000 costs two copies of pointers."""
+        partitions = list(self.before)
+        for number in sorted(self.changed):
+            if number < len(partitions):
+                partitions[number] = self.changed[number]
+            else:
+                assert number == len(partitions), f"{self.name} has no partition {len(partitions)}"
+                partitions.append(self.changed[number])
+        return tuple(partitions)
 
 
 class Delta:
-    """See the module.  Once applied it only tells what changed: `image` is what it started from, `applied` what it came to."""
+    """See the module.  `image` is the image before, `applied` the one after.  Once applied, a delta only tells what changed."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image: Final = image
         self.applied: MetadataImage | None = None
         self.changed_topics: dict[UUID, set[int]] = {}
-        """New topics and those with changed partitions, with the numbers of these."""
+        """Topics that are new or have changed partitions, with the numbers of these partitions."""
         self.deleted_topics: dict[UUID, TopicImage] = {}
         self.changed_brokers: dict[int, BrokerRegistration | None] = {}
         """None: unregistered."""
@@ -60,13 +86,13 @@ class Delta:
         self.changed_acls: set[UUID] = set()
         self.changed_tokens: set[str] = set()
         self._copies: dict[str, Any] = {}
-        self._topics: dict[UUID, TopicParts] = {}
+        self._topics: dict[UUID, TopicInTheMaking] = {}
         self._names: dict[str, UUID] = {}
         """Of topics that are new in this delta."""
 
     @classmethod
     def between(cls, old: MetadataImage, new: MetadataImage) -> "Delta":
-        """What changed, when a snapshot took the place of what was."""
+        """What changed between two images, as when a snapshot takes the place of the log."""
         delta = cls(old)
         delta.applied = new
         for topic in new.topics.values():
@@ -93,9 +119,8 @@ class Delta:
 
     def apply(self, *, offset: int = -1, epoch: int = 0, timestamp_ms: int = -1) -> MetadataImage:
         """The next image."""
-        for topic_id, (name, partitions) in self._topics.items():
-            numbered = tuple(partitions[number] for number in range(len(partitions)))
-            self._copy("topics")[name] = TopicImage(name, topic_id, numbered)
+        for topic_id, topic in self._topics.items():
+            self._copy("topics")[topic.name] = TopicImage(topic.name, topic_id, topic.partitions())
         changes = {**self._copies, "offset": max(offset, self.image.offset), "epoch": max(epoch, self.image.epoch)}
         self.applied = replace(self.image, **changes, timestamp_ms=max(timestamp_ms, self.image.timestamp_ms))
         return self.applied
@@ -113,13 +138,13 @@ class Delta:
         copy = self._copies.get(name)
         return getattr(self.image, name) if copy is None else copy
 
-    def _partitions(self, topic_id: UUID) -> dict[int, PartitionRegistration]:
-        parts = self._topics.get(topic_id)
-        if parts is None:
+    def _changing(self, topic_id: UUID) -> TopicInTheMaking:
+        found = self._topics.get(topic_id)
+        if found is None:
             topic = self.image.topic(topic_id)
             assert topic is not None and topic_id not in self.deleted_topics, f"there is no topic {topic_id}"
-            parts = self._topics[topic_id] = (topic.name, dict(enumerate(topic.partitions)))
-        return parts[1]
+            found = self._topics[topic_id] = TopicInTheMaking(topic.name, topic.partitions, {})
+        return found
 
     def _topic_id_of(self, name: str) -> UUID | None:
         if name in self._names:
@@ -131,7 +156,7 @@ class Delta:
 
     def _topic(self, record: r.TopicRecord) -> None:
         assert self._topic_id_of(record.name) is None, f"the topic {record.name} exists"
-        self._topics[record.topic_id] = (record.name, {})
+        self._topics[record.topic_id] = TopicInTheMaking(record.name, (), {})
         self._names[record.name] = record.topic_id
         self._copy("topic_names")[record.topic_id] = record.name
         self.changed_topics[record.topic_id] = set()
@@ -141,8 +166,7 @@ class Delta:
             names[by] = tuple(sorted((*names.get(by, ()), record.name)))
 
     def _partition(self, record: r.PartitionRecord) -> None:
-        partitions = self._partitions(record.topic_id)
-        partitions[record.partition_id] = PartitionRegistration(
+        self._changing(record.topic_id).changed[record.partition_id] = PartitionRegistration(
             replicas=tuple(record.replicas),
             directories=tuple(record.directories) or (DIRECTORY_MIGRATING,) * len(record.replicas),
             isr=tuple(record.isr),
@@ -158,8 +182,8 @@ class Delta:
         self.changed_topics.setdefault(record.topic_id, set()).add(record.partition_id)
 
     def _partition_change(self, record: r.PartitionChangeRecord) -> None:
-        partitions = self._partitions(record.topic_id)
-        partitions[record.partition_id] = merge(partitions[record.partition_id], record)
+        topic = self._changing(record.topic_id)
+        topic.changed[record.partition_id] = merge(topic.partition(record.partition_id), record)
         self.changed_topics.setdefault(record.topic_id, set()).add(record.partition_id)
 
     def _remove_topic(self, record: r.RemoveTopicRecord) -> None:
@@ -186,9 +210,10 @@ class Delta:
         for name in names:
             topic_id = self._topic_id_of(name)
             assert topic_id is not None, f"there is no topic {name}"
-            for number, partition in list(self._partitions(topic_id).items()):
+            topic = self._changing(topic_id)
+            for number, partition in enumerate(topic.partitions()):
                 if partition.elr or partition.last_known_elr:
-                    self._partitions(topic_id)[number] = partition._replace(elr=(), last_known_elr=())
+                    topic.changed[number] = partition._replace(elr=(), last_known_elr=())
                     self.changed_topics.setdefault(topic_id, set()).add(number)
 
     # Nodes
@@ -267,6 +292,8 @@ class Delta:
         self.changed_configs.setdefault(resource, set()).add(record.name)
 
     def _feature(self, record: r.FeatureLevelRecord) -> None:
+        if record.name == KRAFT_VERSION:
+            return  # it counts in control records only, and is the quorum's business
         self.changed_features.add(record.name)
         if record.feature_level == 0:
             self._copy("features").pop(record.name, None)
@@ -337,6 +364,16 @@ class Delta:
 
     def _nothing(self, record: StoredRecord) -> None:
         """A record that changes nothing here: transactions are the loader's and the controller's business."""
+
+
+def replay(
+    image: MetadataImage, records: Iterable[StoredRecord], *, offset: int = -1, epoch: int = 0, timestamp_ms: int = -1
+) -> MetadataImage:
+    """The image after these records; `offset` is that of the last, inclusive."""
+    delta = Delta(image)
+    for record in records:
+        delta.replay(record)
+    return delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
 
 def merge(partition: PartitionRegistration, change: r.PartitionChangeRecord) -> PartitionRegistration:

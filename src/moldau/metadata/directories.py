@@ -9,10 +9,10 @@ from uuid import UUID
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.config_schema import ConfigSchema
-from moldau.metadata.elections import change_of
 from moldau.metadata.features import is_directory_assignment_supported
 from moldau.metadata.image import BrokerRegistration, MetadataImage
 from moldau.metadata.outcome import Outcome
+from moldau.metadata.partition_change import Election, change_of
 from moldau.metadata.producer_ids import check_broker_epoch
 from moldau.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -45,7 +45,7 @@ def assign_replicas_to_dirs(
                 partitions.append(AssignReplicasToDirsResponsePartitionData(partition_index=asked.partition_index, error_code=code))
             topics.append(AssignReplicasToDirsResponseTopicData(topic_id=topic.topic_id, partitions=partitions))
         directories.append(AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics))
-    return Outcome(AssignReplicasToDirsResponse(directories=directories), records)
+    return Outcome(AssignReplicasToDirsResponse(directories=directories), records, is_atomic=False)
 
 
 def _assign(
@@ -70,7 +70,9 @@ def _assign(
     may_lead, is_online = change.may_lead, broker.has_online_dir(directory_id)
     # Judged by where the replica lies now: one whose disk was replaced could not lead before, and nothing else would elect it.
     change.may_lead = lambda one: broker.is_active and is_online if one == broker.id else may_lead(one)
-    if not is_online:
+    if is_online:
+        change.election = Election.ONLINE
+    else:
         change.isr = [one for one in partition.isr if one != broker.id]
     record = change.record()
     if record is not None:

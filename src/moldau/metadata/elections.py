@@ -1,9 +1,9 @@
-"""◇ Who leads and who is in sync, on request: ElectLeaders, AlterPartition, AlterPartitionReassignments, ListPartitionReassignments.
+"""◇ Leaders and in-sync sets on request: ElectLeaders, AlterPartition, AlterPartitionReassignments, ListPartitionReassignments.
 
 Source: ReplicationControlManager; KIP-455, 460, 497, 704, 841, 903.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from moldau.errors import ErrorCode, KafkaError
@@ -11,7 +11,7 @@ from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.delta import UNCHANGED, merge
 from moldau.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from moldau.metadata.outcome import Outcome
-from moldau.metadata.partition_change import RECOVERED, RECOVERING, Election, PartitionChange
+from moldau.metadata.partition_change import RECOVERED, RECOVERING, Election, change_of
 from moldau.metadata.producer_ids import check_broker_epoch
 from moldau.metadata.records import PartitionChangeRecord
 from moldau.metadata.topics import check_replicas
@@ -50,30 +50,6 @@ MESSAGES: Final = {
 }
 
 
-def _may_lead(image: MetadataImage, partition: PartitionRegistration) -> Callable[[int], bool]:
-    """Active, and the replica's directory is online."""
-
-    def may_lead(broker_id: int) -> bool:
-        broker = image.brokers.get(broker_id)
-        directory = partition.directory_of(broker_id)
-        return broker is not None and broker.is_active and (directory is None or broker.has_online_dir(directory))
-
-    return may_lead
-
-
-def change_of(image: MetadataImage, schema: ConfigSchema, topic: TopicImage, number: int) -> PartitionChange:
-    partition = topic.partitions[number]
-    return PartitionChange(
-        topic.id,
-        number,
-        partition,
-        _may_lead(image, partition),
-        min(schema.min_insync_replicas(image, topic.name), len(partition.replicas)),
-        image.is_elr_enabled,
-        election=Election.UNCLEAN if schema.is_unclean_election_enabled(image, topic.name) else Election.ONLINE,
-    )
-
-
 # ---------------------------------------------------------------------- elections
 
 
@@ -97,7 +73,7 @@ def elect_leaders(image: MetadataImage, schema: ConfigSchema, request: ElectLead
                 continue
             partition_results.append(PartitionResult(partition_id=number, error_code=code, error_message=text))
         results.append(ReplicaElectionResult(topic=name, partition_result=partition_results))
-    return Outcome(ElectLeadersResponse(replica_election_results=results), records)
+    return Outcome(ElectLeadersResponse(replica_election_results=results), records, is_atomic=False)
 
 
 def _elect(
@@ -144,7 +120,7 @@ def alter_partition(
             else:
                 partitions.append(_alter_isr(image, schema, request.broker_id, topic, asked, version, records))
         answered.append(AlterPartitionResponseTopicData(topic_id=asked_topic.topic_id, partitions=partitions))
-    return Outcome(AlterPartitionResponse(topics=answered), records)
+    return Outcome(AlterPartitionResponse(topics=answered), records, is_atomic=False)
 
 
 def _isr_refused(number: int, code: ErrorCode) -> AlterPartitionResponsePartitionData:
@@ -196,7 +172,9 @@ def _isr_refusal(
     asked: AlterPartitionRequestPartitionData,
     proposed: Sequence[BrokerState],
 ) -> ErrorCode:
-    """In this order: an answer tells a leader what it does not know yet."""
+    """Why this in-sync set cannot be; NONE where it can.  The order of the checks matters: the first answer tells a leader what it does not
+    know yet.
+    """
     isr = [one.broker_id for one in proposed]
     if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
         return ErrorCode.NOT_CONTROLLER
@@ -243,7 +221,7 @@ def alter_partition_reassignments(
     response = AlterPartitionReassignmentsResponse(
         allow_replication_factor_change=request.allow_replication_factor_change, responses=responses
     )
-    return Outcome(response, records)
+    return Outcome(response, records, is_atomic=False)
 
 
 def _reassign(
@@ -255,27 +233,49 @@ def _reassign(
     partition = image.partition(name, asked.partition_index)
     if partition is None:
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{asked.partition_index}.")
-    change = change_of(image, schema, topic, asked.partition_index)
     if asked.replicas is None:
-        if not partition.is_reassigning:
-            raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
-        change.replicas = [one for one in partition.replicas if one not in partition.adding_replicas]
-        change.isr = [one for one in partition.isr if one not in partition.adding_replicas] or change.replicas[:1]
-        change.removing, change.adding = (), ()
-        return change.record()
-    check_replicas(image, asked.replicas, None, asked.partition_index)
-    current = [one for one in partition.replicas if one not in partition.adding_replicas]
-    if keep_factor and len(asked.replicas) != len(current):
-        text = f"The replication factor is changed from {len(current)} to {len(asked.replicas)}, which the request does not allow."
-        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
-    change.removing = [one for one in current if one not in asked.replicas]
-    change.adding = [one for one in asked.replicas if one not in current]
+        return _cancel(image, schema, topic, asked.partition_index)
+    check_replicas(image, asked.replicas)
+    if keep_factor:
+        _check_factor(partition, len(asked.replicas))
+    change = change_of(image, schema, topic, asked.partition_index)
+    change.election = Election.ONLINE
+    # Those that an earlier reassignment was adding count as there: they may be in sync, and must be removed like any other.
+    change.removing = sorted(set(partition.replicas) - set(asked.replicas))
+    change.adding = sorted(set(asked.replicas) - set(partition.replicas))
     change.replicas = [*asked.replicas, *change.removing]
     return change.record()
 
 
+def _check_factor(partition: PartitionRegistration, wanted: int) -> None:
+    """Errors: KafkaError INVALID_REPLICATION_FACTOR."""
+    current = len((set(partition.replicas) | set(partition.adding_replicas)) - set(partition.removing_replicas))
+    if wanted != current:
+        raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor is changed from {current} to {wanted}")
+
+
+def _cancel(image: MetadataImage, schema: ConfigSchema, topic: TopicImage, number: int) -> PartitionChangeRecord | None:
+    """Back to the replicas of before.  Where none of them is in sync, records would be lost: refused unless unclean elections are on.
+
+    Errors: KafkaError NO_REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT.
+    """
+    partition = topic.partitions[number]
+    if not partition.is_reassigning:
+        raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
+    change = change_of(image, schema, topic, number)
+    change.replicas = [one for one in partition.replicas if one not in partition.adding_replicas]
+    change.isr = [one for one in partition.isr if one not in partition.adding_replicas]
+    if not change.isr:
+        if change.election is not Election.UNCLEAN:
+            text = f"Unable to revert partition assignment for {topic.name}:{number} because it would require an unclean leader election."
+            raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+        change.isr = change.replicas[:1]
+    change.removing, change.adding = (), ()
+    return change.record()
+
+
 def list_partition_reassignments(image: MetadataImage, request: ListPartitionReassignmentsRequest) -> ListPartitionReassignmentsResponse:
-    """Those under way, of all partitions or of those asked for; what is unknown is left out."""
+    """The reassignments under way, of all partitions or of the listed ones.  Unknown topics and partitions are left out."""
     if request.topics is None:
         asked = [(topic.name, list(range(len(topic.partitions)))) for topic in image.topics.values()]
     else:

@@ -1,20 +1,12 @@
 """◇ Features of a cluster: names, levels, what each release finalizes, what depends on what, and the record versions a level allows.
 
 `metadata.version` says which records may be in the log; the others switch protocols on.  `kraft.version` stands in control records of the
-log, in no image.  `update_features` is the decision.  Source: MetadataVersion.java, Feature.java,
-FeatureControlManager of 4.3.1; KIP-584, 778, 1022.
+log, in no image.  The decision about them is in `feature_updates.py`.  Source: MetadataVersion.java, Feature.java of 4.3.1; KIP-584, 778,
+1022.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
-
-from moldau.errors import ErrorCode
-from moldau.metadata.outcome import Outcome
-from moldau.metadata.records import FeatureLevelRecord
-from moldau.protocol.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
-
-if TYPE_CHECKING:
-    from moldau.metadata.image import MetadataImage
+from typing import Final, NamedTuple
 
 METADATA_VERSION: Final = "metadata.version"
 KRAFT_VERSION: Final = "kraft.version"
@@ -56,6 +48,7 @@ CHANGED_RECORDS: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
 """Levels that brought records, or fields of records, which an older level cannot write: nothing goes back below one of them."""
 
 _CONTROLLER_REGISTRATION: Final = 15
+_SHRINKS_WITHOUT_NEW_EPOCH: Final = 12
 _DIRECTORIES: Final = 17
 _ELR: Final = 23
 _CORDONED: Final = 30
@@ -127,71 +120,11 @@ def is_directory_assignment_supported(metadata_version: int) -> bool:
     return metadata_version >= _DIRECTORIES
 
 
-# The decision
-
-UPGRADE: Final = 1
-SAFE_DOWNGRADE: Final = 2
-UNSAFE_DOWNGRADE: Final = 3
+def is_cordoning_supported(metadata_version: int) -> bool:
+    """Whether a broker can keep new replicas out of a log directory (KIP-1066)."""
+    return metadata_version >= _CORDONED
 
 
-def update_features(image: "MetadataImage", request: UpdateFeaturesRequest, *, version: int) -> Outcome[UpdateFeaturesResponse]:
-    """Finalize levels, all or nothing.  Errors: FEATURE_UPDATE_FAILED, INVALID_UPDATE_VERSION, INVALID_REQUEST."""
-    records: list[FeatureLevelRecord] = []
-    results = []
-    refused = None
-    for update in request.feature_updates:
-        kind = update.upgrade_type if version >= 1 else SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
-        code, reason = _refusal(image, update.feature, update.max_version_level, kind)
-        results.append(UpdatableFeatureResult(feature=update.feature, error_code=0, error_message=ErrorCode.NONE.name))
-        if code is not ErrorCode.NONE:
-            refused = refused or (code, reason)
-            continue
-        if image.features.get(update.feature, 0) != update.max_version_level:
-            records.append(FeatureLevelRecord(name=update.feature, feature_level=update.max_version_level))
-    if refused is not None:
-        code, reason = refused
-        text = f"The update failed for all features since the following feature had an error: {reason}"
-        return Outcome(UpdateFeaturesResponse(error_code=code, error_message=text, results=[]))
-    response = UpdateFeaturesResponse(error_code=0, error_message=None, results=[] if version >= 2 else results)
-    return Outcome(response, [] if request.validate_only else list(records))
-
-
-def _refusal(image: "MetadataImage", feature: str, level: int, kind: int) -> tuple[ErrorCode, str | None]:
-    invalid = ErrorCode.INVALID_UPDATE_VERSION
-    if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        return invalid, f"Invalid update version {level} for feature {feature}. The controller does not support the given upgrade type."
-    local = supported_ranges().get(feature)
-    if level < 0:
-        return invalid, f"Invalid update version {level} for feature {feature}. A feature version cannot be less than 0."
-    if feature == KRAFT_VERSION and level < 1:
-        return invalid, f"Invalid update version {level} for feature {feature}. Can't downgrade the version of this feature."
-    if local is None:
-        return invalid, f"Invalid update version {level} for feature {feature}. Local controller 1 does not support this feature."
-    low, high = local
-    if not (level == 0 and feature != METADATA_VERSION) and not low <= level <= high:
-        return invalid, (f"Invalid update version {level} for feature {feature}. Local controller 1 only supports versions {low}-{high}")
-    for broker in image.brokers.values():
-        supported = broker.features.get(feature)
-        if level > 0 and (supported is None or not supported.low <= level <= supported.high):
-            return invalid, f"Invalid update version {level} for feature {feature}. Broker {broker.id} does not support this feature."
-    current = image.features.get(feature, 0)
-    if level < current and kind == UPGRADE:
-        return invalid, (
-            f"Invalid update version {level} for feature {feature}. Can't downgrade the version of this feature without setting the "
-            "upgrade type to either safe or unsafe downgrade."
-        )
-    if level > current and kind != UPGRADE:
-        return invalid, f"Invalid update version {level} for feature {feature}. Can't downgrade to a newer version."
-    if feature == METADATA_VERSION:
-        if any(lost in CHANGED_RECORDS for lost in range(level + 1, current + 1)):
-            why = (
-                "Unsafe metadata downgrade is not supported in this version."
-                if kind == UNSAFE_DOWNGRADE
-                else "Refusing to perform the requested downgrade because it might delete metadata information."
-            )
-            return invalid, f"Unsupported metadata.version downgrade from {current} to {level}. {why}"
-        return ErrorCode.NONE, None
-    needed = FEATURES[feature].needs.get(level, 0)
-    if image.metadata_version < needed:
-        return invalid, f"{feature}={level} needs metadata.version {needed}: raise that first."
-    return ErrorCode.NONE, None
+def bumps_leader_epoch_on_shrink(metadata_version: int) -> bool:
+    """Whether a smaller in-sync set opens a new leader epoch, for brokers of before Kafka 3.6."""
+    return metadata_version < _SHRINKS_WITHOUT_NEW_EPOCH

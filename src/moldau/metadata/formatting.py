@@ -4,7 +4,7 @@
     metadata.log.dir, voters can change  __cluster_metadata-0/00000000000000000000-0000000000.checkpoint (kraft.version, voters)
 
 `meta.properties` is written last and makes a directory formatted: a format that was interrupted can be run again.  Printed lines are
-Kafka's, but for SCRAM keys, which are not shown.  Called by `tools/cli` and, for the bootstrap records, by `server/node.py`.
+Kafka's, but for SCRAM keys, which are not shown.  Called by `tools/cli` and, for the bootstrap records, by `server/node/node.py`.
 Source: Formatter.java, StorageTool.scala of 4.3.1; KIP-631, 853, 900, 1022.
 """
 
@@ -45,7 +45,7 @@ class FormatError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormatRequest:
-    """The command line and what of server.properties it goes by."""
+    """The command line, and the options of server.properties that matter for it."""
 
     cluster_id: str
     node_id: int

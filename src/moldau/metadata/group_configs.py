@@ -1,4 +1,4 @@
-"""◇ Options of a single group (resource GROUP): which there are, what a group may be given, and what of it holds.
+"""◇ Options of a single group (resource GROUP): their names, the values that a group may be given, and the values that hold.
 
 Each is declared with the broker's option behind it, in the room that reads it.  Its limits are options of the broker too, so an
 administrator decides how far a group may go.
@@ -26,7 +26,7 @@ class GroupOptions:
         self._names: Final[Mapping[str, str]] = {option.key: name for name, option in self.options.items() if option.key}
 
     def refusal(self, configs: Mapping[str, str]) -> str | None:
-        """Why a group cannot have these; None when it can."""
+        """Why a group cannot have these values; None where it can."""
         own: dict[str, Any] = {}
         for name, text in configs.items():
             if name not in self.options:
@@ -43,7 +43,7 @@ class GroupOptions:
         return None
 
     def values(self, configs: Mapping[str, str]) -> dict[str, Any]:
-        """What a group was given, by name, as it holds here: the limits may be narrower than they were then."""
+        """The values that a group was given, by name, within the limits of today, which may be narrower than when they were given."""
         values: dict[str, Any] = {}
         for name, text in configs.items():
             option = self.options.get(name)

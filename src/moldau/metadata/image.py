@@ -1,13 +1,13 @@
 """◇ What the cluster is, at one offset of the metadata log: one immutable model for controllers and brokers alike.
 
-`image.apply(records, …)` gives the next image; `delta.py` does the work, copies only what is touched, and can say what changed.
+`replay(image, records)` of `delta.py` gives the next image: it copies only what is touched, and can say what changed.
 `image.records()` gives the records that make it out of nothing: a snapshot's content.
 
 Mappings of an image are never changed: whoever holds one may keep it.  A topic's partitions are a tuple, numbered from 0.
 Source: MetadataImage.java, TopicsImage, ClusterImage and the like; KIP-631.  Read by every handler as `loader.image`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -50,7 +50,7 @@ class ResourceType(IntEnum):
 
 
 class Resource(NamedTuple):
-    """A broker without a name is all brokers."""
+    """The resource that a config belongs to.  A broker without a name stands for all brokers."""
 
     type: int
     name: str
@@ -71,7 +71,7 @@ class VersionRange(NamedTuple):
 
 
 class BrokerRegistration(NamedTuple):
-    """A broker as it registered, fenced or not.  `epoch` is the offset of its registration's record."""
+    """A registered broker, fenced or not.  `epoch` is the offset of the record that registered this process."""
 
     id: int
     epoch: int
@@ -88,6 +88,11 @@ class BrokerRegistration(NamedTuple):
     def is_active(self) -> bool:
         """May lead and be in sync."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    @property
+    def has_uncordoned_dirs(self) -> bool:
+        """Some directory takes new replicas (KIP-1066)."""
+        return not self.log_dirs or self.cordoned_log_dirs is None or not set(self.log_dirs) <= set(self.cordoned_log_dirs)
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
@@ -233,20 +238,14 @@ class MetadataImage:
         broker = self.brokers.get(broker_id)
         return -1 if broker is None else broker.epoch
 
+    def is_active(self, broker_id: int) -> bool:
+        """Registered, not fenced and not shutting down: may lead and be in sync."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
     def alive_brokers(self) -> Iterator[BrokerRegistration]:
-        """Those that are not fenced."""
+        """Brokers that are not fenced."""
         return (broker for broker in self.brokers.values() if not broker.fenced)
-
-    # Going on
-
-    def apply(self, records: Iterable[StoredRecord], *, offset: int = -1, epoch: int = 0, timestamp_ms: int = -1) -> "MetadataImage":
-        """The image after these records; `offset` is that of the last."""
-        from moldau.metadata.delta import Delta  # it is made of these values
-
-        delta = Delta(self)
-        for record in records:
-            delta.replay(record)
-        return delta.apply(offset=offset, epoch=epoch, timestamp_ms=timestamp_ms)
 
     # As records
 
@@ -292,7 +291,7 @@ EMPTY: Final = MetadataImage()
 
 
 def encode_record(record: StoredRecord, metadata_version: int) -> bytes:
-    """As it is stored in a log of that metadata.version: what that version cannot say is left out."""
+    """The record's bytes in a log of this metadata.version.  Fields that the version does not have are left out."""
     version = record_version(type(record).__name__, metadata_version)
     unsaid = [field for field in record.FIELDS if not field.is_in(version) and getattr(record, field.name) != field.default]
     if unsaid:

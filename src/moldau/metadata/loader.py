@@ -1,13 +1,13 @@
-"""● From committed records to images, and to everyone who goes by them.
+"""● Turns committed records into images, and tells every part of the node that works by them.
 
     raft/driver.py ─ committed batches ─▶ Loader ─ delta, image ─▶ publishers, in the order in which they were added
 
-It is the raft driver's listener.  Records between BeginTransaction and EndTransaction count together, when the transaction ends; an aborted
-one never was.  A snapshot comes to publishers as a delta too.  Nothing is published before what lay in the log at the start is loaded: the
-first delta holds all of it.
+The loader is the raft driver's listener.  Records between BeginTransaction and EndTransaction take effect together, when the transaction
+ends; the records of an aborted one never do.  A snapshot comes to publishers as a delta too, at the start and in mid-life.  Nothing is
+published before everything that lay in the log at the start is loaded: the first delta holds all of it.
 
-It also says when a snapshot is due (metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms), and has it
-written.  Source: MetadataLoader, SnapshotGenerator; KIP-630, 868.
+The loader also knows when a snapshot is due (metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms), and
+has it written.  Source: MetadataLoader, SnapshotGenerator; KIP-630, 868.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
 from moldau.clock import Clock
-from moldau.metadata.delta import Delta
+from moldau.metadata.delta import Delta, replay
 from moldau.metadata.image import EMPTY, MetadataImage
 from moldau.metadata.records import METADATA_RECORDS, AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from moldau.protocol.wire import StoredRecord
@@ -48,8 +48,13 @@ class Loader:
         self._snapshot_ms = clock.monotonic_ms()
         self._snapshot_task: asyncio.Task[None] | None = None
 
+    @property
+    def has_open_transaction(self) -> bool:
+        """The log ends inside a transaction: its records are held back until it ends or is aborted."""
+        return self._transaction is not None
+
     def add_publisher(self, publisher: Publisher) -> None:
-        """It is told everything that is there, then every change."""
+        """`publisher` is called with everything that is there now, and from then on with every change."""
         self._publishers.append(publisher)
         if self._published is not EMPTY:
             publisher(Delta.between(EMPTY, self._published), self._published)
@@ -58,7 +63,10 @@ class Loader:
 
     def load_snapshot(self, snapshot_id: OffsetAndEpoch, timestamp_ms: int, records: Sequence[bytes]) -> None:
         decoded = [METADATA_RECORDS.decode(record) for record in records]
-        self.image = EMPTY.apply(decoded, offset=snapshot_id.offset - 1, epoch=snapshot_id.epoch, timestamp_ms=timestamp_ms)
+        self.image = replay(EMPTY, decoded, offset=snapshot_id.offset - 1, epoch=snapshot_id.epoch, timestamp_ms=timestamp_ms)
+        self._transaction = None
+        if not self._is_loading:
+            self._publish(Delta.between(self._published, self.image))
 
     def committed(self, batches: Sequence[CommittedBatch]) -> None:
         delta = Delta(self.image)
@@ -70,11 +78,14 @@ class Loader:
         if not self._is_loading:
             self._publish(delta)
 
-    def leader_changed(self, leader_id: int, epoch: int) -> None:
-        """Everything before the leader's epoch is loaded."""
+    def caught_up(self) -> None:
+        """What was there before this node came is loaded: publishers are told of it as one change, and from then on of each."""
         if self._is_loading:
             self._is_loading = False
             self._publish(Delta.between(self._published, self.image))
+
+    def leader_changed(self, leader_id: int, epoch: int) -> None:
+        """Where this node leads, everything before its epoch is loaded."""
         if self.leadership is not None:
             self.leadership.leader_changed(leader_id, epoch)
 
@@ -101,7 +112,7 @@ class Loader:
     # Snapshots
 
     def maybe_snapshot(self, driver: RaftDriver) -> None:
-        """Called now and then.  One at a time; a transaction that is open must end first."""
+        """Begin to write a snapshot if one is due.  There is one at a time, and none while a transaction is open."""
         if self._snapshot_task is not None and not self._snapshot_task.done():
             return
         if self._transaction is not None or self.image.offset < 0 or driver.bytes_since_snapshot == 0:
@@ -113,7 +124,7 @@ class Loader:
             self._snapshot_task = asyncio.get_running_loop().create_task(self.write_snapshot(driver), name="metadata snapshot")
 
     async def write_snapshot(self, driver: RaftDriver) -> None:
-        """Of the image as it is now."""
+        """Write a snapshot of the present image.  A disk that refuses is logged; the log then stays until a later snapshot."""
         self._snapshot_ms = self._clock.monotonic_ms()
         image = self.image
         try:
@@ -124,6 +135,6 @@ class Loader:
             )
 
     async def stop(self) -> None:
-        """A snapshot that is being written is finished."""
+        """Wait until a snapshot that is being written is finished."""
         if self._snapshot_task is not None:
             await asyncio.gather(self._snapshot_task, return_exceptions=True)

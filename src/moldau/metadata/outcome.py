@@ -5,16 +5,34 @@ messages.  A decision about metadata answers the one request it was asked, so th
 """
 
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 
+from moldau.errors import ErrorCode
 from moldau.protocol.wire import StoredRecord
 
 R = TypeVar("R")
 
+MAX_BATCH_RECORDS: Final = 10_000
+"""Records of one batch of the metadata log, and so of an atomic decision.  Source: QuorumController.MAX_RECORDS_PER_USER_OP."""
+PIECE: Final = 500
+"""Partitions that one turn of the event loop moves away from a broker: about 15 ms."""
+
+
+class Refusal(NamedTuple):
+    """Why something cannot be, as a code and in words."""
+
+    code: ErrorCode
+    message: str
+
 
 @dataclass(slots=True)
 class Outcome(Generic[R]):
-    """Nothing has happened yet.  `records` are one atomic batch: replaying them IS the change."""
+    """Nothing has happened yet.  Replaying `records` IS the change."""
 
     response: R
     records: list[StoredRecord] = field(default_factory=list)
+    is_atomic: bool = True
+    """All records are one batch, all or nothing.  Otherwise each record stands for itself, and any number of them is allowed."""
+    is_piece: bool = False
+    """There is more to do than one turn should take: once `records` are replayed the same decision is to be asked again.  `response` counts
+    for nothing yet."""

@@ -14,16 +14,20 @@ from enum import Enum
 from typing import Final
 from uuid import UUID
 
+from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.delta import UNCHANGED
-from moldau.metadata.image import PartitionRegistration
+from moldau.metadata.features import bumps_leader_epoch_on_shrink
+from moldau.metadata.image import MetadataImage, PartitionRegistration, TopicImage
 from moldau.metadata.records import PartitionChangeRecord
-from moldau.types import DIRECTORY_UNASSIGNED, NO_LEADER
+from moldau.types import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED, NO_LEADER
 
 RECOVERED: Final = 0
 RECOVERING: Final = 1
 
 
 class Election(Enum):
+    """PREFERRED: the first replica, if it is in sync.  ONLINE: any that is in sync or eligible.  UNCLEAN: if need be any that lives."""
+
     PREFERRED = "preferred"
     ONLINE = "online"
     UNCLEAN = "unclean"
@@ -48,6 +52,11 @@ class PartitionChange:
     election: Election = Election.ONLINE
     recovery_state: int | None = None
     new_directories: dict[int, UUID] = field(default_factory=dict)
+    """Directories that brokers have chosen for their replicas."""
+    default_directory: Callable[[int], UUID] = lambda _: DIRECTORY_UNASSIGNED
+    """Where a broker puts a replica that is new to it."""
+    bumps_epoch_on_shrink: bool = False
+    """A smaller in-sync set opens a new leader epoch: metadata.version before 3.6."""
 
     def record(self) -> PartitionChangeRecord | None:
         """None when nothing changes."""
@@ -81,6 +90,9 @@ class _Build:
             made.eligible_leader_replicas = list(self.elr)
         if made.isr is None and (self.isr or self.change.is_elr_enabled) and self.isr != before.isr:
             made.isr = list(self.isr)
+        has_shrunk = made.isr is not None and not set(before.isr) <= set(made.isr)
+        if self.change.bumps_epoch_on_shrink and has_shrunk and made.leader == UNCHANGED:
+            made.leader = before.leader
         if self.change.is_elr_enabled:
             self._note_last_known_leader()
         self._note_assignment()
@@ -90,19 +102,23 @@ class _Build:
         return None if made == nothing else made
 
     def _maybe_complete_reassignment(self) -> None:
+        """It is complete when all that come are in sync; where fewer come than go, when all that stay are."""
         if not self.removing and not self.adding:
             return
-        replicas = tuple(replica for replica in self.replicas if replica not in self.removing) or self.replicas
-        isr = tuple(replica for replica in self.isr if replica not in self.removing) or replicas
-        if set(isr) <= set(self.isr) and set(self.adding) <= set(isr):
+        replicas = tuple(replica for replica in self.replicas if replica not in self.removing)
+        isr = tuple(replica for replica in self.isr if replica not in self.removing)
+        if self.removing and not (replicas and isr):
+            return
+        awaited = self.adding if len(self.adding) >= len(self.removing) else (*self.adding, *replicas)
+        if set(awaited) <= set(isr):
             self.replicas, self.isr, self.removing, self.adding = replicas, isr, (), ()
 
     def _find_eligible(self) -> None:
         if len(self.isr) >= self.change.min_insync_replicas:
             self.elr = ()
             return
-        candidates = dict.fromkeys((*self.before.elr, *self.before.isr))
-        self.elr = tuple(one for one in candidates if one not in self.isr and one not in self.change.lost_their_log)
+        candidates = {*self.before.elr, *self.before.isr}
+        self.elr = tuple(one for one in sorted(candidates) if one not in self.isr and one not in self.change.lost_their_log)
 
     def _is_valid_leader(self, replica: int) -> bool:
         is_safe = replica in self.isr or (not self.isr and replica in self.elr)
@@ -133,7 +149,7 @@ class _Build:
         if leader in self.elr:
             self.isr = (leader,)
             self.elr = tuple(replica for replica in self.elr if replica != leader)
-        elif is_unclean:
+        if is_unclean:
             self.made.isr = [leader]
             if self.before.leader_recovery_state != RECOVERING:
                 self.made.leader_recovery_state = RECOVERING
@@ -148,7 +164,8 @@ class _Build:
     def _note_assignment(self) -> None:
         made, before = self.made, self.before
         known = dict(zip(before.replicas, before.directories, strict=True)) | self.change.new_directories
-        directories = [known.get(replica, DIRECTORY_UNASSIGNED) for replica in self.replicas]
+        default = self.change.default_directory
+        directories = [known[replica] if replica in known else default(replica) for replica in self.replicas]
         if tuple(directories) != before.directories:
             made.directories = directories
         if self.replicas != before.replicas:
@@ -157,3 +174,52 @@ class _Build:
             made.removing_replicas = list(self.removing)
         if self.adding != before.adding_replicas:
             made.adding_replicas = list(self.adding)
+
+
+# ---------------------------------------------------------------------- changes of partitions of an image
+
+
+def change_of(
+    image: MetadataImage, schema: ConfigSchema, topic: TopicImage, number: int, *, is_active: Callable[[int], bool] | None = None
+) -> PartitionChange:
+    """A change of this partition that changes nothing yet.  `is_active` says which brokers may lead; by default those that the image has
+    as active.  A replica whose log directory is offline never leads.
+    """
+    partition = topic.partitions[number]
+    is_unclean_enabled = schema.is_unclean_election_enabled(image, topic.name)
+    return PartitionChange(
+        topic.id,
+        number,
+        partition,
+        may_lead(image, partition, is_active),
+        min(schema.min_insync_replicas(image, topic.name), len(partition.replicas)),
+        image.is_elr_enabled,
+        election=Election.UNCLEAN if is_unclean_enabled else Election.ONLINE,
+        default_directory=lambda broker_id: default_directory(image, broker_id),
+        bumps_epoch_on_shrink=bumps_leader_epoch_on_shrink(image.metadata_version),
+    )
+
+
+def may_lead(
+    image: MetadataImage, partition: PartitionRegistration, is_active: Callable[[int], bool] | None = None
+) -> Callable[[int], bool]:
+    """Whether a broker may lead this partition: it is active, has a replica, and the directory of that replica is online."""
+
+    def test(broker_id: int) -> bool:
+        directory = partition.directory_of(broker_id)
+        broker = image.brokers.get(broker_id)
+        if directory is None or broker is None or not broker.has_online_dir(directory):
+            return False
+        return broker.is_active if is_active is None else is_active(broker_id)
+
+    return test
+
+
+def default_directory(image: MetadataImage, broker_id: int) -> UUID:
+    """A broker with one directory has no choice; one with several chooses itself and says so (KIP-858)."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        return DIRECTORY_UNASSIGNED
+    if len(broker.log_dirs) == 1:
+        return broker.log_dirs[0]
+    return DIRECTORY_UNASSIGNED if broker.log_dirs else DIRECTORY_MIGRATING

@@ -61,24 +61,25 @@ def place(brokers: Iterable[UsableBroker], *, partition_count: int, replication_
     """The replicas of each partition, leader first.  Errors: KafkaError INVALID_REPLICATION_FACTOR."""
     usable = sorted(brokers, key=lambda broker: broker.id)
     unfenced_count = sum(not broker.fenced for broker in usable)
-    _check(replication_factor, len(usable), unfenced_count)
     racks: dict[str, _Rack] = {}
     for broker in usable:
         rack = racks.setdefault(broker.rack or "", _Rack())
         (rack.fenced if broker.fenced else rack.unfenced).brokers.append(broker.id)
-    for rack in racks.values():
+    names = sorted(racks)
+    for name in names:
+        rack = racks[name]
         for ring in (rack.fenced, rack.unfenced):
             ring.start = chance.randrange(len(ring.brokers)) if ring.brokers else 0
-    names = sorted(racks)
     order = list(range(len(names)))
-    offset, turn = chance.randrange(len(names)), 0
+    offset, turn = chance.randrange(len(names)) if names else 0, 0
+    _check(replication_factor, len(usable), unfenced_count)
     placed = []
     for _ in range(partition_count):
         if turn == unfenced_count and unfenced_count > 1:
             chance.shuffle(order)
-            for rack in racks.values():
-                chance.shuffle(rack.unfenced.brokers)
-                chance.shuffle(rack.fenced.brokers)
+            for name in names:
+                chance.shuffle(racks[name].fenced.brokers)
+                chance.shuffle(racks[name].unfenced.brokers)
             turn = 0
         in_order = [racks[names[index]] for index in order]
         placed.append(_replicas(in_order, offset % len(in_order), turn, replication_factor))

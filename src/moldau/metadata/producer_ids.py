@@ -1,4 +1,4 @@
-"""◇ AllocateProducerIds: hands out blocks of producer ids, none of them twice.  Source: ProducerIdControlManager; KIP-730."""
+"""◇ AllocateProducerIds: gives brokers blocks of producer ids, and no id twice.  Source: ProducerIdControlManager; KIP-730."""
 
 from typing import Final
 

@@ -65,7 +65,7 @@ def parse_scram(argument: str, new_salt: Callable[[], bytes]) -> UserScramCreden
 
 
 def credential(user: str, mechanism: Mechanism, salt: bytes, salted_password: bytes, iterations: int) -> UserScramCredentialRecord:
-    """What is stored: enough to check a password, not enough to use it elsewhere."""
+    """The credential that is stored.  It is enough to check a password, and not enough to log in elsewhere."""
     client_key = hmac.digest(salted_password, b"Client Key", mechanism.hash_name)
     return UserScramCredentialRecord(
         name=user,

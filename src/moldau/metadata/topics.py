@@ -1,7 +1,7 @@
 """◇ CreateTopics, DeleteTopics, CreatePartitions: every check in Kafka's order, one atomic batch a request.
 
-Each topic stands for itself: one that is refused does not keep the others from being made.  Only a request that would write more than
-10,000 records is refused as a whole.  Source: ReplicationControlManager, ControllerApis.scala; KIP-4, 195, 525, 516.
+Topics of one request do not depend on each other: a topic that is refused does not keep the others from being made.  Only a request that
+would write more than 10,000 records is refused as a whole.  Source: ReplicationControlManager, ControllerApis.scala; KIP-4, 195, 525, 516.
 """
 
 from collections import Counter
@@ -12,9 +12,10 @@ from uuid import UUID
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.config_schema import ConfigSchema
-from moldau.metadata.configs import MAX_RECORDS, set_records
+from moldau.metadata.configs import set_records
 from moldau.metadata.image import MetadataImage, PartitionRegistration, Resource, ResourceType, TopicImage, partition_record
-from moldau.metadata.outcome import Outcome
+from moldau.metadata.outcome import MAX_BATCH_RECORDS, Outcome
+from moldau.metadata.partition_change import default_directory
 from moldau.metadata.placement import Chance, UsableBroker, place
 from moldau.metadata.records import RemoveTopicRecord, TopicRecord
 from moldau.metadata.topic_names import invalid_topic_reason, unified
@@ -33,14 +34,14 @@ from moldau.protocol.messages.create_topics import (
 )
 from moldau.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from moldau.protocol.wire import StoredRecord
-from moldau.types import DIRECTORY_UNASSIGNED, METADATA_TOPIC, ZERO_UUID
+from moldau.types import METADATA_TOPIC, ZERO_UUID
 
 TOO_MUCH: Final = "Excessively large number of partitions per request."
 
 
 @dataclass(slots=True, frozen=True)
 class TopicRules:
-    """What a decision about topics goes by beside the image.  `new_id` gives a fresh topic id, `chance` spreads leaders."""
+    """What a decision about topics needs beside the image.  `new_id` gives a fresh topic id; `chance` spreads leaders over brokers."""
 
     schema: ConfigSchema
     num_partitions: int
@@ -53,7 +54,9 @@ class TopicRules:
 
 
 def create_topics(image: MetadataImage, rules: TopicRules, request: CreateTopicsRequest) -> Outcome[CreateTopicsResponse]:
-    """Errors per topic: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_CONFIG, INVALID_REQUEST, INVALID_REPLICATION_FACTOR,
+    """Make topics.
+
+    Errors per topic: INVALID_TOPIC_EXCEPTION, TOPIC_ALREADY_EXISTS, INVALID_CONFIG, INVALID_REQUEST, INVALID_REPLICATION_FACTOR,
     INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT; POLICY_VIOLATION for all.
     """
     times = Counter(topic.name for topic in request.topics)
@@ -67,7 +70,7 @@ def create_topics(image: MetadataImage, rules: TopicRules, request: CreateTopics
         except KafkaError as error:
             results.append(_refused(topic.name, error))
             continue
-        if len(records) + len(made) > MAX_RECORDS:
+        if len(records) + len(made) > MAX_BATCH_RECORDS:
             too_much = KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MUCH)
             return Outcome(CreateTopicsResponse(topics=[_refused(one.name, too_much) for one in request.topics]))
         records += made
@@ -154,11 +157,15 @@ def _assignment(image: MetadataImage, rules: TopicRules, topic: CreatableTopic) 
 
 
 def _place(image: MetadataImage, rules: TopicRules, count: int, factor: int) -> list[tuple[int, ...]]:
-    brokers = [UsableBroker(one.id, one.rack, one.fenced) for one in image.brokers.values()]
+    brokers = [
+        UsableBroker(one.id, one.rack, one.fenced)
+        for one in image.brokers.values()
+        if not one.in_controlled_shutdown and one.has_uncordoned_dirs
+    ]
     # More than may be written is refused anyway: no need to place a billion partitions first.
-    placed = place(brokers, partition_count=min(count, MAX_RECORDS + 1), replication_factor=factor, chance=rules.chance)
+    placed = place(brokers, partition_count=min(count, MAX_BATCH_RECORDS + 1), replication_factor=factor, chance=rules.chance)
     for replicas in placed:
-        if not any(image.brokers[one].is_active for one in replicas):
+        if not any(map(image.is_active, replicas)):
             raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, "All brokers are currently fenced or in controlled shutdown.")
     return placed
 
@@ -176,7 +183,7 @@ def _manual_assignment(image: MetadataImage, topic: CreatableTopic) -> list[tupl
         if one.partition_index in assigned:
             text = f"Found multiple manual partition assignments for partition {one.partition_index}"
             raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        check_replicas(image, one.broker_ids, factor, one.partition_index)
+        _check_new_replicas(image, one.broker_ids, factor, one.partition_index)
         factor = len(one.broker_ids)
         assigned[one.partition_index] = tuple(one.broker_ids)
     if any(number not in assigned for number in range(len(assigned))):
@@ -185,8 +192,19 @@ def _manual_assignment(image: MetadataImage, topic: CreatableTopic) -> list[tupl
     return [assigned[number] for number in range(len(assigned))]
 
 
-def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | None, number: int) -> None:
-    """Whether a partition can be put there by hand.  Errors: KafkaError INVALID_REPLICA_ASSIGNMENT."""
+def _check_new_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | None, number: int) -> None:
+    """Whether a new partition can be put there by hand.  Errors: KafkaError INVALID_REPLICA_ASSIGNMENT."""
+    check_replicas(image, replicas, factor)
+    if not any(map(image.is_active, replicas)):
+        text = f"All brokers specified in the manual partition assignment for partition {number} are fenced or in controlled shutdown."
+        raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
+
+
+def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | None = None) -> None:
+    """Whether replicas that somebody named are registered brokers, each once, and `factor` of them where that is given.
+
+    Errors: KafkaError INVALID_REPLICA_ASSIGNMENT.
+    """
 
     def refuse(text: str) -> KafkaError:
         return KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
@@ -205,17 +223,13 @@ def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | 
             f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not consistent with "
             f"previous partitions, which have {factor} replica(s)."
         )
-    if not any(image.brokers[broker].is_active for broker in replicas):
-        raise refuse(
-            f"All brokers specified in the manual partition assignment for partition {number} are fenced or in controlled shutdown."
-        )
 
 
 def _new_partition(image: MetadataImage, replicas: tuple[int, ...]) -> PartitionRegistration:
-    isr = tuple(one for one in replicas if image.brokers[one].is_active)
+    isr = tuple(filter(image.is_active, replicas))
     return PartitionRegistration(
         replicas=replicas,
-        directories=tuple(_default_directory(image, one) for one in replicas),
+        directories=tuple(default_directory(image, one) for one in replicas),
         isr=isr,
         removing_replicas=(),
         adding_replicas=(),
@@ -228,17 +242,13 @@ def _new_partition(image: MetadataImage, replicas: tuple[int, ...]) -> Partition
     )
 
 
-def _default_directory(image: MetadataImage, broker_id: int) -> UUID:
-    """A broker with one directory has no choice; otherwise it chooses itself and says so (KIP-858)."""
-    log_dirs = image.brokers[broker_id].log_dirs
-    return log_dirs[0] if len(log_dirs) == 1 else DIRECTORY_UNASSIGNED
-
-
 # ---------------------------------------------------------------------- deleting
 
 
 def delete_topics(image: MetadataImage, request: DeleteTopicsRequest, *, is_enabled: bool, version: int) -> Outcome[DeleteTopicsResponse]:
-    """By name or by id.  Errors: TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3), INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION,
+    """Remove topics, by name or by id.
+
+    Errors: TOPIC_DELETION_DISABLED (INVALID_REQUEST before version 3), INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION,
     UNKNOWN_TOPIC_ID.
     """
     if not is_enabled:
@@ -283,7 +293,7 @@ def delete_topics(image: MetadataImage, request: DeleteTopicsRequest, *, is_enab
         elif count == 1:
             records.append(RemoveTopicRecord(topic_id=topic_id))
             answer(topic.name, topic_id, ErrorCode.NONE)
-    if len(records) > MAX_RECORDS:
+    if len(records) > MAX_BATCH_RECORDS:
         raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MUCH)
     return Outcome(DeleteTopicsResponse(responses=responses), records)
 
@@ -299,7 +309,9 @@ MESSAGES: Final = {
 
 
 def create_partitions(image: MetadataImage, rules: TopicRules, request: CreatePartitionsRequest) -> Outcome[CreatePartitionsResponse]:
-    """Errors per topic: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
+    """Add partitions to topics.
+
+    Errors per topic: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT,
     INVALID_REPLICATION_FACTOR, POLICY_VIOLATION.
     """
     times = Counter(topic.name for topic in request.topics)
@@ -314,7 +326,7 @@ def create_partitions(image: MetadataImage, rules: TopicRules, request: CreatePa
             continue
         try:
             made = _new_partitions(image, rules, asked)
-            if len(records) + len(made) > MAX_RECORDS:
+            if len(records) + len(made) > MAX_BATCH_RECORDS:
                 raise KafkaError(ErrorCode.POLICY_VIOLATION, TOO_MUCH)
         except KafkaError as error:
             message = None if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.detail
@@ -349,5 +361,5 @@ def _more_replicas(image: MetadataImage, rules: TopicRules, topic: TopicImage, a
         text = f"Attempted to add {additional} additional partition(s), but only {len(asked.assignments)} assignment(s) were specified."
         raise KafkaError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     for number, one in enumerate(asked.assignments, have):
-        check_replicas(image, one.broker_ids, factor, number)
+        _check_new_replicas(image, one.broker_ids, factor, number)
     return [tuple(one.broker_ids) for one in asked.assignments]

@@ -8,16 +8,17 @@ request in flight with the same reason.  Used by clients, and between brokers.
 """
 
 import asyncio
+import math
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from moldau import __version__
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.correlation import Correlation, CorrelationError, is_answered
 from moldau.net.framing import Framing, ReceiveBuffers
 from moldau.net.transport import Address, Network, Transport
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.wire import AnyResponse, Request, Response
+from moldau.version import __version__
 
 SOFTWARE_NAME: Final = "moldau"
 MAX_RESPONSE_BYTES: Final = (1 << 31) - 1
@@ -37,6 +38,9 @@ class Channel:
 
     def __init__(self, *, client_id: str | None, timeout_s: float, buffers: ReceiveBuffers | None = None) -> None:
         self.on_closed: Callable[[Channel], None] | None = None
+        self.retire_at = math.inf
+        """On the loop's clock: no request should begin after it."""
+        self._is_retired = False
         self._loop = asyncio.get_running_loop()
         self._timeout_s = timeout_s
         self._correlation = Correlation(client_id)
@@ -95,6 +99,10 @@ class Channel:
         """Which version `send` takes.  Errors: KafkaError UNSUPPORTED_VERSION."""
         return self._correlation.version_of(request)
 
+    def level_of(self, feature: str) -> int:
+        """Which level of a feature the cluster had finalized when the connection was made; 0: none."""
+        return self._correlation.finalized_features.get(feature, 0)
+
     async def agree_on_versions(self) -> None:
         """Errors: KafkaError, ChannelClosed."""
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
@@ -120,6 +128,8 @@ class Channel:
             return cast(AnyResponse, await future)
         finally:
             timer.cancel()
+            if self._is_retired and not self._pending:
+                self.close()
 
     def post(self, request: Request[Any], version: int | None = None) -> None:
         """A request without response: a produce with acks=0.  Errors: as `send`."""
@@ -174,6 +184,12 @@ class Channel:
         if self._transport is not None and self._failure is None:
             self._fail(ChannelClosed(f"{self.peer}: closed here"))
             self._transport.close()
+
+    def retire(self) -> None:
+        """Close once all requests in flight are answered; nobody may begin another."""
+        self._is_retired = True
+        if not self._pending:
+            self.close()
 
     def _end(self, failure: ChannelClosed) -> None:
         self._fail(failure)

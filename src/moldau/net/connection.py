@@ -76,7 +76,6 @@ class Connection:
     """One accepted connection; a `Receiver` of its transport."""
 
     __slots__ = (
-        "_dispatch",
         "_frame_since_ms",
         "_framing",
         "_held",
@@ -96,6 +95,7 @@ class Connection:
         "_quiet_since_ms",
         "_ready",
         "_transport",
+        "dispatch",
         "listener_name",
         "number",
         "session",
@@ -118,7 +118,7 @@ class Connection:
         self.session: Session | None = None
         """Whatever the one who dispatches keeps of this connection."""
         self._transport = transport
-        self._dispatch = dispatch
+        self.dispatch = dispatch
         self._limits = limits
         self._framing = Framing(limits.max_request_bytes, buffers)
         self._pipeline = Pipeline()
@@ -184,7 +184,7 @@ class Connection:
                 break
             slot = pipeline.request()
             try:
-                reply = self._dispatch(self, frame)
+                reply = self.dispatch(self, frame)
             except InvalidFrame as error:
                 log.warning("connection %s closed: %s", self.peer, error)
                 self._refuse(slot)
@@ -240,7 +240,7 @@ class Connection:
         self._parked_bytes += size
         if isinstance(reply, Later):
             self._parked[slot] = reply
-            reply.then(partial(self._replied, slot, size))
+            reply.then(partial(self._replied, slot, size), self._give_up)
         else:
             task = self._parked[slot] = self._loop.create_task(reply)
             task.add_done_callback(partial(self._completed, slot, size))
@@ -250,15 +250,19 @@ class Connection:
         if task.cancelled():
             if not self._is_closed:
                 self.abort()
-        elif isinstance(error := task.exception(), InvalidFrame):
-            log.warning("connection %s closed: %s", self.peer, error)
-            self.abort()
-        elif error is not None:
-            log.error("connection %s closed: a request failed", self.peer, exc_info=error)
-            self.abort()
+        elif (error := task.exception()) is not None:
+            self._give_up(error)
         else:
             parts = task.result()
         self._replied(slot, size, parts)
+
+    def _give_up(self, error: BaseException) -> None:
+        """A request cannot be answered, and so nothing behind it can."""
+        if isinstance(error, InvalidFrame):
+            log.warning("connection %s closed: %s", self.peer, error)
+        else:
+            log.error("connection %s closed: a request failed", self.peer, exc_info=error)
+        self.abort()
 
     def _replied(self, slot: int, size: int, parts: Reply) -> None:
         self._parked_bytes -= size

@@ -37,6 +37,8 @@ class Correlation:
         self.client_id = client_id
         self.peer_versions: dict[int, tuple[int, int]] = {}
         """Lowest and highest version by api key; empty until `agree`."""
+        self.finalized_features: dict[str, int] = {}
+        """Level by feature, as of `agree`."""
         self._next_id = 0
         self._waiting: deque[_Waiting] = deque()
 
@@ -73,6 +75,7 @@ class Correlation:
 
     def agree(self, response: ApiVersionsResponse) -> None:
         self.peer_versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
+        self.finalized_features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
     def response(self, frame: memoryview) -> tuple[int, Response]:
         """Errors: CorrelationError."""

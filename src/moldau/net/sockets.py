@@ -161,7 +161,8 @@ class SystemNetwork:
                 await loop.sock_connect(connecting, address)
             except OSError as error:
                 connecting.close()
-                failure = failure or error
+                # Of several addresses, one that refuses says the most: the machine is there, and nobody listens.
+                failure = error if failure is None or isinstance(error, ConnectionRefusedError) else failure
                 continue
             except BaseException:
                 connecting.close()
@@ -170,9 +171,8 @@ class SystemNetwork:
             transport.start(receiver)
             return transport
         reason = failure.strerror if failure is not None else "the name has no address"
-        raise ConnectionError(
-            failure.errno if failure else errno.EHOSTUNREACH, f"cannot connect to {Address(host, port)}: {reason}"
-        ) from failure
+        number = failure.errno if failure is not None else errno.EHOSTUNREACH
+        raise OSError(number, f"cannot connect to {Address(host, port)}: {reason}") from failure  # ConnectionRefusedError by its number
 
 
 async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int, *, flags: int = 0) -> Sequence[tuple[int, int, int, str, Any]]:

@@ -2,10 +2,11 @@
 
 Each state call is a round trip to the JVM, so a key has one packed value and a batch touches it at most twice, and a
 timer is set only when a key is new.  The state is JSON text: the state reader shows it as it is, and it can grow fields.
+Timers count the time of the micro-batches, which no client can move.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Generic, TypeVar
 
 from pyspark.sql import Row
@@ -18,34 +19,39 @@ S = TypeVar("S")
 
 # Long enough that no clock and no outage of a few days makes a rule forget what still counts.
 FORGET_AFTER_MS = 7 * DAY_MS
+RULE_FAILED = "RULE_FAILED"
 
 
 class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
     """Judge what belongs to one key in the order of its partition, whatever the micro-batch cut."""
+
+    dead_letters: str  # the topic for what is malformed, and for what a rule could not judge
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
         self.packed = handle.getValueState("packed", "state STRING, seen_ms BIGINT")
 
     def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
-        ordered = sorted(rows, key=lambda row: (row.partition, row.offset))
+        ordered = in_order(rows)
         if key[0] == NO_KEY:
             for row in ordered:
-                yield from self.pass_on(row)
+                yield dead_letter(self.dead_letters, row, row.malformed)
             return
         kept = self.packed.get()
-        memory, seen_ms = self.unpack(kept[0] if kept else None), kept[1] if kept else 0
+        memory, now_ms = self.unpack(kept[0] if kept else None), timerValues.getCurrentProcessingTimeInMs()
         for row in ordered:
-            seen_ms = max(seen_ms, row.accepted_ms)
-            memory, records = self.judge(memory, row)
+            try:
+                memory, records = self.judge(memory, row)
+            except Exception:  # a defect of the rule costs this record, not the query
+                records = [dead_letter(self.dead_letters, row, RULE_FAILED)]
             yield from records
-        self.packed.update((self.pack(memory), seen_ms))
+        self.packed.update((self.pack(memory), now_ms))
         if kept is None:
-            self.handle.registerTimer(seen_ms + FORGET_AFTER_MS)
+            self.handle.registerTimer(now_ms + FORGET_AFTER_MS)
 
     def handleExpiredTimer(self, key: tuple[str], timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Iterator[Row]:
         kept = self.packed.get()
-        if kept is not None and kept[1] + FORGET_AFTER_MS > expiredTimerInfo.getExpiryTimeInMs():
+        if kept is not None and kept[1] + FORGET_AFTER_MS > timerValues.getCurrentProcessingTimeInMs():
             self.handle.registerTimer(kept[1] + FORGET_AFTER_MS)
         else:
             self.packed.clear()
@@ -55,8 +61,6 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
         pass
 
     @abstractmethod
-    def pass_on(self, row: Row) -> list[Row]: ...
-    @abstractmethod
     def judge(self, memory: S, row: Row) -> tuple[S, list[Row]]: ...
     @abstractmethod
     def pack(self, memory: S) -> str: ...
@@ -64,12 +68,27 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
     def unpack(self, text: str | None) -> S: ...
 
 
-def record(topic: str, key: str, value: bytes) -> Row:
+def in_order(rows: Iterable[Row]) -> list[Row]:
+    """The order of each partition, whatever the records' timestamps say; partitions are merged by time of acceptance."""
+    newest_ms: dict[tuple[str, int], int] = {}
+    placed = []
+    for row in sorted(rows, key=lambda row: (row.topic, row.partition, row.offset)):
+        place = (row.topic, row.partition)
+        newest_ms[place] = max(row.accepted_ms, newest_ms.get(place, row.accepted_ms))
+        placed.append((newest_ms[place], *place, row.offset, row))
+    return [entry[-1] for entry in sorted(placed, key=lambda entry: entry[:-1])]
+
+
+def record(topic: str, key: str, value: bytes, partition: int | None = None) -> Row:
     """One row of `records.RECORDS`."""
-    return Row(topic=topic, key=key, value=value, reason=None, source=None)
+    return Row(topic=topic, key=key.encode(), value=value, partition=partition, reason=None, source=None)
 
 
 def dead_letter(topic: str, row: Row, reason: str) -> Row:
     """The record of `row` as it was sent, with what is wrong with it and where it came from."""
     source = f"{row.topic}-{row.partition}@{row.offset}"
-    return Row(topic=topic, key=row.key, value=bytes(row.value), reason=str(reason), source=source)
+    return Row(topic=topic, key=_bytes(row.key), value=_bytes(row.value), partition=None, reason=str(reason), source=source)
+
+
+def _bytes(field: bytes | bytearray | None) -> bytes | None:
+    return None if field is None else bytes(field)

@@ -22,6 +22,9 @@ class Outcome(StrEnum):
     PASSED = "PASSED"
     OVER_LIMIT = "OVER_LIMIT"
     LATE = "LATE"
+    # What `customer.judge` finds before the rolling limit is asked.
+    CLOCK_AHEAD = "CLOCK_AHEAD"
+    REPEATED = "REPEATED"
 
 
 class Limit(NamedTuple):
@@ -46,6 +49,8 @@ def judge(limit: Limit, window: Window, at_ms: int, amount: int) -> tuple[Window
     oldest_ms = newest_ms - limit.window_ms - limit.grace_ms
     passed = tuple(entry for entry in window.passed if entry[0] > oldest_ms)
     used = sum(counted for counted_ms, counted in passed if counted_ms > at_ms - limit.window_ms)
+    if amount == 0:  # uses nothing, so there is nothing to remember
+        return Window(newest_ms, passed), Outcome.PASSED
     if used + amount > limit.most:
         return Window(newest_ms, passed), Outcome.OVER_LIMIT
     return Window(newest_ms, (*passed, (at_ms, amount))), Outcome.PASSED

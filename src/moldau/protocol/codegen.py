@@ -24,7 +24,6 @@ class Refused(ValueError):
     """Raised by generated code and what it calls; `explain` adds the path."""
 
 
-FAILURES: Final = (Refused, struct.error, IndexError)
 UNWRITABLE: Final = (Refused, struct.error, AttributeError, TypeError, UnicodeError, OverflowError)
 
 

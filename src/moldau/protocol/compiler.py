@@ -22,7 +22,7 @@ from moldau.protocol.codegen import Source
 from moldau.protocol.decoding import CoordinatorRecordDecoding, Decoding, RequestDecoding
 from moldau.protocol.encoding import Encoding
 from moldau.protocol.wire import Message
-from moldau.types import Part
+from moldau.types import Part, joined
 
 M = TypeVar("M", bound=Message)
 
@@ -90,7 +90,7 @@ def encode_bytes(message: Message, version: int) -> bytes:
     parts = encode(message, version)
     if len(parts) == 1 and type(parts[0]) is bytes:
         return parts[0]
-    return b"".join(part if isinstance(part, bytes | bytearray | memoryview) else part.read() for part in parts)
+    return joined(parts)
 
 
 def source_of(declared: type[Message], version: int) -> str:

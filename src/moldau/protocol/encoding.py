@@ -9,38 +9,23 @@ from uuid import UUID
 
 from moldau.protocol.codegen import MAX_STRING, SCALARS, Refused, Source, default_of, explain, length_code
 from moldau.protocol.declared import EncodeError, Field, Struct
+from moldau.protocol.varint import write_unsigned
 
 UNWRITABLE: Final = (Refused, struct.error, AttributeError, TypeError, UnicodeError, OverflowError)
 REMEMBERED_LENGTHS: Final = 4096
-ONE_BYTE: Final = tuple(bytes((number,)) for number in range(0x80))
-
-
-def write_varint(value: int) -> bytes:
-    if value < 0x80:
-        return ONE_BYTE[value]
-    if value < 0x4000:
-        return bytes((value & 0x7F | 0x80, value >> 7))
-    if value < 0x20_0000:
-        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 class Lengths(dict[int, bytes]):
     """Compact length → its varint, which is one more since zero means null."""
 
     def __init__(self, limit: int) -> None:
-        super().__init__({length: write_varint(length + 1) for length in range(256)})
+        super().__init__({length: write_unsigned(length + 1) for length in range(256)})
         self.limit = limit
 
     def __missing__(self, length: int) -> bytes:
         if length > self.limit:
             raise Refused(f"{length} bytes are more than the {self.limit} allowed")
-        written = write_varint(length + 1)
+        written = write_unsigned(length + 1)
         if len(self) < REMEMBERED_LENGTHS:
             self[length] = written
         return written
@@ -61,9 +46,9 @@ def write_tags(known: list[tuple[int, bytes]], unknown: dict[int, bytes] | None)
             if tag in unknown:
                 raise Refused(f"tag {tag} is a known field and an unknown one at once")
         known = sorted([*known, *unknown.items()])
-    out = [write_varint(len(known))]
+    out = [write_unsigned(len(known))]
     for tag, value in known:
-        out += (write_varint(tag), write_varint(len(value)), value)
+        out += (write_unsigned(tag), write_unsigned(len(value)), value)
     return b"".join(out)
 
 

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from moldau.protocol.compiler import decoder, encoder
-from moldau.protocol.decoding import read_varint
 from moldau.protocol.messages import REQUESTS
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.varint import read_unsigned
 from moldau.protocol.wire import AnyResponse, DecodeError, EncodeError, Request, Response
 from moldau.types import Part
 
@@ -56,8 +56,6 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview]
             if position > len(frame):
                 raise DecodeError("RequestHeader.client_id", f"{length} bytes are named and {len(frame) - 10} are left")
             client_id = str(frame[10:position], "utf-8", "replace")
-        elif length != -1:
-            raise DecodeError("RequestHeader.client_id", f"a length of {length} is negative")
         if api_version >= FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE):
             position = position + 1 if frame[position] == 0 else _skip_tags(frame, position, "RequestHeader")
     except (struct.error, IndexError) as error:
@@ -68,12 +66,12 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview]
 def _skip_tags(frame: memoryview, position: int, what: str) -> int:
     """No tagged field of a header is known, so none is kept."""
     try:
-        count, position = read_varint(frame, position)
+        count, position = read_unsigned(frame, position)
         if count > MAX_TAGS:
             raise DecodeError(what, f"{count} tagged fields are more than the {MAX_TAGS} allowed")
         for _ in range(count):
-            _, position = read_varint(frame, position)
-            size, position = read_varint(frame, position)
+            _, position = read_unsigned(frame, position)
+            size, position = read_unsigned(frame, position)
             position += size
             if position > len(frame):
                 raise DecodeError(what, f"a tagged field of {size} bytes reaches behind the frame's end")

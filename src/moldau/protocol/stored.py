@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
 from moldau.protocol.compiler import coordinator_record_decoder, decode, encode_bytes, encoder
-from moldau.protocol.decoding import FAILURES, read_varint
-from moldau.protocol.encoding import has_records, write_varint
+from moldau.protocol.decoding import FAILURES
+from moldau.protocol.encoding import has_records
+from moldau.protocol.varint import read_unsigned, write_unsigned
 from moldau.protocol.wire import DecodeError, StoredRecord
 
 R = TypeVar("R", bound=StoredRecord)
@@ -120,9 +121,9 @@ class FramedRecords:
     def decode(self, data: Data) -> Any:
         view = memoryview(data)
         try:
-            frame, position = read_varint(view, 0)
-            number, position = read_varint(view, position)
-            version, position = read_varint(view, position)
+            frame, position = read_unsigned(view, 0)
+            number, position = read_unsigned(view, position)
+            version, position = read_unsigned(view, position)
         except FAILURES as error:
             raise DecodeError("frame", "the bytes end inside it" if isinstance(error, IndexError) else str(error)) from None
         if frame != FRAME_VERSION:
@@ -134,7 +135,7 @@ class FramedRecords:
 
 
 def _frame(*numbers: int) -> bytes:
-    return b"".join(map(write_varint, numbers))
+    return b"".join(map(write_unsigned, numbers))
 
 
 def _number(declared: type[StoredRecord]) -> int:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
-from moldau.types import NO_LEADER, ZERO_UUID, uuid_from_text, uuid_to_text
+from moldau.raft.voters import HostPort, ReplicaKey
+from moldau.types import NO_LEADER, ZERO_UUID, OffsetAndEpoch, uuid_from_text, uuid_to_text
 
 NO_VOTE: Final = -1
 FIELDS: Final = {
@@ -34,6 +35,17 @@ class ElectionState(NamedTuple):
     leader_id: int = NO_LEADER
     voted_id: int = NO_VOTE
     voted_directory_id: UUID = ZERO_UUID
+
+    @property
+    def has_leader(self) -> bool:
+        return self.leader_id != NO_LEADER
+
+    @property
+    def has_voted(self) -> bool:
+        return self.voted_id != NO_VOTE
+
+    def voted_for(self, replica: ReplicaKey) -> bool:
+        return self.voted_id == replica.id and self.voted_directory_id in (ZERO_UUID, replica.directory_id)
 
     def to_json(self, kraft_version: int, voter_ids: tuple[int, ...] = ()) -> bytes:
         """Version 0 of the file for a fixed voter set, version 1 for one that can change."""
@@ -78,11 +90,17 @@ class ElectionState(NamedTuple):
             raise CorruptQuorumState(f"it is no quorum state: {error!r}") from error
 
 
+NEVER: Final = 1 << 62
+"""A deadline that does not come."""
+
+
 @dataclass(slots=True)
 class Unattached:
-    """Knows its epoch, perhaps its vote in it, but no leader."""
+    """Knows its epoch, perhaps its vote in it, perhaps who leads, but not where: it looks for the leader."""
 
     election: ElectionState
+    deadline_ms: int = NEVER
+    """When a voter stands for election."""
 
 
 @dataclass(slots=True)
@@ -90,6 +108,11 @@ class Prospective:
     """Asks whether it would be voted for, without starting an epoch for it (pre-vote)."""
 
     election: ElectionState
+    deadline_ms: int
+    leader_at: HostPort | None = None
+    """Of the leader that it lost; it goes back to it when it is not wanted."""
+    is_over: bool = False
+    """That leader has said that it leads no more."""
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
 
@@ -99,18 +122,39 @@ class Candidate:
     """Has voted for itself in a new epoch and asks for the others' votes."""
 
     election: ElectionState
+    deadline_ms: int
+    is_lost: bool = False
+    """A majority has said no: it waits until its deadline and tries again."""
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
+class Replica:
+    """What a leader knows of one that fetches.  `end_offset` (exclusive) is on its disk; -1 while that is not known."""
+
+    directory_id: UUID = ZERO_UUID
+    end_offset: int = -1
+    last_fetch_ms: int = -1
+    last_caught_up_ms: int = -1
+    fetched_up_to: int = -1
+    """Where the leader's log ended when this one fetched last."""
+
+
+@dataclass(slots=True)
 class Leader:
-    """Appends.  `end_offsets` (exclusive) are the voters' durable ends; nothing is committed up to `epoch_start_offset`, inclusive."""
+    """Appends.  Nothing is committed up to `epoch_start_offset`, inclusive."""
 
     election: ElectionState
     epoch_start_offset: int
     granting_voters: tuple[int, ...]
-    end_offsets: dict[int, int] = field(default_factory=dict)
+    began_ms: int
+    quorum_deadline_ms: int
+    """When it resigns, unless a majority fetches before."""
+    replicas: dict[ReplicaKey, Replica] = field(default_factory=dict)
+    """Voters, itself among them, and observers that fetch."""
+    heard: set[ReplicaKey] = field(default_factory=set)
+    """Voters that fetched since a majority was counted last."""
 
 
 @dataclass(slots=True)
@@ -118,13 +162,23 @@ class Follower:
     """Fetches from the leader that it knows."""
 
     election: ElectionState
+    leader_at: HostPort
+    deadline_ms: int
+    has_fetched: bool = False
+    is_over: bool = False
+    """The leader has said that it leads no more."""
+    snapshot: tuple[OffsetAndEpoch, int] | None = None
+    """The snapshot that it fetches instead of the log, and how many bytes of it are here."""
 
 
 @dataclass(slots=True)
 class Resigned:
-    """Led its epoch and leads it no more: waits for the next."""
+    """Led its epoch and leads it no more: tells so, and waits for the next."""
 
     election: ElectionState
+    deadline_ms: int
+    preferred: tuple[ReplicaKey, ...] = ()
+    told: set[int] = field(default_factory=set)
 
 
 Role: TypeAlias = Unattached | Prospective | Candidate | Leader | Follower | Resigned
@@ -132,9 +186,9 @@ Role: TypeAlias = Unattached | Prospective | Candidate | Leader | Follower | Res
 ALLOWED: Final[dict[type, frozenset[type]]] = {
     Unattached: frozenset({Unattached, Prospective, Candidate, Follower}),
     Prospective: frozenset({Unattached, Prospective, Candidate, Follower}),
-    Candidate: frozenset({Unattached, Prospective, Candidate, Leader, Follower}),
+    Candidate: frozenset({Unattached, Prospective, Leader, Follower}),
     Leader: frozenset({Unattached, Follower, Resigned}),
     Follower: frozenset({Unattached, Prospective, Follower}),
-    Resigned: frozenset({Unattached, Follower}),
+    Resigned: frozenset({Unattached, Candidate, Follower}),
 }
-"""Which role may come next.  Unattached → Candidate is the lone voter's way: nobody is there to ask first."""
+"""Which role may come next.  Unattached and Resigned → Candidate is the lone voter's way: nobody is there to ask first."""

@@ -19,7 +19,7 @@ from moldau.raft.snapshots import (
     snapshot_name,
 )
 from moldau.storage.files import Files
-from moldau.types import OffsetAndEpoch
+from moldau.types import FileSlice, OffsetAndEpoch
 
 
 class SnapshotFolder:
@@ -55,8 +55,7 @@ class SnapshotFolder:
 
         Errors: OSError, and nothing is left of it.
         """
-        path = self._path(snapshot_id)
-        partial = path.removesuffix(SUFFIX) + PARTIAL_SUFFIX
+        path, partial = self._path(snapshot_id), self._partial(snapshot_id)
         try:
             self._write(partial, parts)
             self._files.rename(partial, path)
@@ -78,6 +77,40 @@ class SnapshotFolder:
         finally:
             file.close()
 
+    def read_part(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> tuple[int, FileSlice]:
+        """The size of the file, and some of its bytes; none where `position` is not in it.  Errors: OSError."""
+        file = self._files.open(self._path(snapshot_id), read_only=True)
+        size = file.size()
+        part = max(0, min(size - position, max_bytes)) if position >= 0 else 0
+        return size, FileSlice(file, position if part else 0, part)
+
+    def write_part(self, snapshot_id: OffsetAndEpoch, position: int, data: bytes | bytearray | memoryview) -> None:
+        """Of one that is fetched from another replica; the first part begins it anew.  Errors: OSError."""
+        file = self._files.open(self._partial(snapshot_id), create=True)
+        try:
+            if position == 0:
+                file.truncate(0)
+            file.pwrite([data], position)
+        finally:
+            file.close()
+
+    def finish(self, snapshot_id: OffsetAndEpoch) -> Snapshot:
+        """All of it was written: it counts, if it is whole.  The caller puts it among `ids`.  Errors: CorruptSnapshot, OSError."""
+        partial = self._partial(snapshot_id)
+        try:
+            snapshot = read_snapshot(self._files.read(partial))
+        except CorruptSnapshot:
+            self._files.unlink(partial)
+            raise
+        file = self._files.open(partial)
+        try:
+            file.sync()
+        finally:
+            file.close()
+        self._files.rename(partial, self._path(snapshot_id))
+        self._files.sync_dir(self._directory)
+        return snapshot
+
     def total_size(self) -> int:
         return sum(self._files.size(self._path(one)) for one in self.ids)
 
@@ -97,6 +130,9 @@ class SnapshotFolder:
         except CorruptSnapshot:
             return True
         return timestamp_ms > 0 and now_ms - timestamp_ms > retention_ms
+
+    def _partial(self, snapshot_id: OffsetAndEpoch) -> str:
+        return self._path(snapshot_id).removesuffix(SUFFIX) + PARTIAL_SUFFIX
 
     def _path(self, snapshot_id: OffsetAndEpoch) -> str:
         return f"{self._directory}/{snapshot_name(snapshot_id)}"

@@ -10,10 +10,27 @@ from uuid import UUID
 
 from moldau.config import ConfigError
 from moldau.raft.records import Endpoint, KRaftVersionFeature, VotersRecord, VotersRecordVoter
-from moldau.types import ZERO_UUID
+from moldau.types import ZERO_UUID, uuid_to_text
 
 KRAFT_VERSIONS: Final = (0, 1)
 """Lowest and highest kraft.version that this node can work with."""
+
+
+class HostPort(NamedTuple):
+    """Where to connect to."""
+
+    host: str
+    port: int
+
+
+class ReplicaKey(NamedTuple):
+    """Which copy of the log: a node whose directory was replaced is another replica.  A zero directory is one that is not known."""
+
+    id: int
+    directory_id: UUID = ZERO_UUID
+
+    def __str__(self) -> str:
+        return str(self.id) if self.directory_id == ZERO_UUID else f"{self.id} ({uuid_to_text(self.directory_id)})"
 
 
 class Address(NamedTuple):
@@ -32,6 +49,17 @@ class Voter(NamedTuple):
     addresses: tuple[Address, ...]
     min_kraft_version: int = KRAFT_VERSIONS[0]
     max_kraft_version: int = KRAFT_VERSIONS[1]
+
+    @property
+    def key(self) -> ReplicaKey:
+        return ReplicaKey(self.id, self.directory_id)
+
+    def listens_at(self, listener_name: str) -> HostPort | None:
+        """By that name; a fixed set has one address, under whatever name."""
+        for address in self.addresses:
+            if address.name.upper() == listener_name.upper():
+                return HostPort(address.host, address.port)
+        return None
 
 
 class VoterSet:
@@ -108,16 +136,24 @@ class VoterSet:
         voter = self.by_id.get(node_id)
         return voter is not None and voter.directory_id in (ZERO_UUID, directory_id)
 
-    def listening_at(self, addresses: tuple[Address, ...], node_id: int, directory_id: UUID) -> "VoterSet":
-        """With other addresses for one replica, if it votes."""
-        if not self.is_voter(node_id, directory_id):
-            return self
-        return VoterSet({**self.by_id, node_id: self.by_id[node_id]._replace(addresses=addresses)}.values())
+    def key_of(self, replica: ReplicaKey) -> ReplicaKey | None:
+        """The voter that this replica is, as the set names it; None for one that does not vote."""
+        voter = self.by_id.get(replica.id)
+        if voter is None or voter.directory_id not in (ZERO_UUID, replica.directory_id):
+            return None
+        return voter.key
+
+    def with_voter(self, voter: Voter) -> "VoterSet":
+        """Added, or in place of the one with this id."""
+        return VoterSet({**self.by_id, voter.id: voter}.values())
+
+    def without(self, voter_id: int) -> "VoterSet":
+        return VoterSet(voter for voter in self.by_id.values() if voter.id != voter_id)
 
     def is_only(self, node_id: int, directory_id: UUID) -> bool:
         return len(self.by_id) == 1 and self.is_voter(node_id, directory_id)
 
-    def replicated_offset(self, end_offsets: Mapping[int, int]) -> int:
+    def replicated_offset(self, end_offsets: Mapping[ReplicaKey, int]) -> int:
         """Exclusive: how far a majority has the log.  A voter that has not been heard of counts as having nothing."""
-        descending = sorted((end_offsets.get(voter, 0) for voter in self.by_id), reverse=True)
+        descending = sorted((end_offsets.get(voter.key, 0) for voter in self.by_id.values()), reverse=True)
         return descending[len(descending) // 2]

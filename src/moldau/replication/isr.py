@@ -9,19 +9,31 @@ in sync (KIP-966).  Source: kafka.cluster.Partition, Replica; KIP-497, 841, 903,
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Final, NamedTuple
 
-NO_OFFSET = -1
+from moldau.types import NO_OFFSET
+
+NEVER_MS: Final = -(1 << 62)
+"""Longer ago than any lag that is allowed: the steady clock may have begun a moment ago, so that 0 would be recent."""
+
+
+class IsrProposal(NamedTuple):
+    """The in-sync set that a leader asks its controller for, on top of the state of `partition_epoch`."""
+
+    isr: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
 
 
 @dataclass(slots=True)
 class FollowerState:
-    """What the leader knows of one follower, from its fetches."""
+    """What the leader knows of one follower, from its fetches.  Times are the steady clock's."""
 
     log_end_offset: int = NO_OFFSET
     log_start_offset: int = NO_OFFSET
     broker_epoch: int = -1
-    last_caught_up_ms: int = 0
-    last_fetch_ms: int = 0
+    last_caught_up_ms: int = NEVER_MS
+    last_fetch_ms: int = NEVER_MS
     leader_end_at_last_fetch: int = NO_OFFSET
 
     def fetched(self, *, offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: int) -> None:

@@ -12,25 +12,40 @@ Source: kafka.cluster.Partition; KIP-101, 207, 320, 392, 966.
 """
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
 from uuid import UUID
 
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.fetch import AbortedTransaction, EpochEndOffset, PartitionData
-from moldau.replication.isr import FollowerState, effective_min_insync, high_watermark_of, may_join, out_of_sync
-from moldau.replication.waits import Acknowledged, FetchWait, ProduceWait
+from moldau.replication.isr import (
+    NEVER_MS,
+    FollowerState,
+    IsrProposal,
+    effective_min_insync,
+    high_watermark_of,
+    may_join,
+    out_of_sync,
+)
+from moldau.replication.waits import Acknowledged, Deleted, FetchWait, ProduceWait, Watch
 from moldau.storage.epochs import UNKNOWN_END
 from moldau.storage.log import AppendResult, Log
 from moldau.storage.producer_state import AppendOrigin, VerificationGuard
 from moldau.storage.validator import AppendFailure, Examined, Unexamined
-from moldau.types import INTERNAL_TOPICS, NO_LEADER, Records, TopicPartition
+from moldau.types import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER, NO_OFFSET, Records, TopicPartition
 
 ALL_IN_SYNC: Final = -1
 """acks of a produce that waits for every in-sync replica."""
-NO_EPOCH: Final = -1
-NO_OFFSET: Final = -1
+UNTRIED: Final = (ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA)
+NEWER_STATE: Final = (
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.INVALID_UPDATE_VERSION,
+    ErrorCode.INVALID_REQUEST,
+    ErrorCode.NEW_LEADER_ELECTED,
+)
 
 
 class Isolation(Enum):
@@ -46,10 +61,14 @@ class Partition:
 
     __slots__ = (
         "_acknowledgements",
+        "_deletions",
         "_fetchers",
         "_is_ack_flushed",
         "_local_id",
         "_on_flush_wanted",
+        "_steady_ms",
+        "_told_end_offset",
+        "_watches",
         "before_append",
         "eligible",
         "followers",
@@ -62,7 +81,9 @@ class Partition:
         "leader_id",
         "log",
         "maximal_isr",
+        "on_proposal",
         "partition_epoch",
+        "proposal",
         "replicas",
         "topic_id",
         "topic_partition",
@@ -89,6 +110,8 @@ class Partition:
         self._is_ack_flushed: Final = log.config.flush_policy == "ack"
         self.before_append: Callable[[], object] | None = None
         """Called before anything is appended here: a coordinator may have given out the next offsets already."""
+        self.on_proposal: Callable[[Partition], None] | None = None
+        """Called when `proposal` is to go to the controller; None where there is none to ask."""
         self.leader_id = NO_LEADER
         self.leader_epoch = NO_EPOCH
         self.partition_epoch = -1
@@ -98,10 +121,20 @@ class Partition:
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.maximal_isr: tuple[int, ...] = ()
-        self.eligible: Collection[int] = ()
+        self.proposal: IsrProposal | None = None
+        """What the controller was asked for and has not answered."""
+        self.eligible: Mapping[int, int] = {}
+        """Brokers that may be in sync, neither fenced nor on their way out, with their epochs."""
         self.followers: dict[int, FollowerState] = {}
+        self._steady_ms = 0
+        """The time by which followers were judged last.  It is the steady clock's, unlike that of records: a wall clock that jumps must not
+        put a follower out of sync."""
         self._acknowledgements: deque[tuple[int, ProduceWait, Acknowledged]] = deque()
+        self._deletions: list[tuple[int, ProduceWait, Deleted]] = []
         self._fetchers: dict[FetchWait, tuple[int, Isolation, int, int]] = {}
+        self._watches: dict[Watch, None] = {}
+        self._told_end_offset = log.log_end_offset
+        """Where the log ended when `_watches` were told last."""
 
     def __repr__(self) -> str:
         return f"Partition({self.topic_partition}, leader={self.leader_id}, epoch={self.leader_epoch}, isr={self.isr})"
@@ -119,10 +152,10 @@ class Partition:
         partition_epoch: int,
         replicas: tuple[int, ...],
         isr: tuple[int, ...],
-        eligible: Collection[int],
+        eligible: Mapping[int, int],
         now_ms: int,
     ) -> None:
-        """This replica leads, or goes on leading with other replicas or another in-sync set."""
+        """This replica leads, or goes on leading with other replicas or another in-sync set.  `now_ms` is the steady clock's."""
         if leader_epoch != self.leader_epoch or not self.is_leader:
             self.leader_epoch_start_offset = self.log.log_end_offset
             self.log.epochs.begin(leader_epoch, self.log.log_end_offset)
@@ -131,11 +164,11 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.replicas = replicas
-        self.isr = self.maximal_isr = isr
+        self._commit_isr(isr)
         self.eligible = eligible
         for broker_id in replicas:
             if broker_id != self._local_id and broker_id not in self.followers:
-                self.followers[broker_id] = FollowerState(last_caught_up_ms=now_ms if broker_id in isr else 0)
+                self.followers[broker_id] = FollowerState(last_caught_up_ms=now_ms if broker_id in isr else NEVER_MS)
         for broker_id in [each for each in self.followers if each not in replicas]:
             del self.followers[broker_id]
         self.advance_high_watermark(now_ms)
@@ -149,16 +182,31 @@ class Partition:
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.replicas = replicas
-        self.isr = self.maximal_isr = isr
+        self._commit_isr(isr)
         self.followers = {}
         self._step_down()
 
-    def caught_up(self) -> None:
-        """As follower: it has all that its leader said is committed.  The replica fetcher tells."""
-        if not self.has_caught_up:
+    def _commit_isr(self, isr: tuple[int, ...]) -> None:
+        """What was asked for on top of another state is not waited for: the controller refuses it."""
+        self.isr = self.maximal_isr = isr
+        self.proposal = None
+        for watch in list(self._watches):
+            watch.changed(has_grown=False)
+
+    def heard_from_leader(self, *, high_watermark: int, log_start_offset: int) -> None:
+        """As follower: what the leader's answer to a fetch said beside records, which have been appended."""
+        log = self.log
+        if high_watermark > log.high_watermark:
+            log.update_high_watermark(high_watermark)
+            if self._acknowledgements:
+                self._acknowledge()
+        if log_start_offset > log.log_start_offset:
+            log.raise_log_start_offset(min(log_start_offset, log.log_end_offset))
+        if not self.has_caught_up and log.log_end_offset >= high_watermark:
             self.has_caught_up = True
-            for fetcher in list(self._fetchers):
-                fetcher.finish()
+            self._release_fetchers()
+        elif self._fetchers:
+            self._wake_fetchers()
 
     def resign(self) -> None:
         """This broker is about to stop."""
@@ -171,11 +219,11 @@ class Partition:
         self._release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def refusal_of(self, current_leader_epoch: int, *, from_leader_only: bool) -> ErrorCode:
-        """Why a request that believes in `current_leader_epoch` (below 0: says nothing) is not served; NONE when it is.
+        """Why a request that believes in `current_leader_epoch` (-1: says nothing) is not served; NONE when it is.
 
         Errors: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER.
         """
-        if current_leader_epoch >= 0 and current_leader_epoch != self.leader_epoch:
+        if current_leader_epoch not in (NO_EPOCH, self.leader_epoch):
             return ErrorCode.FENCED_LEADER_EPOCH if current_leader_epoch < self.leader_epoch else ErrorCode.UNKNOWN_LEADER_EPOCH
         if from_leader_only and self.leader_id != self._local_id:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -209,7 +257,7 @@ class Partition:
             return refusal
         result = self.log.append_from_client(records, leader_epoch=self.leader_epoch, now_ms=now_ms, guard=guard, examined=examined)
         if isinstance(result, AppendResult):
-            self.advance_high_watermark(now_ms)
+            self.advance_high_watermark(self._steady_ms)
         return result
 
     def append(
@@ -230,7 +278,7 @@ class Partition:
             records, leader_epoch=self.leader_epoch, now_ms=now_ms, origin=origin, guard=guard, transaction_version=transaction_version
         )
         if isinstance(result, AppendResult):
-            self.advance_high_watermark(now_ms)
+            self.advance_high_watermark(self._steady_ms)
         return result
 
     def _refusal_of_append(self, acks: int) -> AppendFailure | None:
@@ -265,12 +313,13 @@ class Partition:
         self._release_all(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def advance_high_watermark(self, now_ms: int) -> None:
-        """After anything that may move it: an append, a follower's fetch, a change of the in-sync set."""
+        """After anything that may move it: an append, a follower's fetch, a change of the in-sync set.  `now_ms` is the steady clock's."""
+        self._steady_ms = now_ms
         log = self.log
         end_offset = log.log_end_offset
-        if self.followers:
-            if len(self.isr) < self.min_insync:
-                return  # KIP-966: what too few replicas hold is not committed
+        if self.followers and len(self.isr) < self.min_insync:
+            end_offset = log.high_watermark  # KIP-966: what too few replicas hold is not committed
+        elif self.followers:
             end_offset = high_watermark_of(
                 leader_end_offset=end_offset,
                 followers=self.followers,
@@ -279,12 +328,15 @@ class Partition:
                 now_ms=now_ms,
                 lag_time_max_ms=self.lag_time_max_ms,
             )
-        if end_offset > log.high_watermark:
+        has_moved = end_offset > log.high_watermark
+        if has_moved:
             log.update_high_watermark(end_offset)
             if self._acknowledgements:
                 self._acknowledge()
         if self._fetchers:
             self._wake_fetchers()
+        if self._watches:
+            self._tell_watches(has_moved=has_moved)
 
     def _acknowledge(self) -> None:
         waiting = self._acknowledgements
@@ -304,17 +356,21 @@ class Partition:
                 self._acknowledgements.append((end_offset, wait, slot))
             else:
                 wait.settle(slot, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._settle_deletions(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         self._release_fetchers()
 
     def _release_all(self, code: ErrorCode) -> None:
         waiting, self._acknowledgements = self._acknowledgements, deque()
         for _, wait, slot in waiting:
             wait.settle(slot, code)
+        self._settle_deletions(code)
         self._release_fetchers()
 
     def _release_fetchers(self) -> None:
         for fetcher in list(self._fetchers):
             fetcher.finish()
+        for watch in list(self._watches):
+            watch.changed(has_grown=True)
 
     # Reading
 
@@ -357,6 +413,12 @@ class Partition:
             else None
         )
         return self._found(data.records or b"", aborted)
+
+    def elsewhere(self, broker_id: int) -> PartitionData:
+        """Nothing but that this reader does better with another replica (KIP-392)."""
+        answer = self._found(b"", None)
+        answer.preferred_read_replica = broker_id
+        return answer
 
     def _found(self, records: Records, aborted: list[AbortedTransaction] | None) -> PartitionData:
         log = self.log
@@ -413,9 +475,29 @@ class Partition:
 
     # Followers
 
+    def watch(self, watch: Watch) -> None:
+        """`watch` is told of what changes from now on."""
+        self._watches[watch] = None
+
+    def unwatch(self, watch: Watch) -> None:
+        self._watches.pop(watch, None)
+
+    def _tell_watches(self, *, has_moved: bool) -> None:
+        """`has_moved`: the high watermark.  A follower that had all there was when it asked last kept up until then; nobody has looked."""
+        end_before, self._told_end_offset = self._told_end_offset, self.log.log_end_offset
+        has_grown = self._told_end_offset > end_before
+        if not has_grown and not has_moved:
+            return
+        for watch in list(self._watches):
+            state = self.followers.get(watch.replica_id)
+            if has_grown and state is not None and state.log_end_offset >= end_before:
+                state.last_caught_up_ms = max(state.last_caught_up_ms, watch.asked_ms)
+            watch.changed(has_grown=has_grown)
+
     def follower_fetched(self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, now_ms: int) -> None:
-        """A follower's fetch offset is its acknowledgement."""
+        """A follower's fetch offset is its acknowledgement.  `now_ms` is the steady clock's."""
         state = self.followers[broker_id]
+        has_deleted = log_start_offset > state.log_start_offset
         state.fetched(
             offset=offset,
             log_start_offset=log_start_offset,
@@ -424,6 +506,48 @@ class Partition:
             now_ms=now_ms,
         )
         self.advance_high_watermark(now_ms)
+        if has_deleted and self._deletions:
+            self._settle_deletions()
+        if broker_id not in self.maximal_isr and self.proposal is None and self.wants_to_expand(broker_id):
+            self._propose((*self.isr, broker_id))
+
+    def shrink_isr(self, now_ms: int) -> None:
+        """Asks for those to leave who have fallen behind."""
+        if not self.is_leader or not self.followers:
+            return
+        behind = self.fallen_behind(now_ms) if self.proposal is None else ()
+        if behind:
+            self._propose(tuple(broker_id for broker_id in self.isr if broker_id not in behind))
+        # One that is not in sync and keeps up no more does not hold the high watermark back any longer.
+        self.advance_high_watermark(now_ms)
+
+    def _propose(self, isr: tuple[int, ...]) -> None:
+        """Until the answer whoever is in either set counts: the controller may have committed it already."""
+        if self.on_proposal is not None:
+            self.proposal = IsrProposal(isr, self.leader_epoch, self.partition_epoch)
+            self.maximal_isr = tuple(dict.fromkeys((*self.isr, *isr)))
+            self.on_proposal(self)
+
+    def isr_committed(self, proposal: IsrProposal, *, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...], now_ms: int) -> None:
+        """The controller's answer.  Nothing where the metadata has said something newer meanwhile."""
+        is_newer = partition_epoch >= self.partition_epoch and leader_epoch == self.leader_epoch
+        if proposal is self.proposal and is_newer and self.is_leader:
+            self.partition_epoch = partition_epoch
+            self._commit_isr(isr)
+            self.advance_high_watermark(now_ms)
+
+    def isr_refused(self, proposal: IsrProposal, code: ErrorCode) -> bool:
+        """True when it is to be asked again.
+
+        A controller that has tried nothing leaves the in-sync set as it was.  One that knows a newer state has it on its way here; until it
+        comes the proposal may be what was committed, so it goes on to count.  Source: Partition.handleAlterPartitionError.
+        """
+        if proposal is not self.proposal:
+            return False
+        if code in UNTRIED:
+            self._commit_isr(self.isr)
+            return False
+        return code not in NEWER_STATE
 
     def wants_to_expand(self, broker_id: int) -> bool:
         """Whether a follower outside the in-sync set has caught up."""
@@ -431,11 +555,29 @@ class Partition:
         return (
             state is not None
             and broker_id not in self.maximal_isr
-            and broker_id in self.eligible
+            and self._is_of_this_life(broker_id, state.broker_epoch)
             and may_join(state, high_watermark=self.log.high_watermark, leader_epoch_start_offset=self.leader_epoch_start_offset)
         )
 
+    def _is_of_this_life(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether a fetch came from the broker as it is registered now: one that was started again may have lost what it had (KIP-903)."""
+        known = self.eligible.get(broker_id)
+        return known is not None and broker_epoch in (NO_EPOCH, known)
+
+    def is_stale(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether a fetch comes from an earlier life of a broker."""
+        return NO_EPOCH < broker_epoch < self.eligible.get(broker_id, NO_EPOCH)
+
+    def take_eligible(self, eligible: Mapping[int, int], now_ms: int) -> None:
+        """Brokers came or went.  One that may not join any more no longer holds the high watermark back, nor the low one."""
+        self.eligible = eligible
+        if self.is_leader and self.followers:
+            self.advance_high_watermark(now_ms)
+            self._settle_deletions()
+
     def fallen_behind(self, now_ms: int) -> list[int]:
+        """The members of the in-sync set that have to leave it.  `now_ms` is the steady clock's."""
+        self._steady_ms = now_ms
         return out_of_sync(
             self.isr,
             self.followers,
@@ -444,6 +586,31 @@ class Partition:
             now_ms=now_ms,
             lag_time_max_ms=self.lag_time_max_ms,
         )
+
+    # Deleting
+
+    def delete_records_before(self, offset: int) -> int | ErrorCode:
+        """As `Log.delete_records_before`; the followers hear of it at once.  Errors: OFFSET_OUT_OF_RANGE."""
+        start = self.log.delete_records_before(offset)
+        if not isinstance(start, ErrorCode) and self.followers:
+            self._release_fetchers()
+        return start
+
+    def await_deletion(self, offset: int, wait: ProduceWait, slot: Deleted) -> None:
+        """`wait` is settled for `slot` once every replica's log starts at `offset` or after it."""
+        wait.expect(slot)
+        self._deletions.append((offset, wait, slot))
+
+    def _settle_deletions(self, code: ErrorCode = ErrorCode.NONE) -> None:
+        """Those that are done; with an error all of them."""
+        low_watermark = NO_OFFSET if code else self.low_watermark
+        waiting, self._deletions = self._deletions, []
+        for offset, wait, slot in waiting:
+            if code or offset <= low_watermark:
+                slot.low_watermark = low_watermark
+                wait.settle(slot, code)
+            elif not wait.is_done:
+                self._deletions.append((offset, wait, slot))
 
     @property
     def low_watermark(self) -> int:

@@ -10,7 +10,7 @@ is replaced in one go, whole after a crash or empty (`storage/unfinished.py`).
 More is checked than Kafka does, each for a history that forked (unclean election): a segment that the last leader copied may go on with
 records that this one never saw, and one may be missing between the log's start and there.
 Source: TierStateMachine, AbstractFetcherThread.handleOffsetsMovedToTieredStorage, fetchEarliestPendingUploadOffset; KIP-405, 1023.
-To be called by the replica fetcher, with the connection to the leader as `Leader`; `moldau.testing.tier_simulation` drives it.
+To be called by the replica fetcher, with the connection to the leader as `Leader`; `proof.tiering.simulation` drives it.
 """
 
 import logging

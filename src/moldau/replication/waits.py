@@ -84,8 +84,14 @@ class Acknowledged(Protocol):
     error_code: int
 
 
+class Deleted(Acknowledged, Protocol):
+    """Where the outcome of one partition's deletion is written."""
+
+    low_watermark: int
+
+
 class ProduceWait(Parked):
-    """One produce request with acks=all: answered when each of its partitions is."""
+    """One request that changes partitions, a produce with acks=all or a deletion: answered when each of its partitions is."""
 
     __slots__ = ("pending",)
 
@@ -105,6 +111,22 @@ class ProduceWait(Parked):
         self.pending -= 1
         if not self.pending:
             self.finish()
+
+
+class Watch(Protocol):
+    """One follower's session, as far as it is about one partition: told of what changes there instead of looking."""
+
+    @property
+    def replica_id(self) -> int: ...
+
+    @property
+    def asked_ms(self) -> int:
+        """When it fetched last, by the steady clock."""
+        ...
+
+    def changed(self, *, has_grown: bool) -> None:
+        """There is something to tell, or, when it `has_grown`, to fetch at once."""
+        ...
 
 
 class FetchWait(Parked):

@@ -1,6 +1,6 @@
 """● The shell around `cleaner`: picks the dirtiest log, has it compacted in a process of its own, swaps the result in.
 
-    compactor = Compactor(manager, clock, options, clean_elsewhere=clean_in_process)
+    compactor = Compactor(manager, clock, options, flush=flusher.flush, clean_elsewhere=clean_in_process)
     compactor.start()
     compactor.take_options(others)
     await compactor.stop()
@@ -36,6 +36,8 @@ from moldau.types import TopicPartition
 LOG: Final = logging.getLogger(__name__)
 
 CleanElsewhere = Callable[[CleaningPlan, CleanerConfig], Awaitable[CleaningResult]]
+FlushLog = Callable[[Log], Awaitable[None]]
+"""Returns once all of the log is durable, or cannot become so."""
 
 
 class CleaningFailed(Exception):
@@ -49,12 +51,15 @@ class NotNow(Exception):
 class Compactor:
     """One per node."""
 
-    def __init__(self, manager: LogManager, clock: Clock, options: CleanerConfig, *, clean_elsewhere: CleanElsewhere) -> None:
+    def __init__(
+        self, manager: LogManager, clock: Clock, options: CleanerConfig, *, flush: FlushLog, clean_elsewhere: CleanElsewhere
+    ) -> None:
         self.uncleanable: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
         """Why not.  A log: the next one of that name is another."""
         self._manager = manager
         self._clock = clock
         self._options = options
+        self._flush = flush
         self._clean_elsewhere = clean_elsewhere
         self._busy: set[TopicPartition] = set()
         self._not_now: set[TopicPartition] = set()
@@ -133,11 +138,9 @@ class Compactor:
     async def _clean(self, log: Log) -> None:
         where = log.topic_partition
         if log.recovery_point < log.active_segment.base_offset:
-            flush = log.begin_flush()
-            await self._manager.files.run(flush.sync)
-            if self._manager.get(where) is not log:
+            await self._flush(log)
+            if self._manager.get(where) is not log or log.failure is not None:
                 return
-            log.end_flush(flush)
         now_ms = self._clock.now_ms()
         dirt = dirtiness(log, self._checkpointed(where), now_ms)
         plan = plan_cleaning(log, dirt, now_ms, map_bytes=self._options.dedupe_buffer_size)
@@ -162,7 +165,7 @@ class Compactor:
 
 def clean_elsewhere(files: Files) -> CleanElsewhere:
     """In a process where there is a disk, here and now where there is only memory."""
-    return clean_in_process if isinstance(files, SystemFiles) else clean_here(files)
+    return clean_in_process if files.are_shared else clean_here(files)
 
 
 def clean_here(files: Files) -> CleanElsewhere:

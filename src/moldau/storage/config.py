@@ -236,7 +236,7 @@ class LogConfig(Configs, update="cluster-wide"):
     preallocate: bool = option(
         "log.preallocate",
         False,
-        "Accepted for Kafka's sake; a file system on Linux gains nothing from it and segments grow as they are written.",
+        "Without effect: segments grow as they are written, and a file system on Linux gains nothing from room that is taken before.",
         topic="preallocate",
     )
     message_timestamp_type: str = option(
@@ -288,6 +288,16 @@ class LogConfig(Configs, update="cluster-wide"):
         check=one_of("ack", "os"),
         update="read-only",
         importance="high",
+        is_ours=True,
+    )
+
+    record_validation: str = option(
+        "log.record.validation",
+        "small",
+        "How closely a produced batch is looked at beyond its header and CRC, so that none is stored that no consumer can read: structure, "
+        "all records of every batch, large ones in a worker process; small, those of batches of up to 8 records; header, none.",
+        topic="record.validation",
+        check=one_of("structure", "small", "header"),
         is_ours=True,
     )
 

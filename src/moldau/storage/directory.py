@@ -47,6 +47,8 @@ class LogDirectory:
         """How often recovery points here were lowered: a checkpoint from before must not stay."""
         self.owes_checkpoints = False
         """There was no room to take logs that are gone out of the checkpoints: no new log here before they are written."""
+        self.owes_sync = False
+        """Checkpoints were given their names, and that is not on stable storage yet."""
         self.written: dict[str, bytes] = {}
         """What stands in each checkpoint file, to leave alone what has not changed."""
         self._checkpoint_number = 0
@@ -69,12 +71,12 @@ class LogDirectory:
 
     def write_checkpoints(self, files: Files) -> None:
         """All that have changed, here and now.  Errors: OSError."""
-        changed = list(self.checkpoints())
-        for checkpoint in changed:
+        for checkpoint in list(self.checkpoints()):
             checkpoint.write(files)
             checkpoint.take_effect(files)
-        if changed:
+        if self.owes_sync:
             files.sync_dir(self.path)
+            self.owes_sync = False
         self.owes_checkpoints = False
 
     def _offsets(self) -> Iterator[tuple[str, Offsets]]:
@@ -129,6 +131,7 @@ class Checkpoint(NamedTuple):
             return False
         files.rename(self.temporary, f"{directory.path}/{self.name}")
         directory.written[self.name] = self.content
+        directory.owes_sync = True
         return True
 
 

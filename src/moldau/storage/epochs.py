@@ -5,22 +5,30 @@
     0 0                  epoch, start offset: both rise
     3 117
 
-An epoch is on the disk before its first batch is: recovery holds every batch against them, and a follower that asks where one ended must
-not get a wrong answer after a crash.  An epoch without a batch need not be there: who begins one does not wait for the disk, and it is
-saved beside the loop soon after; a batch that comes sooner waits until it is.  Nor need a log's very first epoch before the first flush:
-until then its batches do.
+An epoch is on stable storage no later than its first batch counts as flushed: a recovery holds every batch against the epochs, and a
+follower that asks where one ended must not get a wrong answer after a crash.  Nobody waits for the disk before that:
+
+    assign      before the first batch: the new content stands in `leader-epoch-checkpoint.<n>.next`, not synced
+    flush       syncs it and gives it its name, beside the loop
+    start       after the process was killed, finds the `.next` file whole and goes by it, as it goes by the batches beside it; a power cut
+                may have taken it, and then the batches that it told of are cut off.  None of them was flushed.
+
+What must be on the disk at once: lines that go, because recovery would hold batches against them; and a new line while bytes that were
+cut off the log's end could still come back behind its first batch (`at_once`), because it is what tells the two apart.
+An epoch without a batch (`begin`) is in no file.
 Source: KIP-101, KIP-279; LeaderEpochFileCache, LeaderEpochCheckpointFile.
 """
 
 from bisect import bisect_right
+from contextlib import suppress
 from itertools import pairwise
-from threading import Lock
 from typing import Final, NamedTuple
 
 from moldau.config import MAX_LONG
-from moldau.storage.files import Files
+from moldau.storage.files import File, Files
 
 FILE_NAME: Final = "leader-epoch-checkpoint"
+NEXT_SUFFIX: Final = ".next"
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
 
@@ -75,6 +83,51 @@ def checkpoint_text(entries: list[str]) -> bytes:
     return ("\n".join(["0", str(len(entries)), *entries]) + "\n").encode()
 
 
+class EpochsWrite:
+    """The file as the next flush puts it in place.  Its content is written already; `run` may be called on any thread.
+
+    The loop takes it back by unlinking the temporary file: whichever of that and the renaming comes first, the file system decides.
+    """
+
+    __slots__ = ("_file", "_files", "_path", "_temporary", "entries", "is_in_place")
+
+    def __init__(self, files: Files, path: str, temporary: str, entries: list[EpochEntry]) -> None:
+        """Errors: OSError, and nothing is left of it."""
+        self.entries = entries
+        self.is_in_place = False
+        self._files = files
+        self._path = path
+        self._temporary = temporary
+        self._file: File = files.open(temporary, create=True)
+        try:
+            self._file.pwrite([_text(entries)], 0)
+        except OSError:
+            self.take_back()
+            raise
+
+    def run(self) -> None:
+        """Durable once the directory is synced.  When it was taken back nothing happens.  Errors: OSError."""
+        if not self.is_in_place:
+            self.sync()
+            self.put_in_place()
+
+    def sync(self) -> None:
+        """Errors: OSError."""
+        self._file.sync()
+
+    def put_in_place(self) -> None:
+        """Errors: OSError."""
+        with suppress(FileNotFoundError):  # taken back, or the log was deleted
+            self._files.rename(self._temporary, self._path)
+            self.is_in_place = True
+        self._file.close()
+
+    def take_back(self) -> None:
+        """Something newer is about to be written.  Too late if it is in place already, and then the newer one replaces it."""
+        with suppress(FileNotFoundError):
+            self._files.unlink(self._temporary)
+
+
 class LeaderEpochs:
     """One log's epochs, newest last."""
 
@@ -84,15 +137,33 @@ class LeaderEpochs:
         self.appendable_epoch = UNDEFINED_EPOCH
         """Batches of this one can be appended with nothing written here before."""
         self.entries: list[EpochEntry] = []
+        self.staged: EpochsWrite | None = None
+        """What the next flush puts in place."""
         self._files = files
         self._path = f"{directory}/{FILE_NAME}"
-        self._writing = Lock()
         self._saved: list[EpochEntry] | None = None
+        self._left = {
+            name: int(number)
+            for name in (files.listdir(directory) if files.is_dir(directory) else [])
+            if name.startswith(FILE_NAME + ".") and (number := name[len(FILE_NAME) + 1 :].removesuffix(NEXT_SUFFIX)).isdecimal()
+        }
+        self._writes = max(self._left.values(), default=0)
         if files.exists(self._path):
-            self.entries = self._read()
-            self._note_latest()
-            self.appendable_epoch = self.latest_epoch
-            self._saved = self.entries
+            self.entries = self._saved = parsed_epochs(self._path, files.read(self._path))
+        self._go_by_what_is_left()
+        self._note_latest()
+        self.appendable_epoch = self.latest_epoch
+
+    def _go_by_what_is_left(self) -> None:
+        """A process that was killed had written more than it could put in place: it tells of batches that came after those saved."""
+        saved = self.entries
+        for name in self._left:
+            path = f"{self._path.rpartition('/')[0]}/{name}"
+            raw = self._files.read(path)
+            with suppress(CorruptCheckpoint):  # torn
+                entries = parsed_epochs(path, raw) if raw.endswith(b"\n") else []
+                if len(entries) > len(self.entries) and entries[: len(saved)] == saved:
+                    self.entries = entries
 
     def begin(self, epoch: int, start_offset: int) -> None:
         """Whatever is appended next belongs to `epoch`."""
@@ -100,18 +171,20 @@ class LeaderEpochs:
         self.entries = self._with(epoch, start_offset)
         self._note_latest()
 
-    def assign(self, epoch: int, start_offset: int) -> None:
+    def assign(self, epoch: int, start_offset: int, *, at_once: bool = False) -> None:
         """The batch at `start_offset`, which is about to be written, belongs to `epoch`.  What contradicts it was never committed and goes.
 
-        Errors: OSError, and nothing has changed.
+        The next flush puts it on the disk; with `at_once` it is there on return.  Errors: OSError, and nothing has changed.
         """
         entries = self._with(epoch, start_offset)
-        is_first = len(entries) == 1 and self._saved is None
-        if is_first or entries is self._saved:
-            self.entries = entries
-            self._note_latest()
-        else:
-            self._install(entries)
+        if entries is not self._saved and (self.staged is None or entries is not self.staged.entries):
+            saved = self._saved or []
+            if at_once or entries[: len(saved)] != saved:
+                self._install(entries)
+            else:
+                self._stage(entries)
+        self.entries = entries
+        self._note_latest()
         self.appendable_epoch = epoch
 
     def _with(self, epoch: int, start_offset: int) -> list[EpochEntry]:
@@ -121,17 +194,30 @@ class LeaderEpochs:
         kept = [entry for entry in self.entries if entry.epoch < epoch and entry.start_offset < start_offset]
         return [*kept, EpochEntry(epoch, start_offset)]
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether the file tells less than is known here, and the next append would wait for it."""
-        return self._saved is not None and self.entries is not self._saved
+    def _stage(self, entries: list[EpochEntry]) -> None:
+        write = self._new_write(entries)
+        self._unstage()
+        self.staged = write
+
+    def _new_write(self, entries: list[EpochEntry]) -> EpochsWrite:
+        self._writes += 1
+        return EpochsWrite(self._files, self._path, f"{self._path}.{self._writes}{NEXT_SUFFIX}", entries)
+
+    def _unstage(self) -> None:
+        if self.staged is not None:
+            self.staged.take_back()
+            self.staged = None
+
+    def written(self, write: EpochsWrite) -> None:
+        """A flush has put it in place, durably; or found that it was taken back."""
+        if write is self.staged and write.is_in_place:
+            self._saved = write.entries
+            self.staged = None
 
     def save(self) -> None:
-        """On the disk, unless it is.  May run in another thread.  Errors: OSError."""
-        with self._writing:
-            entries = self.entries
-            if entries and entries is not self._saved:
-                self._write(entries)
+        """On the disk, here and now, unless it is.  Errors: OSError."""
+        if self.entries and self.entries is not self._saved:
+            self._write(self.entries)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
         """The largest epoch that is not newer than `epoch` and where it ended."""
@@ -160,12 +246,14 @@ class LeaderEpochs:
         return self.entries[0] if self.entries else None
 
     def loaded(self, end_offset: int) -> None:
-        """The log was found to end at `end_offset`: epochs from there on have no batch left.  Their lines go with the next append."""
-        kept = [entry for entry in self.entries if entry.start_offset < end_offset]
-        if len(kept) < len(self.entries):
-            self.appendable_epoch = UNDEFINED_EPOCH
-            self.entries = kept
-            self._note_latest()
+        """The log was found to end at `end_offset`: epochs from there on have no batch left.  Errors: OSError."""
+        self.truncate_from_end(end_offset)
+        if self.entries and self.entries is not self._saved and self.staged is None:
+            self._stage(self.entries)
+        for name in self._left:
+            with suppress(FileNotFoundError):
+                self._files.unlink(f"{self._path.rpartition('/')[0]}/{name}")
+        self._left.clear()
 
     def truncate_from_end(self, end_offset: int) -> None:
         """The log ends at `end_offset` now."""
@@ -188,26 +276,35 @@ class LeaderEpochs:
         self._install(list(entries))
 
     def moved_to(self, directory: str) -> None:
-        with self._writing:
-            self._path = f"{directory}/{FILE_NAME}"
+        """The directory was renamed, because the log goes: what was to be put in place is not any more."""
+        self.staged = None
+        self._path = f"{directory}/{FILE_NAME}"
 
     def _install(self, entries: list[EpochEntry]) -> None:
         """On the disk first.  Errors: OSError, and nothing has changed."""
-        with self._writing:
-            self._write(entries)
-            self.entries = entries
+        self._write(entries)
+        self.entries = entries
         self._note_latest()
         self.appendable_epoch = self.latest_epoch
 
     def _write(self, entries: list[EpochEntry]) -> None:
-        self._files.write_atomically(self._path, checkpoint_text([f"{epoch} {offset}" for epoch, offset in entries]))
+        write = self._new_write(entries)
+        try:
+            write.sync()
+        except OSError:
+            write.take_back()
+            raise
+        self._unstage()  # only now: until here the older one may still take its place
+        write.put_in_place()
+        self._files.sync_dir(self._path.rpartition("/")[0])
         self._saved = entries
 
     def _note_latest(self) -> None:
         self.latest_epoch = self.entries[-1].epoch if self.entries else UNDEFINED_EPOCH
 
-    def _read(self) -> list[EpochEntry]:
-        return parsed_epochs(self._path, self._files.read(self._path))
+
+def _text(entries: list[EpochEntry]) -> bytes:
+    return checkpoint_text([f"{epoch} {offset}" for epoch, offset in entries])
 
 
 def parsed_epochs(path: str, raw: bytes) -> list[EpochEntry]:

@@ -83,6 +83,11 @@ class Lock(Protocol):
 class Files(Protocol):
     """A file system.  Paths are absolute and use `/`."""
 
+    @property
+    def are_shared(self) -> bool:
+        """Whether another process finds the same files at the same paths."""
+        ...
+
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File: ...
 
     def exists(self, path: str) -> bool: ...
@@ -240,6 +245,10 @@ class SystemFiles:
         self._processes: Final = WorkerProcesses(WORKER_PROCESSES)
         self._spared_descriptors: Final = spared_descriptors
         self._last_descriptors: Final = last_descriptors
+
+    @property
+    def are_shared(self) -> bool:
+        return True
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         flags = os.O_RDONLY if read_only else os.O_RDWR

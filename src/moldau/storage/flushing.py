@@ -3,15 +3,17 @@
     queue.want(log)              after an append that must be durable before it is answered
     job = queue.take()           what to sync now; None when nothing waits or enough is running
     job.sync()                   blocks: the shell runs it elsewhere
-    queue.finish(job, error)     `log.recovery_point` has moved, or the log is offline
+    queue.finish(job, error)     `log.recovery_point` has moved, or the log is offline: whoever waits for the log is told
 
 One log has one sync at a time; what is appended until the disk is asked shares it, the rest shares the next one.  So the number of syncs
-follows the disk's speed and not the number of requests.  Logs take turns in the order in which they asked.
+follows the disk's speed and not the number of requests.  Logs take turns in the order in which they asked.  Every `want` is followed by a
+`finish` of that log, also when another flush has covered it meanwhile: then the job has nothing to sync.
 """
 
 from typing import Final
 
-from moldau.storage.log import Flush, Log
+from moldau.storage.durability import Flush
+from moldau.storage.log import Log
 
 SYNCS_AT_ONCE: Final = 4
 
@@ -21,13 +23,15 @@ class FlushJob:
 
     __slots__ = ("flush", "log")
 
-    def __init__(self, log: Log, flush: Flush) -> None:
+    def __init__(self, log: Log, flush: Flush | None) -> None:
+        """`flush`: None where nothing is left to be synced, and only those who wait must be told."""
         self.log = log
         self.flush = flush
 
     def sync(self) -> None:
         """Errors: OSError."""
-        self.flush.sync()
+        if self.flush is not None:
+            self.flush.sync()
 
 
 class FlushQueue:
@@ -45,24 +49,30 @@ class FlushQueue:
     def want(self, log: Log) -> None:
         """Everything in `log` now shall become durable."""
         self._waiting[id(log)] = log
+        log.note_end()
 
     def take(self) -> FlushJob | None:
         if len(self._running) >= self._limit:
             return None
         for key, log in self._waiting.items():
-            if key in self._running:
-                continue  # its turn comes when the sync under way is done
-            del self._waiting[key]
-            if log.failure is not None or log.is_flushed:
-                return self.take()
-            self._running[key] = log
-            return FlushJob(log, log.begin_flush())
+            if key not in self._running:  # else its turn comes when the sync under way is done
+                del self._waiting[key]
+                self._running[key] = log
+                is_over = log.failure is not None or log.is_flushed
+                return FlushJob(log, None if is_over else log.begin_flush())
         return None
 
     def finish(self, job: FlushJob, error: OSError | None = None) -> int:
         """The log's recovery point, which has not moved after an error: then the log is offline."""
-        del self._running[id(job.log)]
-        if error is not None and job.flush.moves == job.log.moves:
-            job.log.fail(error)
-            return job.log.recovery_point
-        return job.log.end_flush(job.flush) if error is None else job.log.recovery_point
+        log, flush = job.log, job.flush
+        del self._running[id(log)]
+        if flush is None:
+            return log.recovery_point
+        if error is not None:
+            if flush.moves == log.moves:
+                log.fail(error)
+            return log.recovery_point
+        recovery_point = log.end_flush(flush)
+        if recovery_point < min(flush.upto, log.log_end_offset) and log.failure is None:
+            self.want(log)  # the log's past or its epochs changed meanwhile, so this one does not count
+        return recovery_point

@@ -15,11 +15,11 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from moldau.storage.files import File, Files
+from moldau.types import NO_TIMESTAMP
 
 OFFSET_ENTRY: Final = Struct(">ii")
 TIME_ENTRY: Final = Struct(">qi")
 ABORTED_ENTRY: Final = Struct(">hqqqq")
-NO_TIMESTAMP: Final = -1
 
 
 class CorruptIndex(Exception):

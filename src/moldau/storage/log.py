@@ -11,15 +11,25 @@ Guarantees:
   the log refuses to work.
 - Reading hands out `FileSlice`s; they stay readable whatever happens to the log afterwards.
 
-    log_core          segments, offsets, rolling, failing         log_reading       records and offsets for readers
-    log_values        what it is asked and answers with           log_shortening    retention, DeleteRecords, truncation, compaction
-    log (here)        opening, appending, flushing, closing
+A log is put together of parts; it keeps the offsets and sees to the order of the steps:
+
+    log_segments        the segments and how they roll             durability            what is owed to the disk, and the flushes
+    log_reader          what readers get                           producer_state        who has sent what, and open transactions
+    retention           what size and age let go                   producer_snapshots    the same in files
+    validator           what a client's batch must be              epochs                which leader epoch began where
+    log_values          what a log answers with
 
 Time is an argument, files are an argument, nothing here waits.  `flush` is in three steps so that the shell can run the middle one
 elsewhere: `begin_flush` (what to sync), `Flush.sync` (blocks, touches nothing of the log), `end_flush` (installs the result).
+What leaves a log goes in an order that `manager` keeps, because a crash may come between any two steps:
+
+    start      `raise_log_start_offset` ─▶ noted on the disk ─▶ `drop_below_start`: whole segments, as far as they were flushed
+    end        recovery point lowered on the disk ─▶ `truncate_to`
+
 Source: UnifiedLog, LocalLog; KIP-98, KIP-101, KIP-279.  Called by replication, coordinators, the raft driver.
 """
 
+from collections.abc import Callable
 from functools import partial
 from struct import Struct
 from typing import Final
@@ -32,42 +42,92 @@ from moldau.protocol.records.batch import (
     BatchHeader,
     CorruptBatch,
     batches,
+    patch_create_time,
     patch_max_timestamp_log_append,
     read_header,
     verify_crc,
 )
 from moldau.storage.checkpoints import PARTITION_METADATA, write_partition_metadata
 from moldau.storage.config import LogConfig
-from moldau.storage.files import Files
-from moldau.storage.log_reading import LogReading
-from moldau.storage.log_shortening import LogShortening
-from moldau.storage.log_values import NO_OFFSET, AppendResult, FetchData, Flush, Past, ProducerStatus, sync_path
-from moldau.storage.producer_state import (
-    AppendOrigin,
-    VerificationGuard,
-)
-from moldau.storage.recovery import RecoveryProgress, load_log
+from moldau.storage.durability import Durability, Flush
+from moldau.storage.epochs import UNDEFINED_EPOCH, EpochEnd
+from moldau.storage.files import Files, is_shortage
+from moldau.storage.index import AbortedTransaction
+from moldau.storage.log_reader import LogReader
+from moldau.storage.log_segments import LogSegments
+from moldau.storage.log_values import AppendResult, FetchData, Past, ProducerStatus
+from moldau.storage.producer_snapshots import ProducerSnapshots
+from moldau.storage.producer_state import AppendOrigin, VerificationGuard
+from moldau.storage.recovery import LogState, RecoveryProgress, load_log
 from moldau.storage.replay import read_marker, replay_producer
-from moldau.storage.segment import Segment
+from moldau.storage.retention import passed
+from moldau.storage.segment import Segment, delete_files_of
+from moldau.storage.time_search import Candidate, TimestampOffset, first_record_at_or_after
 from moldau.storage.validator import (
     AppendFailure,
     Examined,
+    Rules,
     Unexamined,
     check_client_batch,
     examine_if_light,
     too_large,
     wants_examination,
 )
-from moldau.types import TopicPartition
+from moldau.types import INTERNAL_TOPICS, METADATA_TOPIC, NO_OFFSET, REMOTE_LOG_METADATA_TOPIC, TopicPartition
 
-__all__ = ["AppendResult", "FetchData", "Flush", "Log", "Past", "ProducerStatus", "sync_path"]
+__all__ = ["AppendResult", "FetchData", "Flush", "Log", "Past", "ProducerStatus"]
 
+NEVER_TIERED: Final = INTERNAL_TOPICS | {METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC}
 _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")
 
 
-class Log(LogReading, LogShortening):
+class Log:
     """See the module.  Made by `Log.open`."""
+
+    def __init__(
+        self,
+        files: Files,
+        directory: str,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        state: LogState,
+        *,
+        topic_id: UUID | None = None,
+        is_never_truncated: bool = False,
+    ) -> None:
+        self.files = files
+        self.directory = directory
+        self.topic_partition = topic_partition
+        self.topic_id = topic_id
+        self.producers = state.producers
+        self.epochs = state.epochs
+        self.log_start_offset = state.log_start_offset
+        self.log_end_offset = state.log_end_offset
+        self.high_watermark = state.log_start_offset
+        self.last_flush_ms = 0
+        self.failure: OSError | None = None
+        """Set once its disk has failed: nothing is appended, read or acknowledged any more."""
+        self.on_failure: Callable[[Log, OSError], None] | None = None
+        self.verifies_transactions = True
+        self.copied_offset = 0
+        """Exclusive: everything below it can be read from remote storage, so its local copy may go."""
+        self.durability = Durability(files, directory, state.epochs, recovery_point=state.recovery_point, is_settled=state.is_as_closed)
+        for segment in state.unsynced:
+            self.durability.owe_sealed(segment)
+        if not state.is_as_closed:  # a log is made without waiting for the disk; its first flush covers what its maker left undone
+            self.durability.owe_path(f"{directory}/{PARTITION_METADATA}")
+        self._segments = LogSegments(files, directory, state.segments, self.durability, name=str(topic_partition))
+        self._reader = LogReader(self._segments)
+        self._snapshots = ProducerSnapshots(files, directory, state.producers, self.durability)
+        self._closed_at = (state.log_end_offset, 0) if state.is_as_closed else None
+        """Where it ended when all of it was saved and synced last, after how many truncations; None while that cannot be said."""
+        self._local_start_wanted = 0
+        self._is_never_truncated = is_never_truncated
+        self.configure(config)
+
+    def __repr__(self) -> str:
+        return f"Log({self.topic_partition}, {self.log_start_offset}..{self.log_end_offset})"
 
     @classmethod
     def open(
@@ -102,7 +162,89 @@ class Log(LogReading, LogShortening):
             progress=progress,
             is_never_truncated=is_never_truncated,
         )
-        return cls(files, directory, topic_partition, config, state, topic_id=topic_id)
+        return cls(files, directory, topic_partition, config, state, topic_id=topic_id, is_never_truncated=is_never_truncated)
+
+    def configure(self, config: LogConfig) -> None:
+        """The options from now on."""
+        self.config = config
+        self._rules = Rules.of(config)
+        self._segments.configure(config)
+        if not self.is_tiered:
+            self.log_start_offset = max(self.log_start_offset, self._segments.bases[0])  # what was in remote storage only is gone
+
+    # ---------------------------------------------------------------- offsets and what else can be asked
+
+    @property
+    def segments(self) -> list[Segment]:
+        """Oldest first; the last one is the active one."""
+        return self._segments.all
+
+    @property
+    def active_segment(self) -> Segment:
+        return self._segments.active
+
+    @property
+    def size(self) -> int:
+        """Bytes of records that are here, without indexes."""
+        return self._segments.size
+
+    @property
+    def is_tiered(self) -> bool:
+        """Whether older segments are in remote storage."""
+        return self.config.remote_storage_enable and self.topic_partition.topic not in NEVER_TIERED
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first offset that can be read here."""
+        return max(self.log_start_offset, self._segments.bases[0])
+
+    @property
+    def certain_start_offset(self) -> int:
+        """What a checkpoint may say of the start: no crash leaves the log with an end below it.
+
+        So a start beyond the end is damage, and no reason to let the log go.
+        """
+        return min(self.log_start_offset, max(self.recovery_point, self._segments.bases[0]))
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Exclusive: below it no transaction is undecided."""
+        first = self.producers.first_unstable_offset
+        if first is None or first >= self.high_watermark:
+            return self.high_watermark
+        return max(first, self.log_start_offset)
+
+    def update_high_watermark(self, offset: int) -> int:
+        """The new one, which never leaves what the log holds."""
+        moved = min(max(offset, self.log_start_offset), self.log_end_offset)
+        if moved != self.high_watermark:
+            self.high_watermark = moved
+            if self.producers.unreplicated:
+                self.producers.high_watermark_moved(moved)
+        return moved
+
+    def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
+        """Where the largest epoch that is not newer than `epoch` ended; an epoch of which no record is left ended where the log starts."""
+        found = self.epochs.end_offset_for(epoch, self.log_end_offset)
+        if (found.epoch == UNDEFINED_EPOCH and found.end_offset < 0) or found.end_offset > self.log_start_offset:
+            return found
+        return found if found.epoch == self.epochs.latest_epoch else EpochEnd(epoch, self.log_start_offset)
+
+    def active_producers(self) -> list[ProducerStatus]:
+        return [
+            ProducerStatus(
+                entry.producer_id,
+                entry.producer_epoch,
+                entry.last_sequence,
+                entry.last_timestamp,
+                entry.coordinator_epoch,
+                entry.transaction_first_offset,
+            )
+            for entry in self.producers.producers.values()
+        ]
+
+    def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
+        return self.producers.remove_expired(now_ms, expiration_ms)
 
     # ---------------------------------------------------------------- appending
 
@@ -151,6 +293,10 @@ class Log(LogReading, LogShortening):
             records = _writable(records)
             patch_max_timestamp_log_append(records, 0, header, now_ms)
             header = read_header(records)
+        elif header.attributes & LOG_APPEND_TIME:
+            records = _writable(records)
+            patch_create_time(records, 0, header)
+            header = read_header(records)
         size = len(records)
         if size > rules.segment_bytes:
             return self._list_too_large(size)
@@ -165,10 +311,10 @@ class Log(LogReading, LogShortening):
         _INT32.pack_into(records, 12, leader_epoch)
         try:
             if leader_epoch != self.epochs.appendable_epoch:
-                self.epochs.assign(leader_epoch, offset)
-            if self._must_roll(size, last_offset, header.max_timestamp, now_ms):
+                self._begin_epoch(leader_epoch, offset)
+            if self._segments.must_roll(size, last_offset, header.max_timestamp, now_ms):
                 self.roll(now_ms)
-            self._active.append(records, header)
+            self._segments.active.append(records, header)
         except OSError as error:
             return self._write_failed(error)
         self.log_end_offset = last_offset + 1
@@ -277,17 +423,17 @@ class Log(LogReading, LogShortening):
         try:
             for _, header in headers:
                 if header.partition_leader_epoch != self.epochs.appendable_epoch and header.partition_leader_epoch >= 0:
-                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
-            if self._must_roll(size, last.last_offset, max_timestamp, now_ms):
+                    self._begin_epoch(header.partition_leader_epoch, header.base_offset)
+            if self._segments.must_roll(size, last.last_offset, max_timestamp, now_ms):
                 self.roll(now_ms, first.base_offset)
-            self._active.append_many(view, headers)
+            self._segments.active.append_many(view, headers)
         except OSError as error:
             return self._write_failed(error)
         self.log_end_offset = last.next_offset
         try:
             for position, header in headers:
                 if header.producer_id >= 0:
-                    replay_producer(self.producers, header, self._active, partial(_batch_in, view, position, header.size))
+                    replay_producer(self.producers, header, self._segments.active, partial(_batch_in, view, position, header.size))
         except OSError as error:  # the transaction index: the batch is there, and what follows from it is not
             self.fail(error)
             return self._storage_failure()
@@ -296,54 +442,123 @@ class Log(LogReading, LogShortening):
         time = max_timestamp if last.attributes & LOG_APPEND_TIME else -1
         return AppendResult(first.base_offset, last.last_offset, time, self.log_start_offset, max_timestamp, count, size)
 
+    def _begin_epoch(self, epoch: int, offset: int) -> None:
+        """The batch at `offset`, which is about to be written, is the first of `epoch`.  Errors: OSError, and nothing has changed."""
+        # Where a batch that contradicts the epochs is damage and no crash, an epoch has to be there before its batches.
+        self.epochs.assign(epoch, offset, at_once=self.durability.is_cut or self._is_never_truncated)
+        self.durability.stop_sharing()
+
+    def roll(self, now_ms: int, next_offset: int | None = None) -> Segment:
+        """A new active segment at the log's end (or at `next_offset`, beyond it, for a follower with a gap to fill).  Errors: OSError."""
+        base_offset = max(self.log_end_offset, next_offset or 0)
+        before = self._segments.active
+        if before.size == 0 and before.base_offset == base_offset:
+            return before
+        if before.size == 0:
+            self._drop([before], now_ms)
+            self._segments.start(base_offset, now_ms)
+            return self._segments.active
+        # Each step may fail and be taken again; nothing of the log changes before the last one has succeeded.
+        before.save_indexes()
+        self._snapshots.write(base_offset)
+        if not self.durability.is_named:  # else a crash might leave the second segment without the first: the log's start would be lost
+            self.files.sync_dir(self.directory)
+        self._segments.start(base_offset, now_ms)
+        before.seal()
+        self.durability.owe_sealed(before)
+        return self._segments.active
+
+    # ---------------------------------------------------------------- reading
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        *,
+        limit_offset: int | None = None,
+        min_one_batch: bool = True,
+        with_aborted: bool = False,
+    ) -> FetchData | ErrorCode:  # hot: 5 µs
+        """Batches from the one that holds `offset` on, below `limit_offset` (exclusive, default the log's end), about `max_bytes` of them.
+
+        With `min_one_batch` the first comes whole however large it is; without, nothing comes when it does not fit.
+        Errors: OFFSET_OUT_OF_RANGE, OFFSET_MOVED_TO_TIERED_STORAGE when it is in remote storage only, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE
+        where the disk holds no batch.
+        """
+        end_offset = self.log_end_offset
+        if self.failure is not None:
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if offset < self.log_start_offset or offset > end_offset:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        limit = end_offset if limit_offset is None else min(limit_offset, end_offset)
+        try:
+            return self._reader.read(
+                offset, max_bytes, limit=limit, end_offset=end_offset, min_one_batch=min_one_batch, with_aborted=with_aborted
+            )
+        except OSError as error:
+            self.fail(error)
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        except CorruptBatch:
+            return ErrorCode.CORRUPT_MESSAGE
+
+    def aborted_transactions(self, start_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
+        """Those with records in the range (`end_offset` exclusive), oldest marker first."""
+        return self._reader.aborted_transactions(start_offset, end_offset)
+
+    def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
+        """The first record whose timestamp is `timestamp` or later, however long it takes to look.  Errors: CorruptBatch, OSError."""
+        candidate = self.candidate_for_timestamp(timestamp)
+        while candidate is not None:
+            found = first_record_at_or_after(*candidate.search)
+            if found is not None:
+                return found
+            candidate = self.candidate_for_timestamp(timestamp, candidate.next_offset)
+        return None
+
+    def candidate_for_timestamp(self, timestamp: int, start_offset: int = 0) -> Candidate | None:
+        """The first batch from `start_offset` on that says it has a record of `timestamp` or later.  Errors: CorruptBatch, OSError."""
+        return self._reader.candidate_for_timestamp(timestamp, max(start_offset, self.log_start_offset))
+
+    def candidate_for_max_timestamp(self) -> Candidate | None:
+        """The batch that says it has the record with the largest timestamp, the first of them.  Errors: CorruptBatch, OSError."""
+        return self._reader.candidate_for_max_timestamp()
+
     # ---------------------------------------------------------------- flushing
 
     @property
+    def recovery_point(self) -> int:
+        """Exclusive: everything below it is on stable storage."""
+        return self.durability.recovery_point
+
+    @property
+    def truncations(self) -> int:
+        """How often the log's past was changed: whoever works beside the loop compares before and after."""
+        return self.durability.truncations
+
+    @property
+    def moves(self) -> int:
+        """How often all its files went to another disk: what fails on the one before is not this log's failure."""
+        return self.durability.moves
+
+    @property
     def is_flushed(self) -> bool:
-        return self.recovery_point >= self.log_end_offset
+        return self.durability.recovery_point >= self.log_end_offset
 
     @property
     def unflushed_records(self) -> int:
-        return self.log_end_offset - self.recovery_point
+        return self.log_end_offset - self.durability.recovery_point
 
     def begin_flush(self) -> Flush:
         """What must be synced for everything that is in the log now, and perhaps what is appended until the disk is asked."""
-        paths, self._unsynced_paths = self._unsynced_paths, []
-        if self._active.txn_index.is_unsynced:
-            paths = [*paths, self._active.txn_index.path]
-            self._active.txn_index.is_unsynced = False
-        directories = [self.directory] if self._names_changed else []
-        if not self._is_named:
-            directories.append(self.directory.rpartition("/")[0])
-        self._names_changed = False
-        return Flush(
-            self.files,
-            self._active.file,
-            list(self._unsynced),
-            paths,
-            directories,
-            self.epochs,
-            upto=self.log_end_offset,
-            end_of_file=partial(self._end_within, self._active),
-            truncations=self.truncations,
-            moves=self.moves,
-        )
+        return self.durability.begin(self._segments.active, self.log_end_offset)
 
-    def _end_within(self, segment: Segment) -> int:
-        """On any thread."""
-        end_offset = self.log_end_offset  # first: a roll makes the new segment before it moves the end
-        return end_offset if segment is self._active else NO_OFFSET
+    def note_end(self) -> None:
+        """What was appended may share a flush that has begun and has not asked the disk yet."""
+        self.durability.note_end(self._segments.active, self.log_end_offset)
 
     def end_flush(self, flush: Flush) -> int:
         """`flush.sync` has returned.  The new recovery point."""
-        self._is_named = True
-        if flush.truncations != self.truncations:
-            return self.recovery_point  # a segment that was sealed may have been written to, and sealed again, since it was synced
-        done = set(map(id, flush.sealed))
-        self._unsynced = [segment for segment in self._unsynced if id(segment) not in done]
-        if flush.upto > self.recovery_point and self.failure is None:
-            self.recovery_point = flush.upto
-        return self.recovery_point
+        return self.durability.end(flush, may_count=self.failure is None)
 
     def flush(self) -> int:
         """All three steps here and now.  Errors: KafkaError KAFKA_STORAGE_ERROR, and the log works no more."""
@@ -367,52 +582,255 @@ class Log(LogReading, LogShortening):
         by_time = config.flush_ms != MAX_LONG and now_ms - self.last_flush_ms >= config.flush_ms
         return by_time or self.unflushed_records >= config.flush_messages
 
+    # ---------------------------------------------------------------- what leaves at the start
+
+    def delete_records_before(self, offset: int) -> int | ErrorCode:
+        """Records below `offset` are not to be seen any more; -1 means up to the high watermark.  The new log start offset.
+
+        Errors: OFFSET_OUT_OF_RANGE beyond the high watermark.
+        """
+        if offset == -1:
+            offset = self.high_watermark
+        if offset < 0 or offset > self.high_watermark:
+            return ErrorCode.OFFSET_OUT_OF_RANGE
+        self.raise_log_start_offset(offset)
+        return self.log_start_offset
+
+    def raise_log_start_offset(self, offset: int) -> bool:
+        """To `offset` if that is more; files go with the next `delete_old_segments`."""
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        if self.high_watermark < offset:
+            self.update_high_watermark(offset)
+        return True
+
+    def apply_retention(self, now_ms: int, *, trusted_now_ms: int | None = None) -> bool:
+        """Raise the log's start by what retention by size and by age lets go; `trusted_now_ms` is what age goes by.  Whether it moved.
+
+        Errors: OSError.
+        """
+        config = self.config
+        if not config.is_deleted:
+            return False
+        oldest_ms = now_ms if trusted_now_ms is None else trusted_now_ms
+        if self.is_tiered and not config.remote_log_copy_disable:
+            # The log's start is moved by what expires in remote storage; here only the local copies of what is there go, and only after a
+            # flush: the epochs, by which the rest is found, are on the disk with it.
+            wanted = self._passed(now_ms, config.effective_local_retention_bytes, config.effective_local_retention_ms, oldest_ms)
+            number = self._segments.number_of(min(wanted, self.copied_offset, self.recovery_point))
+            self._local_start_wanted = self._segments.bases[max(number, 0)]
+            return False
+        start = self._passed(now_ms, config.retention_bytes, config.retention_ms, oldest_ms)
+        return start > self._segments.bases[0] and self.raise_log_start_offset(start)
+
+    def _passed(self, now_ms: int, retention_bytes: int, retention_ms: int, oldest_ms: int) -> int:
+        """The offset up to which retention lets segments go; the active one is rolled if it is among them."""
+        start = passed(
+            self._segments,
+            retention_bytes=retention_bytes,
+            retention_ms=retention_ms,
+            oldest_ms=oldest_ms,
+            end_offset=self.log_end_offset,
+            high_watermark=self.high_watermark,
+        )
+        active_base = self._segments.active.base_offset
+        if start > active_base:
+            if not self.files.has_spare_descriptors(for_new_log=False):
+                return active_base
+            self.roll(now_ms)
+        return start
+
+    def drop_below_start(self, now_ms: int, *, is_start_noted: bool = True) -> int:
+        """Segments that lie wholly below the log's start go.  Note that start on the disk first: a crash may bring some of them back.
+
+        Where a full disk has no room for the note, they go one after the other.  What was not flushed yet waits for it.
+        So do those go that the local retention of a tiered log lets go.  How many went.  Errors: OSError.
+        """
+        start = self.certain_start_offset
+        if is_start_noted:  # else a crash may bring back what its epochs do not tell of any more
+            try:
+                self.epochs.truncate_from_start(start)
+            except OSError as error:
+                if not is_shortage(error):  # of what is gone they may tell, and this is what makes room
+                    raise
+        count = self._segments.number_of(max(start, self._local_start_wanted))
+        if count <= 0:
+            return 0
+        going = self.segments[:count]
+        if self.is_tiered:
+            self._snapshots.note_before(self._segments.bases[count], going, start_offset=self.log_start_offset)
+        if is_start_noted and not self.is_tiered:
+            self._drop(going, now_ms)
+        else:
+            # One after the other on the disk too.  The start that is noted does not say how far this has come, and after a crash that had
+            # undone some of it in the middle, records would seem to be missing.
+            for segment in going:
+                self._drop([segment], now_ms)
+                self.files.sync_dir(self.directory)
+        return count
+
+    def delete_old_segments(self, now_ms: int, *, trusted_now_ms: int | None = None) -> int:
+        """Both steps, for a log that no manager keeps.  How many segments went.  Errors: OSError."""
+        self.apply_retention(now_ms, trusted_now_ms=trusted_now_ms)
+        return self.drop_below_start(now_ms)
+
+    def _drop(self, segments: list[Segment], now_ms: int) -> None:
+        self._segments.drop(segments, now_ms)
+        for segment in segments:
+            self._snapshots.delete(segment.base_offset)
+
+    def due_segments(self, now_ms: int) -> list[Segment]:
+        """Those that have waited long enough, for `delete_files_of`, which may run in a thread: the log knows them no more."""
+        return self._segments.due(now_ms)
+
+    def delete_due_files(self, now_ms: int) -> int:
+        """Here and now.  How many segments' files went."""
+        due = self.due_segments(now_ms)
+        count = len(due)
+        delete_files_of(due)
+        return count
+
+    def replace_segments(self, replaced: tuple[int, ...], swap: Segment, now_ms: int) -> None:
+        """Take a compacted segment, which stands beside the log as `.swap`, in place of those with these base offsets.  Errors: OSError."""
+        for segment in self._segments.replace(replaced, swap, now_ms)[1:]:
+            self._snapshots.delete(segment.base_offset)
+
+    # ---------------------------------------------------------------- what leaves at the end
+
+    def batch_boundary(self, offset: int) -> int:
+        """Where the batch that holds `offset` begins; `offset` itself where none does.  Errors: CorruptBatch, OSError."""
+        return self._segments.batch_boundary(offset, self.log_end_offset)
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Before a truncation: what is above is about to go."""
+        self.durability.lower_to(offset)
+
+    def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
+        """The log ends at `offset` at the latest, and with a whole batch.  Lower the recovery-point checkpoint first: see `manager`.
+
+        Whether anything went.  Errors: CorruptBatch, OSError.
+        """
+        offset = self.batch_boundary(offset)
+        if offset >= self.log_end_offset:
+            self.epochs.truncate_from_end(max(offset, self.log_end_offset))
+            return False
+        if offset < self._segments.bases[0]:
+            # Of what is in remote storage before it nothing here tells, without the records that follow: it begins as a new one.
+            self.truncate_fully_and_start_at(min(offset, self.log_start_offset) if self.is_tiered else offset, now_ms)
+            return True
+        self.durability.past_changed()
+        number = self._segments.number_of(offset)
+        gone = self.segments[number + 1 :]
+        self._segments.cut_after(offset, now_ms)
+        for segment in gone:
+            self._snapshots.delete(segment.base_offset)
+        self._end_at(offset)
+        self.epochs.truncate_from_end(offset)
+        self._snapshots.delete_above(offset)
+        self._snapshots.reload(self.segments, start_offset=self.log_start_offset, end_offset=self.log_end_offset)
+        self.producers.high_watermark_moved(self.high_watermark)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0, log_start_offset: int | None = None) -> None:
+        """Nothing is left; the next record gets `offset`.  Errors: OSError."""
+        self.durability.past_changed()
+        self._drop(list(self.segments), now_ms)
+        self._segments.start(offset, now_ms)
+        self.log_start_offset = offset if log_start_offset is None else log_start_offset
+        self._end_at(offset)
+        self.epochs.clear()
+        self._snapshots.delete_above(-1)
+        self.producers.clear(offset)
+
+    def begin_after(self, past: Past, now_ms: int, *, log_start_offset: int) -> None:
+        """Nothing of it is left; it goes on after what is in remote storage.  `manager` sees to it that a crash leaves no half of it.
+
+        Errors: OSError.
+        """
+        assert log_start_offset <= past.end_offset, (log_start_offset, past.end_offset)
+        self.truncate_fully_and_start_at(past.end_offset, now_ms, log_start_offset)
+        self.update_high_watermark(past.end_offset)
+        self.epochs.replace(past.epochs)
+        self.producers.restore(past.snapshot, past.end_offset)
+        self._snapshots.write(past.end_offset)
+
+    def _end_at(self, offset: int) -> None:
+        self.log_end_offset = offset
+        self.log_start_offset = min(self.log_start_offset, offset)
+        self.copied_offset = min(self.copied_offset, offset)
+        self._local_start_wanted = min(self._local_start_wanted, offset)
+        self.durability.recovery_point = min(self.recovery_point, offset)
+        self.update_high_watermark(self.high_watermark)
+
     # ---------------------------------------------------------------- life
 
     def close(self) -> None:
         """Everything saved and synced: a clean start finds nothing to do.  Errors: KafkaError KAFKA_STORAGE_ERROR."""
         if self.failure is None and not self._is_as_closed:
-            self._active.save_indexes()
-            self._write_snapshot(self.log_end_offset)
-            self._unsynced_paths += [self._active.offset_index.path, self._active.time_index.path]
+            active = self._segments.active
+            active.save_indexes()
+            self._snapshots.write(self.log_end_offset)
+            self.durability.owe_path(active.offset_index.path)
+            self.durability.owe_path(active.time_index.path)
             self.flush()
             self._closed_at = self.log_end_offset, self.truncations
-        for segment in self.segments:
-            segment.close()
+        self._segments.close()
 
     @property
     def _is_as_closed(self) -> bool:
-        is_changed = self._names_changed or self._unsynced_paths or self._unsynced
-        return self._closed_at == (self.log_end_offset, self.truncations) and self.is_flushed and not is_changed
+        return self._closed_at == (self.log_end_offset, self.truncations) and self.is_flushed and self.durability.owes_nothing
 
     def belongs_to(self, topic_id: UUID) -> None:
         """Notes whose log it is, durably with the next flush.  Errors: OSError."""
         write_partition_metadata(self.files, self.directory, topic_id)
         self.topic_id = topic_id
-        self._unsynced_paths.append(f"{self.directory}/{PARTITION_METADATA}")
-        self._names_changed = True
+        self.durability.owe_path(f"{self.directory}/{PARTITION_METADATA}")
+        self.durability.owe_names()
 
     def moved_to(self, directory: str) -> None:
         """The directory was renamed."""
         self.directory = directory
-        self.epochs.moved_to(directory)
-        for segment in (*self.segments, *(segment for _, segment in self._waiting_deletion)):
-            segment.moved_to(directory)
-        self._unsynced_paths = [f"{directory}/{path.rpartition('/')[2]}" for path in self._unsynced_paths]
+        for part in (self.epochs, self.durability, self._segments, self._snapshots):
+            part.moved_to(directory)
 
     def relocated(self, directory: str) -> None:
         """All its files stand elsewhere now, byte for byte and on stable storage: see `move`.  Readers of the old ones read on."""
-        self.truncations += 1  # whoever works beside the loop has worked on the old files
-        self.moves += 1
         self.directory = directory
         self.epochs.moved_to(directory)
-        for segment in self.segments:
-            segment.close()
-            segment.moved_to(directory)
-            segment.txn_index.is_unsynced = False
-        self.recovery_point = self.log_end_offset
-        self._waiting_deletion, self._unsynced, self._unsynced_paths = [], [], []
-        self._names_changed = False
+        self._snapshots.moved_to(directory)
+        self._segments.relocated(directory)
+        self.durability.relocated(directory, self.log_end_offset)
+
+    # ---------------------------------------------------------------- failing
+
+    def fail(self, error: OSError) -> None:
+        """Its disk cannot be trusted any more: the log goes offline, for good."""
+        if self.failure is None:
+            self.failure = error
+            if self.on_failure is not None:
+                self.on_failure(self, error)
+
+    def _write_failed(self, error: OSError) -> AppendFailure:
+        """Take the torn bytes away again; a disk that is only full has lost nothing and may have room later."""
+        self.durability.write_failed()
+        active = self._segments.active
+        try:
+            active.file.truncate(active.size)
+        except OSError as second:
+            self.fail(second)
+        else:
+            if not is_shortage(error):
+                self.fail(error)
+        return AppendFailure(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition}: {error}")
+
+    def _storage_failure(self) -> AppendFailure:
+        return AppendFailure(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic_partition} is offline: {self.failure}")
+
+    def _list_too_large(self, size: int) -> AppendFailure:
+        return AppendFailure(
+            ErrorCode.RECORD_LIST_TOO_LARGE, f"{size} bytes in one append exceed the segment size of {self._rules.segment_bytes} bytes"
+        )
 
 
 def _batch_in(view: memoryview, position: int, size: int) -> memoryview:

@@ -13,7 +13,7 @@ A directory whose disk fails takes its logs offline (`on_directory_failure`); th
 Source: LogManager, LogDirFailureChannel; KIP-112, KIP-858.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from errno import EMFILE, ENODEV
 from typing import Final
@@ -338,12 +338,45 @@ class LogManager:
         """As `Log.truncate_to`, with the recovery point on the disk lowered first.  Errors: OSError."""
         with self._failing(log, and_raise=True):
             offset = log.batch_boundary(offset)
-            if log.is_tiered and offset < log.segments[0].base_offset:
+            if self._begins_anew(log, offset):
                 with self._making_anew(log, start=offset):
                     return log.truncate_to(offset, now_ms)
             if offset < log.log_end_offset:
                 self._lower_recovery_point(log, offset, start=offset)
             return log.truncate_to(offset, now_ms)
+
+    def truncate_many(self, offsets: Mapping[Log, int], now_ms: int) -> dict[Log, OSError]:
+        """As `truncate_to` for each log, with one checkpoint of the recovery points for all logs of a directory.
+
+        The logs that could not be truncated, and why: they are offline.  The others are truncated.
+        """
+        failed: dict[Log, OSError] = {}
+        starts: dict[Log, int] = {}
+        for log, offset in offsets.items():
+            try:
+                with self._failing(log, and_raise=True):
+                    starts[log] = log.batch_boundary(offset)
+            except OSError as error:
+                failed[log] = error
+        lowered: dict[LogDirectory, bool] = {}
+        for log, offset in starts.items():
+            if not self._begins_anew(log, offset) and offset < log.log_end_offset:
+                directory = self.directory_of(log.topic_partition)
+                lowered[directory] = self._lower(log, offset, start=offset) or lowered.get(directory, False)
+        for directory, is_noted_above in lowered.items():
+            if is_noted_above:
+                try:
+                    directory.write_checkpoints(self.files)
+                except OSError as error:
+                    self.fail_directory(directory, error)
+        for log, offset in starts.items():
+            try:
+                if log.failure is not None:
+                    raise log.failure
+                self.truncate_to(log, offset, now_ms)
+            except OSError as error:
+                failed[log] = error
+        return failed
 
     def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
         """As `Log.truncate_fully_and_start_at`, with the recovery point on the disk lowered first.  Errors: OSError."""
@@ -375,14 +408,26 @@ class LogManager:
         log.end_flush(flush)
 
     def _lower_recovery_point(self, log: Log, offset: int, *, start: int) -> None:
-        """And the start, to `start` at most: one that is noted beyond the end would look like damage.  Errors: OSError."""
+        """Here and on the disk.  Errors: OSError."""
+        if self._lower(log, offset, start=start):
+            self.directory_of(log.topic_partition).write_checkpoints(self.files)
+
+    def _lower(self, log: Log, offset: int, *, start: int) -> bool:
+        """The recovery point, and the start to `start` at most: one that is noted beyond the end would look like damage.
+
+        Whether what is noted on the disk is above that.
+        """
         where = log.topic_partition
         directory = self.directory_of(where)
         directory.generation += 1
         log.lower_recovery_point(offset)
         log.log_start_offset = min(log.log_start_offset, start)
-        if directory.recovery_points.get(where, 0) > offset or directory.log_start_offsets.get(where, 0) > start:
-            directory.write_checkpoints(self.files)
+        return directory.recovery_points.get(where, 0) > offset or directory.log_start_offsets.get(where, 0) > start
+
+    @staticmethod
+    def _begins_anew(log: Log, offset: int) -> bool:
+        """Whether a truncation to `offset` leaves nothing of a log whose past is in remote storage."""
+        return log.is_tiered and offset < log.segments[0].base_offset
 
     def fail_directory(self, directory: LogDirectory, error: OSError) -> None:
         """Its disk cannot be trusted: all its logs go offline, for as long as this process lives."""

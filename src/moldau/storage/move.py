@@ -17,7 +17,8 @@ The swap survives a crash at every step, because two names tell how far it had c
     /a/orders-0.6f…-delete          /b/orders-0.6f…-future     the copy is whole: the next start takes the last step
     /a/orders-0.6f…-delete          /b/orders-0                done
 
-Source: ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica; KIP-113.  Called by `manager` and `server/log_mover.py`.
+Source: ReplicaAlterLogDirsThread, Partition.maybeReplaceCurrentWithFutureReplica; KIP-113.
+Called by `manager` and `server/node/log_mover.py`.
 """
 
 from collections.abc import Callable
@@ -25,9 +26,10 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from moldau.storage.checkpoints import PARTITION_METADATA
+from moldau.storage.durability import sync_path
 from moldau.storage.epochs import FILE_NAME as LEADER_EPOCHS
 from moldau.storage.files import File, Files
-from moldau.storage.log import Log, sync_path
+from moldau.storage.log import Log
 from moldau.storage.names import FUTURE_SUFFIX, set_aside_name
 from moldau.storage.producer_state import SNAPSHOT_SUFFIX
 from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment, file_name

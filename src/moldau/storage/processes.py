@@ -4,7 +4,8 @@
     verdict = await processes.run(examine, records, rules, now_ms)
 
 What is called is a function of a module, its arguments and its result are pickled.  A process (`python -m moldau.storage.processes`) is
-started when a call finds none idle, kept for the next one, and ends when its standard input does: with its owner, however that ends.
+started when a call finds none idle, kept for the next one, and ends when its standard input does: with its owner, however that ends.  A
+call whose process dies is tried once more in a new one.
 """
 
 import pickle
@@ -42,10 +43,32 @@ class WorkerProcesses:
 
 def _call(idle: "SimpleQueue[subprocess.Popen[bytes]]", call: bytes) -> Any:
     """On a thread."""
+    worker = _idle_one(idle) or _start()
     try:
-        worker = idle.get_nowait()
-    except Empty:
+        answer = _ask(worker, call)
+    except WorkerDied:  # perhaps for no fault of this call: it is tried once more, in a process that nobody has used
         worker = _start()
+        answer = _ask(worker, call)
+    idle.put(worker)
+    error, result = answer
+    if error is not None:
+        raise error
+    return result
+
+
+def _idle_one(idle: "SimpleQueue[subprocess.Popen[bytes]]") -> subprocess.Popen[bytes] | None:
+    """One that lives."""
+    with suppress(Empty):
+        while True:
+            worker = idle.get_nowait()
+            if worker.poll() is None:
+                return worker
+            _end(worker)
+    return None
+
+
+def _ask(worker: subprocess.Popen[bytes], call: bytes) -> tuple[Exception | None, Any]:
+    """What the call raised or returned.  Errors: WorkerDied, and the process is gone."""
     assert worker.stdin is not None and worker.stdout is not None
     try:
         worker.stdin.write(call)
@@ -55,10 +78,7 @@ def _call(idle: "SimpleQueue[subprocess.Popen[bytes]]", call: bytes) -> Any:
         worker.kill()
         _end(worker)
         raise WorkerDied(f"a worker process ended with {worker.returncode}") from None
-    idle.put(worker)
-    if error is not None:
-        raise error
-    return result
+    return error, result
 
 
 def _start() -> subprocess.Popen[bytes]:

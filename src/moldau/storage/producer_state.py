@@ -22,11 +22,8 @@ from crc32c import crc32c
 from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import BatchHeader
 from moldau.storage.files import Files
+from moldau.types import NO_OFFSET, NO_PRODUCER_EPOCH, NO_SEQUENCE
 
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
-NO_SEQUENCE: Final = -1
-NO_OFFSET: Final = -1
 MAX_SEQUENCE: Final = (1 << 31) - 1
 BATCHES_KEPT: Final = 5
 SNAPSHOT_SUFFIX: Final = ".snapshot"

@@ -142,6 +142,9 @@ def load_log(
     _remove_stray_snapshots(files, directory, segments, log_end_offset)
     for segment in segments[:-1]:
         segment.seal()
+    if not clean:  # what was cut off, now or by the process before, must not come back behind what is appended from here on
+        segments[-1].file.sync()
+        files.sync_dir(directory)
     recovery_point = min(recovery_point, log_end_offset)
     unsynced = _settle_rebuilt(files, directory, recovery, recovery_point)
     is_as_closed = clean and recovery_point == log_end_offset and not recovery.rebuilt and not dropped
@@ -171,7 +174,7 @@ def _new_log(
 ) -> LogState:
     segment = Segment.create(files, directory, start_offset, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
     epochs, producers = state
-    epochs.clear()
+    epochs.loaded(-1)
     _remove_stray_snapshots(files, directory, [segment], -1)
     producers.clear(start_offset)
     return LogState([segment], producers, epochs, start_offset, start_offset, start_offset, [])

@@ -28,7 +28,8 @@ from moldau.protocol.records.batch import (
 )
 from moldau.protocol.records.control import ControlType, parse_control_key
 from moldau.storage.files import Buffer, File, Files
-from moldau.storage.index import NO_TIMESTAMP, CorruptIndex, OffsetIndex, TimeIndex, TransactionIndex
+from moldau.storage.index import CorruptIndex, OffsetIndex, TimeIndex, TransactionIndex
+from moldau.types import NO_TIMESTAMP
 
 LOG_SUFFIX: Final = ".log"
 DELETED_SUFFIX: Final = ".deleted"
@@ -501,6 +502,11 @@ class Segment:
         """Active again, after a truncation."""
         self.offset_index.unseal()
         self.time_index.unseal()
+
+    @property
+    def index_paths(self) -> list[str]:
+        """Where its indexes stand, as far as there are any."""
+        return [self.offset_index.path, self.time_index.path, self.txn_index.path]
 
     def sync_indexes(self) -> None:
         """Of a sealed segment.  Errors: OSError."""

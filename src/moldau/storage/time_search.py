@@ -1,7 +1,7 @@
 """◇ Which record of a batch a timestamp asks for.
 
-A log names the batch (`LogReading.candidate_for_timestamp`), by its header and its indexes; what is in it must be looked for, and large
-ones are looked into beside the loop.  Called by `log_reading`, `tiered.reader`, the handler of ListOffsets.
+A log names the batch (`Log.candidate_for_timestamp`), by its header and its indexes; what is in it must be looked for, and large
+ones are looked into beside the loop.  Called by `log`, `log_reader`, `tiered.reader`, the handler of ListOffsets.
 """
 
 from typing import NamedTuple

@@ -1,7 +1,9 @@
 """◇ What a leader checks of a client's batch before it becomes part of the log, and the one road on which a batch is rebuilt.
 
     check_client_batch     header and CRC, on the view that came from the network: its cost does not depend on the number of records
+                           but for those of a short, plain batch, through which it walks
     wants_examination      where that is not enough: keys of compacted topics, timestamps that may be out of bounds, another codec;
+                           records that must be decompressed, or are too many, to see whether they can be read (log.record.validation);
                            and more records than the bytes can hold, so that nobody moves a log on by offsets that have no records
     examine                looks into the records, compresses them anew; heavy ones are left to a process of its own (`examine_if_light`)
 
@@ -21,8 +23,6 @@ from moldau.protocol.records.batch import (
     CONTROL,
     CRC_START,
     HEADER_SIZE,
-    LOG_APPEND_TIME,
-    NO_TIMESTAMP,
     BatchHeader,
     CorruptBatch,
     UnsupportedMagic,
@@ -32,8 +32,10 @@ from moldau.protocol.records.batch import (
 from moldau.protocol.records.builder import recompressed
 from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer, Codec
 from moldau.protocol.records.corrupt import ExpandsTooFar
+from moldau.protocol.records.structure import check_structure
 from moldau.storage.cleaner.skim import skim
 from moldau.storage.config import LogConfig
+from moldau.types import NO_TIMESTAMP
 
 KEYLESS: Final = "Compacted topic cannot accept message without key"
 RECORD_ERRORS_NAMED: Final = 3
@@ -41,6 +43,7 @@ LIGHT_RECORDS: Final = 2_000
 LIGHT_BYTES: Final = 64 * 1024
 LIGHT_PLAIN_BYTES: Final = 1024 * 1024
 """What a loop may examine itself: some milliseconds of work, decompressed bytes included."""
+WALKED_RECORDS: Final = {"structure": (1 << 31) - 1, "small": 8, "header": 0}
 SMALLEST_RECORD: Final = 7
 """Bytes: its length, attributes, two deltas, two lengths that say null, and no headers."""
 DENSEST: Final = 128
@@ -67,6 +70,8 @@ class Rules(NamedTuple):
     log_append_time: bool
     before_max_ms: int
     after_max_ms: int
+    walked_records: int
+    """Batches of up to so many records are walked through; see log.record.validation."""
 
     @classmethod
     def of(cls, config: LogConfig) -> "Rules":
@@ -86,6 +91,7 @@ class Rules(NamedTuple):
             config.message_timestamp_type == "LogAppendTime",
             config.message_timestamp_before_max_ms,
             config.message_timestamp_after_max_ms,
+            WALKED_RECORDS[config.record_validation],
         )
 
 
@@ -135,6 +141,11 @@ def check_client_batch(records: memoryview | bytearray, rules: Rules) -> BatchHe
         return AppendFailure(
             ErrorCode.INVALID_RECORD, f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
         )
+    if count <= rules.walked_records and count <= LIGHT_RECORDS and not attributes & CODEC_MASK:
+        try:
+            check_structure(records, header)
+        except CorruptBatch as error:
+            return AppendFailure(ErrorCode.INVALID_RECORD, f"Record batch cannot be read: {error}")
     return header
 
 
@@ -142,7 +153,13 @@ def wants_examination(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
     """Whether the header is not enough: an option asks for what only the records tell, or for another codec."""
     if rules.codec is not None and header.attributes & CODEC_MASK != rules.codec:
         return True
-    return _must_look_inside(header, rules, now_ms)
+    return _must_walk(header, rules) or _must_look_inside(header, rules, now_ms)
+
+
+def _must_walk(header: BatchHeader, rules: Rules) -> bool:
+    """Through records that `check_client_batch` has not walked through."""
+    count = header.records_count
+    return count <= rules.walked_records and (count > LIGHT_RECORDS or bool(header.attributes & CODEC_MASK))
 
 
 def is_light(header: BatchHeader, *, is_compressing: bool) -> bool:
@@ -168,6 +185,8 @@ def examine(
     """
     header = read_header(records)
     try:
+        if _must_walk(header, rules):
+            check_structure(records, header, max_bytes)
         if _must_look_inside(header, rules, now_ms):
             failure = _check_records(records, header, rules, now_ms, max_bytes)
             if failure is not None:
@@ -190,8 +209,6 @@ def _must_look_inside(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
 
 def _must_look_closely(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
     """At more than the keys."""
-    if header.attributes & LOG_APPEND_TIME:
-        return True
     payload = header.batch_length + 12 - HEADER_SIZE
     if header.records_count * SMALLEST_RECORD > (payload * DENSEST if header.attributes & CODEC_MASK else payload):
         return True
@@ -216,8 +233,6 @@ def _check_records(records: Buffer, header: BatchHeader, rules: Rules, now_ms: i
                 keyless.append((index, KEYLESS))
             elif not rules.log_append_time and timestamp != NO_TIMESTAMP and not earliest <= timestamp <= latest:
                 untimely.append((index, f"Timestamp {timestamp} is out of range. It should be within [{earliest}, {latest}]"))
-            elif header.attributes & LOG_APPEND_TIME:
-                untimely.append((index, "Invalid timestamp type: a producer should not set LogAppendTime"))
     if not keyless and not untimely:
         return None
     errors = tuple(sorted(keyless + untimely))

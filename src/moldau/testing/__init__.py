@@ -1,1 +1,4 @@
-"""● Simulated clock, network and files, embedded clusters, checkers: shipped, users test with it too."""
+"""● What users test with: a broker in the test's process, a cluster of processes, simulated clock, network and files, checkers.
+
+Start with `embedded` for one broker, with `cluster` for several; `pytest_plugin` has the fixture.
+"""

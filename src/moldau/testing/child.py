@@ -1,7 +1,7 @@
 """● A program that tests start as a process of its own: watched until it is ready, stopped or killed, started again.
 
     class BrokerProcess(NodeProcess): …        our broker            testing/process.py
-    class ApacheKafka(NodeProcess): …          Kafka's               testing/kafka.py
+    class ApacheKafka(NodeProcess): …          Kafka's               proof/kafka/apache.py
 
 `ChildProcess` is the life of any program, `NodeProcess` a broker that is told what to do by a `server.properties`: what one test does with
 ours it can do with Kafka's.  Waiting is for the program's own word, never for a time.

@@ -13,21 +13,28 @@ import random
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 from uuid import UUID
 
+from moldau.clients.admin import Admin, NewTopic
+from moldau.clients.records import ConsumerRecord
 from moldau.clock import SystemClock
+from moldau.errors import KafkaError
 from moldau.metadata.formatting import FormatRequest, format_storage
 from moldau.net.sockets import SystemNetwork
 from moldau.raft.voters import Address
-from moldau.server.node import Node
-from moldau.server.node_config import NodeConfig
+from moldau.server.node.config import NodeConfig
+from moldau.server.node.node import Node
+from moldau.server.node.outside import Outside
 from moldau.storage.files import SystemFiles
-from moldau.types import uuid_to_text
+from moldau.sync import Consumer, Producer, run_blocking
+from moldau.testing.faults import Faults, FaultyNetwork, MovableClock
+from moldau.types import TopicPartition, uuid_to_text
 
 HOST: Final = "127.0.0.1"
 START_WITHIN_S: Final = 120.0
@@ -64,6 +71,8 @@ class EmbeddedBroker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._port = 0
+        self.faults: Final = Faults()
+        """What happens to the next requests."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -95,14 +104,61 @@ class EmbeddedBroker:
             thread.join(STOP_WITHIN_S)
             assert not thread.is_alive(), f"the broker did not stop within {STOP_WITHIN_S:.0f} s"
 
+    def restart(self) -> None:
+        """A clean stop, and a start on the same data and the same port."""
+        port = self._port
+        self.stop()
+        listeners = self._properties["listeners"].replace(f"PLAINTEXT://{HOST}:0", f"PLAINTEXT://{HOST}:{port}")
+        self._properties = {**self._properties, "listeners": listeners}
+        self.start()
+
+    # ------------------------------------------------------------ what tests do with it
+
+    def create_topic(self, name: str, partition_count: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        """Errors: KafkaError."""
+
+        async def create() -> None:
+            async with Admin(self.bootstrap_servers) as admin:
+                (answer,) = (await admin.create_topics([NewTopic(name, partition_count, 1, configs or {})])).values()
+                if isinstance(answer, KafkaError):
+                    raise answer
+
+        run_blocking(create())
+
+    def produce(self, topic: str, values: Sequence[bytes | str], *, keys: Sequence[bytes | str] | None = None) -> None:
+        """All of them, acknowledged.  Errors: ClientError."""
+        with Producer(self.bootstrap_servers) as producer:
+            producer.send_many(topic, values, keys=keys)
+
+    def consume(self, topic: str, count: int, *, within_s: float = 30.0, read_committed: bool = False) -> list[ConsumerRecord]:
+        """The first `count` records of all partitions, or as many as come `within_s`."""
+        level = "read_committed" if read_committed else "read_uncommitted"
+        found: list[ConsumerRecord] = []
+        until = time.monotonic() + within_s
+        with Consumer(self.bootstrap_servers, isolation_level=level) as consumer:
+            consumer.assign([TopicPartition(topic, index) for index in consumer.partitions_for(topic)])
+            consumer.seek_to_beginning()
+            while len(found) < count and time.monotonic() < until:
+                for records in consumer.poll(min(0.5, max(0.0, until - time.monotonic()))):
+                    found += records
+        return found[:count]
+
+    def expect(self, topic: str, values: Sequence[bytes], *, within_s: float = 30.0, quiet_s: float = 0.2) -> None:
+        """These, in order, and no others: `quiet_s` is waited for one more.  Errors: AssertionError that shows what is there."""
+        found = [record.value for record in self.consume(topic, len(values), within_s=within_s)]
+        if found == list(values):
+            found = [record.value for record in self.consume(topic, len(values) + 1, within_s=quiet_s)]
+        assert found == list(values), f"{topic} holds {found}, not {list(values)}"
+
     async def _serve(self, started: "Future[int]") -> None:
         try:
             self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
             files, chance = SystemFiles(), random.SystemRandom()
             config = NodeConfig.parse(self._properties)
             self._format(config, files, chance)
-            node = Node(config, files=files, network=SystemNetwork(), clock=SystemClock(), random=chance)
-            await node.start()
+            network = FaultyNetwork(SystemNetwork(), self.faults)
+            outside = Outside(files=files, network=network, clock=MovableClock(self.faults), random=chance)
+            node = await Node.start(config, outside)
             (endpoint,) = config.advertised_broker_listeners[:1]
             started.set_result(node.listeners.ports[endpoint.name])
         except BaseException as error:

@@ -238,6 +238,10 @@ class MemoryFiles:
 
     # Files
 
+    @property
+    def are_shared(self) -> bool:
+        return False
+
     def open(self, path: str, *, create: bool = False, read_only: bool = False) -> File:
         self.strike("open", path)
         directory, name = self._parent(path)

@@ -40,13 +40,13 @@ class BrokerProcess(NodeProcess):
 
     def format_folder(self) -> None:
         """Errors: BrokerFailed."""
-        command = _moldau("storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_file), "--standalone")
+        command = moldau_command("storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_file), "--standalone")
         done = subprocess.run(command, env=self.environment(), capture_output=True, timeout=FORMAT_WITHIN_S, check=False)
         if done.returncode != 0:
             raise BrokerFailed(f"formatting ended with {done.returncode}\n{(done.stdout + done.stderr).decode(errors='replace')}")
 
     def command(self) -> Sequence[str]:
-        return _moldau("serve", str(self.properties_file))
+        return moldau_command("serve", str(self.properties_file))
 
     def is_ready(self) -> bool:
         """Whether it tells clients that it is there itself."""
@@ -79,5 +79,5 @@ class BrokerProcess(NodeProcess):
         return self.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics] or None), version=1)
 
 
-def _moldau(*arguments: str) -> list[str]:
+def moldau_command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "moldau.tools.cli.main", *arguments]

@@ -5,27 +5,33 @@ would write, so a page cannot fall behind.
 """
 
 import contextlib
+import dataclasses
 import io
 import os
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 from typing import Final
 
+from moldau.clients.consumer import ConsumerOptions
+from moldau.clients.options import WITHOUT_EFFECT, ClientOptions
+from moldau.clients.producer import ProducerOptions
 from moldau.config import Configs, Kind, Option
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.share.config import ShareCoordinatorConfig
 from moldau.coordinator.txn.config import TransactionConfig
 from moldau.errors import ErrorCode
+from moldau.metadata.options import ControllerOptions
 from moldau.protocol.messages import REQUESTS
 from moldau.raft.config import QuorumConfig
+from moldau.replication.config import ReplicationConfig
 from moldau.replication.share.config import SharePartitionConfig
 from moldau.server import handlers
-from moldau.server.config import ServerConfig
-from moldau.server.handlers.registry import apis_of
+from moldau.server.node.accepted import accepted_options
+from moldau.server.node.options import ServerConfig
+from moldau.server.requests.registry import apis_of
 from moldau.storage.config import CleanerConfig, LogConfig
 from moldau.storage.tiered.config import MetadataTopicConfig, RemoteLogConfig, StoreConfig
 from moldau.tools.cli import main as command_line
@@ -38,6 +44,8 @@ ROOMS: Final[Mapping[str, type[Configs]]] = {
     "Tiered storage: the object store, behind rsm.config.": StoreConfig,
     "Tiered storage: the topic __remote_log_metadata, behind rlmm.config.": MetadataTopicConfig,
     "Metadata quorum": QuorumConfig,
+    "Replication": ReplicationConfig,
+    "Leaders of partitions": ControllerOptions,
     "Groups": GroupCoordinatorConfig,
     "Transactions": TransactionConfig,
     "Share groups' states": ShareCoordinatorConfig,
@@ -53,18 +61,61 @@ def pages() -> dict[str, str]:
         "reference/errors.md": errors_page(),
         "reference/apis.md": apis_page(),
         "reference/commands.md": commands_page(),
+        "reference/spark-options.md": spark_page(),
+        "reference/client-options.md": client_options_page(),
     }
 
 
 def options_page() -> str:
-    """Every option that is read, by room."""
+    """Every option that is read, by room; then those that are taken without effect, by reason."""
     parts = [GENERATED, "# Options\n\nNames and defaults are Kafka's; options marked *(ours)* exist here only.\n"]
     for title, declared in ROOMS.items():
         parts.append(
             f"\n## {title}\n\n| option | type | default | of a topic or group | changes | what it does |\n|---|---|---|---|---|---|\n"
         )
         parts += [_option_row(option) for _, option in sorted(declared.OPTIONS.items(), key=lambda item: item[1].key)]
+    return "".join(parts) + _accepted_options()
+
+
+def _accepted_options() -> str:
+    """Those that a feature of the house declares are read by it."""
+    read = {option.key for declared in ROOMS.values() for option in declared.OPTIONS.values()}
+    by_reason: dict[str, list[str]] = {}
+    for option in accepted_options().values():
+        if option.key not in read:
+            by_reason.setdefault(option.reason, []).append(f"`{option.key}`")
+    parts = ["\n## Taken without effect\n\nThese options of Kafka are taken without complaint, and listed by DescribeConfigs.\n"]
+    parts += [f"\n- {reason[0].upper()}{reason[1:]}: {', '.join(keys)}.\n" for reason, keys in by_reason.items()]
     return "".join(parts)
+
+
+def client_options_page() -> str:
+    """Every option of our Python clients."""
+    intro = (
+        "# Options of the Python clients\n\nNames are Kafka's, with underscores as keywords: `Producer(linger_ms=5)` or "
+        '`Producer(options={"linger.ms": "5"})`.  What each means stands in Kafka\'s documentation; where a default differs, the module '
+        "says why.  The last table lists options of Java's clients that are accepted and have no effect.\n"
+    )
+    parts = [GENERATED, intro]
+    shared = {one.name for one in dataclasses.fields(ClientOptions)}
+    for title, declared in (("All clients", ClientOptions), ("Producer", ProducerOptions), ("Consumer", ConsumerOptions)):
+        parts.append(f"\n## {title}\n\n| option | default |\n|---|---|\n")
+        for one in sorted(dataclasses.fields(declared), key=lambda each: each.name):
+            if declared is ClientOptions or one.name not in shared:
+                parts.append(f"| `{one.name.replace('_', '.')}` | {_shown_default(one.default)} |\n")
+    parts.append("\n## Accepted without effect\n\n| option | why |\n|---|---|\n")
+    parts += [f"| `{name}` | {reason} |\n" for name, reason in sorted(WITHOUT_EFFECT.items())]
+    return "".join(parts)
+
+
+def _shown_default(default: object) -> str:
+    if default is None:
+        return ""
+    if isinstance(default, tuple):
+        return f"`{','.join(default)}`" if default else ""
+    if isinstance(default, bool):
+        return f"`{str(default).lower()}`"
+    return f"`{default}`" if default != "" else "(empty)"
 
 
 def _option_row(option: Option) -> str:
@@ -88,15 +139,35 @@ def errors_page() -> str:
 def apis_page() -> str:
     """What is served, each with its handler's opening block."""
     modules = [f"{handlers.__name__}.{module.name}" for module in iter_modules(handlers.__path__)]
-    served = {api.request.__name__: import_module(api.handle.__module__).__doc__ or "" for api in apis_of(modules, "broker").values()}
+    served = {api.request.__name__: api.documentation for api in apis_of(modules, "broker").values()}
     parts = [GENERATED, f"# APIs\n\n{len(served)} of the protocol's {len(REQUESTS)} requests are served on broker listeners.\n"]
     for key, request in sorted(REQUESTS.items()):
         doc = served.get(request.__name__)
         if doc is not None:
             name = request.__name__.removesuffix("Request")
-            parts.append(f"\n## {name} ({key})\n\n```\n{doc.partition(':')[2].strip()}\n```\n")
+            parts.append(f"\n## {name} ({key})\n\n```\n{doc.strip()}\n```\n")
     missing = sorted(request.__name__.removesuffix("Request") for request in REQUESTS.values() if request.__name__ not in served)
     parts.append("\n## Not served on broker listeners\n\n" + ", ".join(missing) + "\n")
+    return "".join(parts)
+
+
+def spark_page() -> str:
+    """The options of `format("moldau")`."""
+    from pyspark_moldau.options import BOTH, KAFKA_OPTIONS, KAFKA_PREFIX, OPTIONS, REFUSED, SINK, SOURCE
+
+    parts = [GENERATED, '# Options of `format("moldau")`\n\nCase does not matter. `kafka.bootstrap.servers` is always needed.\n']
+    for title, used_by in (("Reading", (SOURCE,)), ("Writing", (SINK,)), ("Both", BOTH)):
+        named = [(one.name, one) for one in OPTIONS] + [(KAFKA_PREFIX + one.name, one) for one in KAFKA_OPTIONS]
+        parts.append(f"\n## {title}\n\n| option | default | what it does |\n|---|---|---|\n")
+        for name, one in named:
+            if one.used_by == used_by:
+                default = f"`{one.default}`" if one.default and " " not in one.default else one.default
+                parts.append(f"| `{name}` | {default} | {one.doc.replace('|', chr(92) + '|')} |\n")
+    parts.append("\n## Refused, as by the stock connector\n\n| option | instead |\n|---|---|\n")
+    parts += [f"| `{KAFKA_PREFIX}{name}` | {reason} |\n" for name, reason in REFUSED.items()]
+    parts.append(
+        "\nOther options of Kafka's Java clients are accepted and have no effect; what is no option at all is refused, with the nearest.\n"
+    )
     return "".join(parts)
 
 

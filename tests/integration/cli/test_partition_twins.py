@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from moldau.testing.child import NodeProcess
-from moldau.testing.kafka import ApacheKafka
 from moldau.testing.process import BrokerProcess
-from moldau.testing.twins import Ended, ours, theirs
+from proof.kafka.apache import ApacheKafka
+from proof.kafka.twins import Ended, ours, theirs
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 

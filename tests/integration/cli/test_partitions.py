@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moldau.testing.process import BrokerProcess
-from moldau.testing.twins import Ended, ours
+from proof.kafka.twins import Ended, ours
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from moldau.clients.cluster import Cluster
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.testing import twins
 from moldau.testing.process import BrokerProcess
+from proof.kafka import twins
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 

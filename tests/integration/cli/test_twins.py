@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.testing.kafka import ApacheKafka
-from moldau.testing.twins import ours, theirs
+from proof.kafka.apache import ApacheKafka
+from proof.kafka.twins import ours, theirs
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 

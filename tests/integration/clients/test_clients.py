@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from moldau.testing import kafka
 from moldau.testing.process import BrokerProcess
+from proof.kafka import apache as kafka
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("clients")]
 

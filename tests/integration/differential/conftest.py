@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.testing.differential import Differential
-from moldau.testing.kafka import ApacheKafka
 from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import ApacheKafka
+from proof.kafka.differential import Differential
 
 PROPERTIES = {
     "auto.create.topics.enable": "false",

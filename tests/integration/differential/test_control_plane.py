@@ -38,9 +38,9 @@ from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.protocol.wire import Request
 from moldau.server.handlers.describe_configs import ONCE_SET
-from moldau.server.node_config import ROOMS
-from moldau.testing.differential import Differential
+from moldau.server.node.config import ROOMS
 from moldau.types import ZERO_UUID
+from proof.kafka.differential import Differential
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("differential")]
 
@@ -154,11 +154,6 @@ def quorum(topic: str = "__cluster_metadata", *partitions: int) -> DescribeQuoru
 OURS_ALONE = {option.key for room in ROOMS for option in room.OPTIONS.values() if option.is_ours and option.key} - ONCE_SET
 OF_THIS_NODE = {"advertised.listeners", "listeners", "log.dirs", "controller.quorum.bootstrap.servers"}
 KNOWN = {
-    "node.id": "the default of broker.id stands behind it",
-    "broker.id": "Kafka sets it from node.id",
-    "controller.listener.names": "has no default in Kafka",
-    "process.roles": "has no default in Kafka",
-    "listener.security.protocol.map": "a string in Kafka, a list here",
     "group.consumer.heartbeat.interval.ms": "can be set while the broker runs",
     "group.consumer.session.timeout.ms": "can be set while the broker runs",
 }
@@ -178,10 +173,13 @@ def test_the_options_of_a_broker_are_kafkas(both: Differential) -> None:
         assert [(one.name, one.value, one.source) for one in mine.synonyms] == [
             (one.name, one.value, one.source) for one in other.synonyms
         ], name
+    assert [one.name for one in ours["log.dirs"].synonyms] == [one.name for one in theirs["log.dirs"].synonyms]
 
 
 CASES = {
     # creating
+    "create in no time": Case(CreateTopicsRequest(topics=[a_topic("late")], timeout_ms=0), 7, ("topics.error_message",)),
+    "create in less": Case(CreateTopicsRequest(topics=[a_topic("late")], timeout_ms=-1), 7, ("topics.error_message",)),
     "create": Case(create(a_topic("orders", 3)), 7),
     "create with defaults": Case(create(a_topic("defaults", -1, -1)), 7),
     "create with configs": Case(create(a_topic("configured", 1, 1, configs=[("retention.ms", "1000"), ("cleanup.policy", "compact")])), 7),
@@ -340,6 +338,7 @@ CASES = {
     "set metrics too often": Case(change(METRICS, "m", ("interval.ms", SET, "5")), 1),
     "set metrics with an unknown key": Case(change(METRICS, "m", ("nosuch", SET, "5")), 1),
     "set metrics without a name": Case(change(METRICS, "", ("interval.ms", SET, "1000")), 1),
+    "set metrics matching what is no pattern": Case(change(METRICS, "m", ("match", SET, "client_id=[")), 1),
     "set metrics matching nothing": Case(change(METRICS, "m", ("match", SET, "nosuch=1")), 1),
     "set a group": Case(change(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")), 1),
     "set a group with an unknown key": Case(change(GROUP, "g", ("nosuch", SET, "1")), 1),
@@ -371,6 +370,7 @@ CASES = {
     "elect the preferred": Case(elect(0, ("orders", [0, 1]), ("nosuch", [0]), ("placed", [7])), 2),
     "elect uncleanly": Case(elect(1, ("orders", [0])), 2),
     "elect by an unknown type": Case(elect(9, ("orders", [0])), 2),
+    "elect nothing by an unknown type": Case(elect(2), 2),
     "elect everywhere": Case(ElectLeadersRequest(topic_partitions=None, timeout_ms=10_000), 2),
     "reassign to where it is": Case(reassign("orders", 0, [1]), 1),
     "reassign to a stranger": Case(reassign("orders", 0, [9]), 1),

@@ -3,6 +3,7 @@
 Ids that a broker makes up are exchanged for names before two answers are compared.
 """
 
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
@@ -32,7 +33,7 @@ from moldau.protocol.messages.offset_fetch import (
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from moldau.protocol.stored import encode_versioned
 from moldau.protocol.wire import Request, Struct
-from moldau.testing.differential import Differential, Differs, NoAnswer, RawClient, differences
+from proof.kafka.differential import Differential, Differs, NoAnswer, RawClient, differences
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("differential")]
 
@@ -230,6 +231,8 @@ CASES = {
     "join with too long a session": Case(join("j1", session_timeout_ms=2_000_000)),
     "join as nobody": Case(join("j1", "nobody")),
     "join without protocols": Case(join("j1", names=())),
+    "join as nobody without protocols": Case(join("nosuch", "nobody", names=())),
+    "join as nobody without a type": Case(join("nosuch", "nobody", protocol_type="")),
     "join without a type": Case(join("j1", protocol_type="")),
     "join as an unknown static member": Case(join("j1", "nobody", group_instance_id="i"), 9),
     "sync without a group": Case(sync("")),
@@ -250,6 +253,13 @@ CASES = {
     "report partitions when joining": Case(report("c1", topic_partitions=[TopicPartitions(topic_id=UNKNOWN_ID, partitions=[1])]), 1),
     "report without a subscription": Case(report("c1", subscribed_topic_names=None), 1),
     "report an unknown assignor": Case(report("c1", server_assignor="best"), 1),
+    "report an unknown assignor in an unknown group": Case(report("c1", epoch=5, server_assignor="best"), 1),
+    "report an unknown assignor when leaving": Case(report("c1", epoch=-1, server_assignor="best"), 1),
+    "report an assignor without a name": Case(report("c1", server_assignor=""), 1),
+    "report an unknown assignor and a wrong expression": Case(report("c1", server_assignor="best", subscribed_topic_regex="("), 1),
+    "leave for a while without a member, in the old way": Case(report("c1", "", epoch=-2), 0),
+    "leave for a while as an instance without a member, in the old way": Case(report("c1", "", epoch=-2, instance_id="i"), 0),
+    "leave without a member, in the old way": Case(report("c1", "", epoch=-1), 0),
     "report a wrong expression": Case(report("c1", subscribed_topic_regex="(", subscribed_topic_names=None), 1),
     "report an epoch below all": Case(report("c1", epoch=-3), 1),
     "report an epoch of an unknown group": Case(report("c1", epoch=5), 1),
@@ -473,3 +483,49 @@ def test_a_life_of_a_consumer_group(groups: Both) -> None:
     groups.ask(commit(group, 4), 10)
     groups.ask(lambda _: DeleteGroupsRequest(groups_names=[group]))
     groups.ask(lambda _: ConsumerGroupDescribeRequest(group_ids=[group], include_authorized_operations=False))
+
+
+@pytest.mark.parametrize("version", JoinGroupRequest.VERSIONS)
+def test_a_protocol_without_a_name(groups: Both, version: int) -> None:
+    group, name = f"nameless-{version}", f"nameless{version}"
+    groups.ask(lambda _: join(group, names=("",)), version, learn=name)
+    if version >= 4:
+        groups.ask(lambda side: join(group, side[name], names=("",)), version, learn=name)
+
+
+def test_assignments_are_shown_while_the_group_rebalances(groups: Both) -> None:
+    def described() -> list[tuple[Any, ...]]:
+        _, theirs = groups.ask(lambda _: DescribeGroupsRequest(groups=["moving"]), 5)
+        (group,) = theirs.groups
+        return [(group.group_state, sorted(member.member_assignment for member in group.members))]
+
+    groups.ask(lambda _: join("moving"), 9, learn="old")
+    groups.ask(lambda side: join("moving", side["old"]), 9)
+    groups.ask(lambda side: sync("moving", side["old"], 1, {side["old"]: b"mine"}), 5)
+    groups.ask(lambda _: join("moving"), 9, learn="newer")
+    with ThreadPoolExecutor(2) as pool:
+        joined = groups.ask_later(pool, lambda side: join("moving", side["newer"]), by="newer")
+        for side in (groups.ours, groups.theirs):
+            deadline = time.monotonic() + PATIENCE_S
+            while side.ask(DescribeGroupsRequest(groups=["moving"]), 5).groups[0].group_state != "PreparingRebalance":
+                assert time.monotonic() < deadline
+        assert described() == [("PreparingRebalance", [b"", b"mine"])]
+        groups.ask(lambda side: join("moving", side["old"]), 9)
+        joined()
+        assert described() == [("CompletingRebalance", [b"", b"mine"])]
+        groups.ask(lambda side: leave("moving", (side["newer"], None)), 5)
+        assert described() == [("PreparingRebalance", [b""])]
+        groups.ask(lambda side: leave("moving", (side["old"], None)), 5)
+
+
+def test_an_assignment_that_is_too_large_is_followed_by_a_rebalance(groups: Both) -> None:
+    groups.ask(lambda _: join("large"), 9, learn="large")
+    groups.ask(lambda side: join("large", side["large"]), 9)
+    ours, theirs = (
+        side.ask(sync("large", side["large"], 1, {side["large"]: b"x" * 1_200_000}), 5) for side in (groups.ours, groups.theirs)
+    )
+    assert (ours.error_code, theirs.error_code) == (10, -1)
+    groups.ask(lambda side: heartbeat("large", side["large"], 1), 4)
+    groups.ask(lambda side: join("large", side["large"]), 9)
+    groups.ask(lambda side: sync("large", side["large"], 2, {side["large"]: b"small"}), 5)
+    groups.ask(lambda side: leave("large", (side["large"], None)), 5)

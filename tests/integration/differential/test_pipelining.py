@@ -16,7 +16,7 @@ from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetc
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.wire import Request
-from moldau.testing.differential import Differential, RawClient
+from proof.kafka.differential import Differential, RawClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("differential")]
 

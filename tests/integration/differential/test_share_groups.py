@@ -29,8 +29,8 @@ from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetc
 from moldau.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from moldau.protocol.wire import Request, Struct
-from moldau.testing.differential import Differential, Differs, differences
 from moldau.types import uuid_to_text
+from proof.kafka.differential import Differential, Differs, differences
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("differential")]
 

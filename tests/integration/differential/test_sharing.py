@@ -13,8 +13,8 @@ from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records.batch import batches
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.testing.differential import Address, Differential, RawClient, differences
-from moldau.testing.sharing import ShareMember, configure_group
+from proof.kafka.differential import Address, Differential, RawClient, differences
+from proof.shares.member import ShareMember, configure_group
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("differential")]
 

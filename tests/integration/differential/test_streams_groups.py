@@ -34,9 +34,9 @@ from moldau.protocol.messages.streams_group_heartbeat import (
 )
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.protocol.wire import Request, Struct
-from moldau.testing.differential import Differential, Differs, differences
-from moldau.testing.streams import Tasks, internal, spelled, subtopology, tasks, topology
 from moldau.types import ZERO_UUID
+from proof.groups.topologies import Tasks, internal, spelled, subtopology, tasks, topology
+from proof.kafka.differential import Differential, Differs, differences
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("differential")]
 

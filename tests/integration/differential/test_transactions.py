@@ -28,7 +28,7 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.testing.differential import Differential, RawClient
+from proof.kafka.differential import Differential, RawClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 

@@ -8,9 +8,9 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.testing.kafka import ApacheKafka
 from moldau.testing.process import BrokerProcess
 from moldau.types import java_string_hash
+from proof.kafka.apache import ApacheKafka
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("groups")]
 

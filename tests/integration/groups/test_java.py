@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Producer, TopicPartition
 
-from moldau.testing.kafka import Tool, formatted_objects, java_command, run_tool
 from moldau.testing.process import BrokerProcess
 from moldau.tools.cli.main import main
+from proof.kafka.apache import Tool, formatted_objects, java_command, run_tool
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("groups")]
 
@@ -108,3 +108,26 @@ def test_kafkas_dump_tool_decodes_our_offsets_topic(broker: BrokerProcess, group
     assert f'"group":"{group}"' in printed
     assert '"protocolType":"consumer"' in printed
     assert "Error" not in printed
+
+
+@pytest.mark.parametrize(
+    "ends", [[True], [True, False], [True, False, True]], ids=lambda ends: "-".join("commit" if one else "abort" for one in ends)
+)
+def test_the_lag_of_a_group_that_commits_in_transactions_is_shown(
+    broker: BrokerProcess, topic: str, produce: Produce, ends: list[bool]
+) -> None:
+    produce(topic, 40)
+    group_id = "g-" + topic
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": group_id})
+    producer = Producer({"bootstrap.servers": broker.bootstrap, "transactional.id": group_id})
+    producer.init_transactions(30)
+    for offset, is_commit in enumerate(ends, 1):
+        producer.begin_transaction()
+        offsets = [TopicPartition(topic, partition, offset) for partition in range(4)]
+        producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
+        (producer.commit_transaction if is_commit else producer.abort_transaction)(30)
+    committed = max(offset for offset, is_commit in enumerate(ends, 1) if is_commit)
+    told = run_tool(Tool.GROUPS, "--bootstrap-server", broker.bootstrap, "--describe", "--group", group_id)
+    rows = [line.split() for line in told.splitlines() if line.startswith(group_id)]
+    assert sorted(row[1:6] for row in rows) == [[topic, str(each), str(committed), "10", str(10 - committed)] for each in range(4)]
+    consumer.close()

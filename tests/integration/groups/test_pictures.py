@@ -3,15 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 
-from moldau.clients.cluster import Cluster
-from moldau.clients.consumer import EARLIEST, ConsumerOptions
-from moldau.clients.group_consumer import GroupConsumer, GroupConsumerOptions
+import moldau
 from moldau.testing.process import BrokerProcess
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("groups")]
@@ -87,13 +86,13 @@ def test_clients_of_four_kinds_share_one_classic_group(broker: BrokerProcess, cr
         await consumer.stop()
 
     async def with_ours() -> None:
-        options = GroupConsumerOptions(consumer=ConsumerOptions(reset=EARLIEST, max_wait_ms=50))
-        async with (
-            Cluster.connect(broker.bootstrap) as cluster,
-            GroupConsumer(cluster, group_id, [topic], options, lambda found: ours.append(len(found))) as consumer,
-        ):
+        options: dict[str, Any] = {"group_id": group_id, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
+        options["partition_assignment_strategy"] = ["roundrobin"]  # the only one that aiokafka offers
+        async with moldau.Consumer(broker.bootstrap, topics=[topic], **options) as consumer:
             while not is_over:
-                seen.extend(record.value or b"" for record in await consumer.poll(wait_s=0.05))
+                for records in await consumer.poll(0.05):
+                    seen.extend(value or b"" for value in records.values)
+                ours.append(len(consumer.assignment))
 
     ours: list[int] = []
     crowd.join(group_id, topic)

@@ -9,10 +9,10 @@ import pytest
 from moldau.protocol.messages import alter_share_group_offsets as alter
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from moldau.testing.differential import RawClient
-from moldau.testing.kafka import Tool, formatted_objects, run_tool
 from moldau.testing.process import BrokerProcess
 from moldau.tools.cli.main import main
+from proof.kafka.apache import Tool, formatted_objects, run_tool
+from proof.kafka.differential import RawClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("groups")]
 

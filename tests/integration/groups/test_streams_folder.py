@@ -4,15 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.integration.groups.test_streams_tools import Program
 
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.streams_group_describe import StreamsGroupDescribeRequest
-from moldau.testing.differential import RawClient
-from moldau.testing.kafka import ApacheKafka
 from moldau.testing.process import BrokerProcess
-from moldau.testing.streams import spelled
+from proof.groups.topologies import spelled
+from proof.kafka.apache import ApacheKafka
+from proof.kafka.differential import RawClient
+from tests.integration.groups.test_streams_tools import Program
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("groups")]
 

@@ -10,11 +10,11 @@ import pytest
 from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from moldau.testing.differential import RawClient
-from moldau.testing.kafka import Tool, run_tool
 from moldau.testing.process import BrokerProcess
-from moldau.testing.streams import subtopology, topology
 from moldau.tools.cli.main import main
+from proof.groups.topologies import subtopology, topology
+from proof.kafka.apache import Tool, run_tool
+from proof.kafka.differential import RawClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("groups")]
 

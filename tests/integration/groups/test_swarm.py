@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.testing.group_swarm import SWARM_PROPERTIES, swarm
 from moldau.testing.process import BrokerProcess
+from proof.groups.swarm import SWARM_PROPERTIES, swarm
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("groups")]
 

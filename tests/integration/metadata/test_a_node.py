@@ -15,8 +15,8 @@ from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from moldau.testing.child import CLUSTER_ID, BrokerFailed
-from moldau.testing.differential import RawClient
 from moldau.testing.process import BrokerProcess
+from proof.kafka.differential import RawClient
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,9 @@ from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, De
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.testing.differential import RawClient
-from moldau.testing.kafka import ApacheKafka, Tool, java_command, run_tool
 from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import ApacheKafka, Tool, java_command, run_tool
+from proof.kafka.differential import RawClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("folders")]
 

@@ -16,7 +16,7 @@ def test_every_verdict_is_the_oracles(spark: SparkSession, bootstrap: str, prefi
     lines = list(promo_lines(retail.orders(), retail.burger_product_ids()))
     assert shop.send_lines(bootstrap, topics, lines, partitions=2) == 6_583
     config = job.PromoConfig(KafkaEnds(bootstrap, checkpoint, max_records_per_batch=3_000), topics)
-    job.build(spark, config).trigger(availableNow=True).start().awaitTermination()
+    job.start_available(spark, config).awaitTermination()
     found = shop.read_verdicts(bootstrap, topics)
     assert found == oracle.expect(lines)
     assert sum(reason is not None for reason in found.values()) == 29

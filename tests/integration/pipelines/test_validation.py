@@ -24,7 +24,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spar
 ORDERS = 2_000
 # Many faults for few orders.
 FAULTS = FaultPlan(held_back=20, lost_request=90, wrong_total=70, malformed=50)
-WITHIN_S = 240.0
+STRAGGLER_S = 45  # a check that answers does so well before, even on a busy machine
+WITHIN_S = 300.0
 STOP_WITHIN_S = 120.0
 
 
@@ -51,10 +52,6 @@ class Scene:
         self.service.send(self.sent[begin : begin + count])
         self.unsent -= count
 
-    @property
-    def unanswered(self) -> int:
-        return sum(not step.has_request for step in self.sent)
-
     def read_until(self, verdicts: int) -> None:
         deadline = time.monotonic() + WITHIN_S
         while len(self.ledger.verdicts) < verdicts:
@@ -73,12 +70,15 @@ class Scene:
 
 def test_every_verdict_is_the_oracles(spark: SparkSession, bootstrap: str, prefix: str, checkpoint: str, catalogue: dict[int, int]) -> None:
     scene = Scene(bootstrap, prefix, catalogue)
-    config = job.JobConfig(KafkaEnds(bootstrap, checkpoint, max_records_per_batch=1_700), catalogue, scene.topics)
-    job.run_available(spark, config)
-    scene.read_until(ORDERS - scene.unanswered)
-    assert len(scene.ledger.verdicts) == ORDERS - scene.unanswered, "nobody is timed out before time has passed"
-    scene.service.let_time_pass()
-    job.run_available(spark, config)
+    config = job.JobConfig(
+        KafkaEnds(bootstrap, checkpoint, max_records_per_batch=1_700), catalogue, scene.topics, straggler_ms=STRAGGLER_S * 1000
+    )
+    queries = job.start(spark, config)
+    try:
+        scene.read_until(ORDERS)
+    finally:
+        for query in queries:
+            query.stop()
     scene.assert_as_expected()
     assert scene.ledger.repeats == 0
 
@@ -87,6 +87,7 @@ def test_a_driver_killed_in_the_middle_changes_no_verdict(bootstrap: str, prefix
     scene = Scene(bootstrap, prefix, catalogue, held_back=ORDERS // 2)
     command = [sys.executable, "-m", "moldau.pipelines.validation", "--bootstrap-server", bootstrap, "--topic-prefix", prefix]
     command += ["--checkpoint", str(tmp_path / "checkpoint"), "--master", "local[2]", "--max-records-per-batch", "400"]
+    command += ["--deadline", "100000", "--straggler", str(STRAGGLER_S)]
     # The quick compiler only: two starts in a row, each far too short for the other one.
     environment = {**os.environ, "PYTHONPATH": this_tree_first(), "JAVA_TOOL_OPTIONS": SHORT_LIVED["spark.driver.extraJavaOptions"]}
     with (tmp_path / "job.log").open("wb") as log:
@@ -98,8 +99,6 @@ def test_a_driver_killed_in_the_middle_changes_no_verdict(bootstrap: str, prefix
             driver.wait()
             scene.send(scene.unsent)
             driver = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
-            scene.read_until(ORDERS - scene.unanswered)
-            scene.service.let_time_pass()
             scene.read_until(ORDERS)
             driver.terminate()
             ended = driver.wait(STOP_WITHIN_S)

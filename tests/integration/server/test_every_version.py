@@ -34,7 +34,7 @@ from moldau.protocol.messages.list_transactions import ListTransactionsRequest
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from moldau.protocol.wire import Request
-from moldau.server.dispatch import served_versions
+from moldau.server.requests.dispatch import served_versions
 from moldau.testing.process import BrokerProcess
 
 pytestmark = pytest.mark.slow

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from moldau.testing import kafka
-from moldau.testing.acknowledged import AcknowledgedLoad, read_back
 from moldau.testing.process import BrokerProcess
+from proof.kafka import apache as kafka
+from proof.storage.acknowledged import AcknowledgedLoad, read_back
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("kill")]
 

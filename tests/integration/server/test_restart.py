@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from moldau.testing.acknowledged import read_back
 from moldau.testing.process import BrokerProcess
+from proof.storage.acknowledged import read_back
 
 pytestmark = pytest.mark.slow
 

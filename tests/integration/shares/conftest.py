@@ -7,7 +7,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.testing.process import BrokerProcess
-from moldau.testing.sharing import ShareMember, configure_group
+from proof.shares.member import ShareMember, configure_group
 
 QUICK = {
     "offsets.topic.num.partitions": "2",

@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from tests.integration.shares.test_queue import poll_all
 
-from moldau.testing.kafka import java_command
 from moldau.testing.process import BrokerProcess
-from moldau.testing.sharing import ShareMember
+from proof.kafka.apache import java_command
+from proof.shares.member import ShareMember
+from tests.integration.shares.test_queue import poll_all
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("shares")]
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from moldau.replication.share.in_flight import AcknowledgeType
 from moldau.testing.process import BrokerProcess
-from moldau.testing.sharing import Delivered, ShareMember, configure_group
+from proof.shares.member import Delivered, ShareMember, configure_group
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("shares")]
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from moldau.testing.acknowledged import read_back
-from moldau.testing.kafka import Tool, run_tool
 from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import Tool, run_tool
+from proof.storage.acknowledged import read_back
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("folders")]
 

@@ -8,9 +8,9 @@ from moldau.storage.config import LogConfig
 from moldau.storage.files import SystemFiles
 from moldau.storage.log import Log
 from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from moldau.testing.kafka import ApacheKafka, Tool, dump_log, run_tool
-from moldau.testing.logs import append, batches_of_every_kind, open_log, stored_bytes, stored_records
 from moldau.types import TopicPartition
+from proof.kafka.apache import ApacheKafka, Tool, dump_log, run_tool
+from proof.storage.logs import append, batches_of_every_kind, open_log, stored_bytes, stored_records
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("apache-kafka")]
 

@@ -15,8 +15,8 @@ from obstore.store import S3Store
 
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from moldau.storage.tiered.objects import segment_id_in
-from moldau.testing.kafka import console_consume, dump_log, formatted, offsets
 from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import console_consume, dump_log, formatted, offsets
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("tiered")]
 

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from moldau.coordinator.txn.state import TransactionState
-from moldau.testing.kafka import formatted_objects, java_command, run_tool
 from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import formatted_objects, java_command, run_tool
 
 pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("copier")]
 

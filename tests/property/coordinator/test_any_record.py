@@ -23,8 +23,8 @@ from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeart
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.protocol.stored import KeyedRecords
 from moldau.protocol.wire import Field
-from moldau.testing.arbitrary import arbitrary, plain
-from moldau.testing.coordination import Asked, Desk, FixedTopics, MemoryLog
+from proof.arbitrary import arbitrary, plain
+from proof.coordination import Asked, Desk, FixedTopics, MemoryLog
 
 HOUR_MS = 3_600_000
 CLIENT = Client("client", "/127.0.0.1", 9)

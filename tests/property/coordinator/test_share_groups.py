@@ -19,7 +19,7 @@ from moldau.coordinator.group.share import ShareGroup
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import alter_share_group_offsets as alter
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from moldau.testing.coordination import Asked, Desk, FixedTopics, MemoryLog
+from proof.coordination import Asked, Desk, FixedTopics, MemoryLog
 
 GROUP = "queue"
 NAMES = ("orders", "payments", "returns")
@@ -72,7 +72,7 @@ class ShareGroups(RuleBasedStateMachine):
 
     @property
     def group(self) -> ShareGroup | None:
-        group = self.desk.machine.groups.get(GROUP)
+        group = self.desk.machine.group(GROUP)
         assert group is None or isinstance(group, ShareGroup)
         return group
 
@@ -170,7 +170,7 @@ class ShareGroups(RuleBasedStateMachine):
 
     @invariant()
     def hard_state_is_what_the_log_says(self) -> None:
-        replayed = self.desk.replayed().groups.get(GROUP)
+        replayed = self.desk.replayed().group(GROUP)
         if self.group is None:
             assert replayed is None
             return

@@ -22,7 +22,7 @@ from moldau.protocol.messages import delete_share_group_state as delete
 from moldau.protocol.messages import initialize_share_group_state as begin
 from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import write_share_group_state as write
-from moldau.testing.coordination import Asked, Desk, FixedTopics, MemoryLog
+from proof.coordination import Asked, Desk, FixedTopics, MemoryLog
 
 OFFSETS = 24
 ORDERS = TopicView(UUID(int=101), "orders", 2)

@@ -24,8 +24,8 @@ from moldau.protocol.messages.streams_group_heartbeat import (
     StreamsGroupHeartbeatResponse,
     TaskIds,
 )
-from moldau.testing.coordination import Desk, FixedTopics, MemoryLog
-from moldau.testing.streams import subtopology, topology
+from proof.coordination import Desk, FixedTopics, MemoryLog
+from proof.groups.topologies import subtopology, topology
 
 GROUP = "word-count"
 NAMES = ("lines", "words", "counts")
@@ -75,7 +75,7 @@ class StreamsGroups(RuleBasedStateMachine):
 
     @property
     def group(self) -> StreamsGroup | None:
-        group = self.desk.machine.groups.get(GROUP)
+        group = self.desk.machine.group(GROUP)
         assert group is None or isinstance(group, StreamsGroup)
         return group
 
@@ -234,7 +234,7 @@ class StreamsGroups(RuleBasedStateMachine):
     @rule()
     def hard_state_is_what_the_log_says(self) -> None:
         """Not at every step: that would be most of what this machine does."""
-        replayed = self.desk.replayed().groups.get(GROUP)
+        replayed = self.desk.replayed().group(GROUP)
         if self.group is None:
             assert replayed is None
             return

@@ -18,8 +18,8 @@ from moldau.coordinator.txn.state import ALLOWED, COMPLETION, LAST_EPOCH, Transa
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from moldau.testing.coordination import Asked, Desk, MemoryLog
 from moldau.types import TopicPartition
+from proof.coordination import Asked, Desk, MemoryLog
 
 IDS = ("copier", "billing")
 PARTITIONS = (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0))

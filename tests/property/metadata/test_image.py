@@ -6,7 +6,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from moldau.metadata.delta import Delta
+from moldau.metadata.delta import Delta, replay
 from moldau.metadata.image import EMPTY, MetadataImage, Resource, encode_record
 from moldau.metadata.records import (
     METADATA_RECORDS,
@@ -30,7 +30,7 @@ from moldau.metadata.records import (
     UserScramCredentialRecord,
 )
 from moldau.protocol.wire import StoredRecord
-from moldau.testing.images import a_broker
+from proof.cluster.images import a_broker
 
 LEVEL = 30
 NAMES = st.sampled_from(["orders", "a.b", "a_b", "a_c", "payments", "x"])
@@ -61,7 +61,7 @@ class ImageMachine(RuleBasedStateMachine):
         stored = METADATA_RECORDS.decode(encode_record(record, LEVEL))
         assert stored == record
         self.batch.append(record)
-        self.image = self.image.apply([stored], offset=self.offset)
+        self.image = replay(self.image, [stored], offset=self.offset)
 
     @rule(target=topics, name=NAMES, count=st.integers(1, 4), broker=BROKERS)
     def create(self, name: str, count: int, broker: int) -> UUID:
@@ -202,7 +202,7 @@ class ImageMachine(RuleBasedStateMachine):
 
     @invariant()
     def a_snapshot_is_the_same_image(self) -> None:
-        again = EMPTY.apply([METADATA_RECORDS.decode(data) for data in self.image.encoded()], offset=self.image.offset)
+        again = replay(EMPTY, [METADATA_RECORDS.decode(data) for data in self.image.encoded()], offset=self.image.offset)
         assert again == self.image
 
     @invariant()

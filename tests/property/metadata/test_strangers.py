@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.errors import KafkaError
-from moldau.metadata import brokers, configs, directories, elections, features, producer_ids, topics
+from moldau.metadata import brokers, configs, directories, elections, feature_updates, heartbeats, producer_ids, topics
+from moldau.metadata.delta import replay
 from moldau.metadata.image import EMPTY, MetadataImage, encode_record
 from moldau.metadata.outcome import Outcome
 from moldau.metadata.records import METADATA_RECORDS
@@ -30,13 +31,14 @@ from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterC
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 from moldau.protocol.wire import Field, Request
-from moldau.testing.arbitrary import arbitrary
-from moldau.testing.arbitrary import plain as any_plain
-from moldau.testing.images import an_image, rules
+from proof.arbitrary import arbitrary
+from proof.arbitrary import plain as any_plain
+from proof.cluster.images import an_image, rules
 
 LEVEL = 30
 CLUSTER = "cluster"
 BROKER_EPOCH = 7
+QUORUM = feature_updates.Quorum(node_id=1, voter_ids=(1,), kraft_version=1)
 RULES = rules()
 Decide = Callable[[MetadataImage, Any, int], Outcome[Any]]
 
@@ -45,8 +47,8 @@ DECISIONS: dict[type[Request[Any]], Decide] = {
         image, RULES.schema, request, cluster_id=CLUSTER, next_offset=50, is_session_valid=False
     ),
     ControllerRegistrationRequest: lambda image, request, version: brokers.register_controller(image, request),
-    BrokerHeartbeatRequest: lambda image, request, version: brokers.broker_heartbeat(
-        image, RULES.schema, brokers.Sessions(9000), request, now_ms=0, next_offset=50
+    BrokerHeartbeatRequest: lambda image, request, version: heartbeats.broker_heartbeat(
+        image, RULES.schema, heartbeats.Sessions(9000), request, now_ms=0, next_offset=50
     ),
     UnregisterBrokerRequest: lambda image, request, version: brokers.unregister_broker(image, RULES.schema, request),
     AllocateProducerIdsRequest: lambda image, request, version: producer_ids.allocate_producer_ids(image, request),
@@ -61,16 +63,17 @@ DECISIONS: dict[type[Request[Any]], Decide] = {
     DeleteTopicsRequest: lambda image, request, version: topics.delete_topics(image, request, is_enabled=True, version=version),
     AlterConfigsRequest: lambda image, request, version: configs.alter_configs(image, RULES.schema, request),
     IncrementalAlterConfigsRequest: lambda image, request, version: configs.incremental_alter_configs(image, RULES.schema, request),
-    UpdateFeaturesRequest: lambda image, request, version: features.update_features(image, request, version=version),
+    UpdateFeaturesRequest: lambda image, request, version: feature_updates.update_features(image, QUORUM, request, version=version),
 }
 
 IMAGE = an_image(1, 2)
-IMAGE = IMAGE.apply(
+IMAGE = replay(
+    IMAGE,
     topics.create_topics(
         IMAGE,
         RULES,
         CreateTopicsRequest(topics=[CreatableTopic(name="t", num_partitions=2, replication_factor=2, assignments=[], configs=[])]),
-    ).records
+    ).records,
 )
 KNOWN: dict[str, st.SearchStrategy[Any]] = {
     "broker_epoch": st.just(BROKER_EPOCH),
@@ -102,5 +105,5 @@ def test_what_is_decided_can_be_written_and_read_back(asked: type[Request[Any]],
         return
     encode_bytes(outcome.response, version)
     stored = [METADATA_RECORDS.decode(encode_record(record, LEVEL)) for record in outcome.records]
-    after = IMAGE.apply(stored)
-    assert EMPTY.apply([METADATA_RECORDS.decode(record) for record in after.encoded()], offset=after.offset) == after
+    after = replay(IMAGE, stored)
+    assert replay(EMPTY, [METADATA_RECORDS.decode(record) for record in after.encoded()], offset=after.offset) == after

@@ -13,7 +13,7 @@ from kafka.protocol.api_message import ApiMessage
 from moldau.protocol.compiler import encode_bytes
 from moldau.protocol.messages import REQUESTS
 from moldau.protocol.wire import Message
-from moldau.testing.arbitrary import arbitrary
+from proof.arbitrary import arbitrary
 
 OURS: dict[str, type[Message]] = {one.__name__: one for request in REQUESTS.values() for one in (request, request.RESPONSE)}
 

@@ -21,8 +21,8 @@ from moldau.protocol.messages import REQUESTS
 from moldau.protocol.messages.envelope import DefaultPrincipalData
 from moldau.protocol.wire import Field, Message, Struct
 from moldau.raft import records as raft_records
-from moldau.testing.arbitrary import arbitrary, plain
 from moldau.types import ZERO_UUID
+from proof.arbitrary import arbitrary, plain
 
 EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 MILLISECOND = datetime.timedelta(milliseconds=1)

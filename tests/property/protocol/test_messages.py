@@ -11,7 +11,7 @@ from moldau.protocol import consumer_protocol
 from moldau.protocol.compiler import decode, encode, encode_bytes
 from moldau.protocol.messages import MODULES, REQUESTS
 from moldau.protocol.wire import DecodeError, Message, Request, Response, StoredRecord
-from moldau.testing.arbitrary import arbitrary
+from proof.arbitrary import arbitrary
 
 ROOMS = ("metadata.records", "raft.records", "coordinator.group.records", "coordinator.share.records", "coordinator.txn.records")
 

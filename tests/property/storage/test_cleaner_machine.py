@@ -18,10 +18,10 @@ from moldau.storage.cleaner.swap import install
 from moldau.storage.config import LogConfig
 from moldau.storage.log import AppendResult, Log
 from moldau.storage.producer_state import AppendOrigin
-from moldau.testing.cleaner_model import CleanerModel, ModelRecord
 from moldau.testing.files import MemoryFiles
-from moldau.testing.logs import NOW_MS, open_log, stored_bytes
-from moldau.testing.storage_proof import CHANGING
+from proof.storage.cleaner_model import CleanerModel, ModelRecord
+from proof.storage.logs import NOW_MS, open_log, stored_bytes
+from proof.storage.recovery import CHANGING
 
 RETENTION_MS = 1000
 CONFIG = dataclasses.replace(

@@ -16,7 +16,7 @@ from moldau.storage.index import OffsetIndex, TimeIndex
 from moldau.storage.log import AppendResult, FetchData
 from moldau.storage.producer_state import AppendOrigin, EndMarker, ProducerStates
 from moldau.testing.files import MemoryFiles
-from moldau.testing.logs import NOW_MS, open_log, stored_bytes
+from proof.storage.logs import NOW_MS, open_log, stored_bytes
 
 MACHINE = settings(stateful_step_count=30)
 DEFAULTS = LogConfig.load({})

@@ -1,8 +1,8 @@
-"""A small share of the storage proof; `python -m moldau.testing.storage_proof` is the whole of it."""
+"""A small share of the storage proof; `python -m proof.storage.recovery` is the whole of it."""
 
 import pytest
 
-from moldau.testing.storage_proof import crash_states, damaged_segments, damaged_side_files, failing_calls
+from proof.storage.recovery import crash_states, damaged_segments, damaged_side_files, failing_calls
 
 
 @pytest.mark.parametrize("seed", range(1, 9))

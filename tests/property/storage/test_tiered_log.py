@@ -15,7 +15,7 @@ from moldau.storage.tiered.decisions import copied_up_to, expired
 from moldau.storage.tiered.objects import segment_id_in
 from moldau.storage.tiered.reader import RemoteData
 from moldau.storage.tiered.segments import SegmentState
-from moldau.testing.tiering import NOW, Tier
+from proof.tiering.log import NOW, Tier
 
 CRASH_AT = st.one_of(st.none(), st.integers(0, 25))
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from moldau.clients.assignors import CLIENT_ASSIGNORS, Subscriber, assign_range, assign_round_robin
+from moldau.clients.consumer.assignors import Subscriber, assign_range, assign_round_robin
+from moldau.clients.consumer.classic import ASSIGN
 from moldau.types import TopicPartition
 
 
@@ -39,10 +40,10 @@ def test_round_robin_spreads_over_topics() -> None:
     assert [len(partitions) for partitions in assignment.values()] == [3, 3]
 
 
-@pytest.mark.parametrize("name", CLIENT_ASSIGNORS)
+@pytest.mark.parametrize("name", ASSIGN)
 def test_only_who_wants_a_topic_gets_it(name: str) -> None:
     members = [Subscriber("a", None, frozenset({"t"})), Subscriber("b", None, frozenset({"u"}))]
-    assignment = CLIENT_ASSIGNORS[name](members, {"t": [0, 1], "u": [0], "nobody's": [0]})
+    assignment = ASSIGN[name](members, {"t": [0, 1], "u": [0], "nobody's": [0]})
     assert assignment == {"a": [TopicPartition("t", 0), TopicPartition("t", 1)], "b": [TopicPartition("u", 0)]}
 
 

@@ -31,6 +31,7 @@ def test_bad_bootstrap(text: str) -> None:
 
 class FakeChannel:
     is_closed = False
+    retire_at = float("inf")
 
     def close(self) -> None:
         self.is_closed = True

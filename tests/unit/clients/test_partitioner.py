@@ -3,7 +3,7 @@
 import pytest
 from kafka.partitioner.default import murmur2 as their_murmur2
 
-from moldau.clients.partitioner import StickyPartitioner, partition_for_key
+from moldau.clients.producer.partitioners import StickyPartitioner, partition_for_key
 from moldau.protocol.murmur import murmur2
 
 

@@ -17,7 +17,7 @@ from moldau.protocol.messages.heartbeat import HeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol, JoinGroupResponse
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from moldau.testing.coordination import Asked, Desk
+from proof.coordination import Asked, Desk
 
 GROUP = "readers"
 SESSION_MS = 10_000
@@ -84,7 +84,7 @@ class Group:
 
     @property
     def state(self) -> GroupState:
-        return self.desk.machine.groups[GROUP].state
+        return self.desk.machine.group(GROUP).state
 
     def stable_with(self, count: int, **how: Any) -> tuple[list[str], int]:
         """`count` members, all assigned; their ids and the generation."""
@@ -198,7 +198,7 @@ def test_the_last_one_out_leaves_an_empty_group_of_the_next_generation() -> None
     (first,), generation_id = group.stable_with(1)
     assert group.leave(first).members[0].error_code == ErrorCode.NONE
     assert group.state is GroupState.EMPTY
-    assert group.desk.machine.groups[GROUP].generation_id == generation_id + 1
+    assert group.desk.machine.group(GROUP).generation_id == generation_id + 1
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,60 @@ def test_absent_static_members_without_a_rebalance_timeout_are_not_looked_for_wi
     due_ms = desk.shard.next_due_ms()
     assert due_ms is not None and due_ms > desk.now_ms
     desk.advance(20_000)
-    assert desk.machine.groups[GROUP].is_empty
+    assert desk.machine.group(GROUP).is_empty
+
+
+def test_an_assignment_that_is_too_large_is_refused_and_a_smaller_one_taken() -> None:
+    group = Group(a_desk())
+    members, generation_id = group.stable_with(2)
+    for member_id in members:
+        group.ask_join(member_id, protocols=("range", "sticky"))
+    generation_id += 1
+    leader, follower = members
+    waiting = group.sync(follower, generation_id)
+    group.desk.log.failure = ErrorCode.MESSAGE_TOO_LARGE
+    refused = group.sync(leader, generation_id, {follower: b"huge"})
+    group.desk.log.failure = None
+    assert refused.answer is waiting.answer is ErrorCode.MESSAGE_TOO_LARGE
+    assert group.state is GroupState.PREPARING_REBALANCE
+    assert group.heartbeat(follower, generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
+    joined = [group.ask_join(member_id) for member_id in members]
+    generation_id = joined[0].answer.generation_id
+    group.sync(leader, generation_id, {follower: b"small"})
+    assert group.sync(follower, generation_id).answer.assignment == b"small"
+
+
+def test_a_first_assignment_that_is_too_large_leaves_a_group_that_goes_on() -> None:
+    group = Group(a_desk())
+    first, joined = group.join_new()
+    group.desk.log.failure = ErrorCode.RECORD_LIST_TOO_LARGE
+    assert group.sync(first, joined.answer.generation_id, {first: b"huge"}).answer is ErrorCode.RECORD_LIST_TOO_LARGE
+    group.desk.log.failure = None
+    again = group.ask_join(first).answer
+    assert group.sync(first, again.generation_id, {first: b"small"}).answer.assignment == b"small"
+
+
+def test_a_static_member_whose_return_is_not_stored_may_return_again() -> None:
+    group = Group(a_desk())
+    old = group.ask_join(instance_id="one").answer
+    group.sync(old.member_id, old.generation_id, {old.member_id: b"mine"})
+    group.desk.log.failure = ErrorCode.MESSAGE_TOO_LARGE
+    assert group.ask_join(instance_id="one").answer is ErrorCode.MESSAGE_TOO_LARGE
+    group.desk.log.failure = None
+    assert group.heartbeat(old.member_id, old.generation_id) is ErrorCode.NONE
+    again = group.ask_join(instance_id="one").answer
+    assert group.sync(again.member_id, again.generation_id).answer.assignment == b"mine"
+
+
+def test_members_whose_end_is_not_stored_are_out_when_their_next_session_ends() -> None:
+    group = Group(a_desk())
+    (first,), generation_id = group.stable_with(1)
+    group.desk.log.failure = ErrorCode.MESSAGE_TOO_LARGE
+    group.desk.advance(SESSION_MS)
+    group.desk.log.failure = None
+    assert group.heartbeat(first, generation_id) is ErrorCode.NONE
+    group.desk.advance(SESSION_MS)
+    assert group.state is GroupState.EMPTY
 
 
 def test_after_a_fail_over_a_stable_group_goes_on() -> None:
@@ -291,3 +344,19 @@ def test_a_fail_over_sends_away_those_who_wait() -> None:
     _, waiting = group.join_new()
     group.desk.fail_over()
     assert waiting.answer is ErrorCode.NOT_COORDINATOR
+
+
+def test_assignments_are_described_through_a_rebalance() -> None:
+    group = Group(a_desk())
+    (first,), _ = group.stable_with(1)
+    group.join_new()
+    described = group.desk.ask(lambda token, _: group.desk.machine.describe(token, GROUP, Client("c", "/h", 5))).answer
+    assert (described.group_state, {each.member_id: each.member_assignment for each in described.members}[first]) == (
+        "PreparingRebalance",
+        first.encode(),
+    )
+
+
+def test_a_member_of_no_group_is_unknown_whatever_it_brings() -> None:
+    group = Group(a_desk())
+    assert group.ask_join("nobody", protocols=()).answer.error_code == ErrorCode.UNKNOWN_MEMBER_ID

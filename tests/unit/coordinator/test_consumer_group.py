@@ -25,7 +25,7 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from moldau.testing.coordination import Desk, FixedTopics
+from proof.coordination import Desk, FixedTopics
 
 GROUP = "readers"
 SESSION_MS = 45_000
@@ -52,7 +52,7 @@ class Group:
 
     @property
     def group(self) -> ConsumerGroup:
-        group = self.desk.machine.groups[GROUP]
+        group = self.desk.machine.group(GROUP)
         assert isinstance(group, ConsumerGroup)
         return group
 
@@ -487,3 +487,19 @@ def _write_state(group: Group, member_id: str, state: int) -> None:
     record.value.state = state
     group.desk.log.entries.append((record, None))
     group.desk.fail_over()
+
+
+def test_the_first_subscription_does_not_wait_for_the_assignment_interval() -> None:
+    group = Group(consumer_assignment_interval_ms=10_000)
+    joined = group.send("a", 0, subscribed_topic_names=[], rebalance_timeout_ms=REBALANCE_MS, topic_partitions=[])
+    group.take("a", joined)
+    assert (joined.member_epoch, group.group.target_epoch, group.group.target_timestamp_ms) == (1, 1, 0)
+    subscribed = group.send("a", 1, subscribed_topic_names=["orders"], rebalance_timeout_ms=REBALANCE_MS, topic_partitions=[])
+    group.take("a", subscribed)
+    assert (subscribed.member_epoch, len(group.owned["a"])) == (2, 4)
+
+
+def test_an_assignor_that_nobody_has_is_refused_before_the_group_is_looked_for() -> None:
+    group = Group()
+    assert group.send("a", 5, server_assignor="best").error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+    assert group.send("a", -1, server_assignor="").error_code == ErrorCode.UNSUPPORTED_ASSIGNOR

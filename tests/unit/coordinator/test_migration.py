@@ -19,7 +19,7 @@ from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupReque
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from moldau.protocol.stored import decode_versioned, encode_versioned
-from moldau.testing.coordination import Asked, Desk
+from proof.coordination import Asked, Desk
 
 GROUP = "readers"
 ORDERS = TopicView(UUID(int=101), "orders", 4)
@@ -49,7 +49,7 @@ class Group:
 
     @property
     def group(self) -> Any:
-        return self.desk.machine.groups[GROUP]
+        return self.desk.machine.group(GROUP)
 
     def ask(self, name: str, request: Any, *rest: Any) -> Asked:
         return self.desk.ask(lambda token, now_ms: getattr(self.desk.machine, name)(token, request, *rest, now_ms))
@@ -207,6 +207,31 @@ def test_the_last_consumer_member_that_leaves_takes_the_protocol_along() -> None
     joined = group.ask_join(old).answer
     assert (joined.leader, joined.generation_id) == (old, generation_id + 1)
     assert isinstance(group.desk.replayed().groups[GROUP], ClassicGroup)
+
+
+def test_an_upgrade_that_is_not_stored_leaves_the_group_as_it_was() -> None:
+    group = Group()
+    old, generation_id = group.classic_member()
+    group.desk.log.failure = ErrorCode.MESSAGE_TOO_LARGE
+    assert group.heartbeat("new", 0) is ErrorCode.MESSAGE_TOO_LARGE
+    group.desk.log.failure = None
+    assert isinstance(group.group, ClassicGroup)
+    assert group.classic_heartbeat(old, generation_id) is ErrorCode.NONE
+    assert group.heartbeat("new", 0).error_code == ErrorCode.NONE
+    assert group.group.members.keys() == {"new", old}
+
+
+def test_a_downgrade_that_is_not_stored_leaves_the_group_as_it_was() -> None:
+    group = Group()
+    old, _ = upgraded(group)
+    group.desk.log.failure = ErrorCode.MESSAGE_TOO_LARGE
+    assert group.heartbeat("new", -1) is ErrorCode.MESSAGE_TOO_LARGE
+    group.desk.log.failure = None
+    assert isinstance(group.group, ConsumerGroup)
+    assert group.heartbeat("new", -1).error_code == ErrorCode.NONE
+    assert isinstance(group.group, ClassicGroup)
+    group.desk.advance(0)
+    assert group.ask_join(old).answer.leader == old
 
 
 def test_without_leave_to_go_back_the_group_stays() -> None:

@@ -27,8 +27,8 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from moldau.protocol.stored import decode_versioned, encode_versioned
-from moldau.testing.coordination import Desk, FixedTopics, MemoryLog
 from moldau.types import TopicPartition
+from proof.coordination import Desk, FixedTopics, MemoryLog
 
 GROUP = "readers"
 MINUTE_MS = 60_000

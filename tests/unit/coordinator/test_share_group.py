@@ -19,7 +19,7 @@ from moldau.protocol.messages import delete_share_group_offsets as delete
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from moldau.testing.coordination import Desk, FixedTopics
+from proof.coordination import Desk, FixedTopics
 
 GROUP = "queue"
 SESSION_MS = 45_000
@@ -39,7 +39,7 @@ class Queue:
 
     @property
     def group(self) -> ShareGroup:
-        group = self.desk.machine.groups[GROUP]
+        group = self.desk.machine.group(GROUP)
         assert isinstance(group, ShareGroup)
         return group
 

@@ -15,7 +15,7 @@ from moldau.errors import ErrorCode
 from moldau.protocol.messages import initialize_share_group_state as begin
 from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import write_share_group_state as write
-from moldau.testing.coordination import Desk, FixedTopics
+from proof.coordination import Desk, FixedTopics
 
 ORDERS = TopicView(UUID(int=101), "orders", 3)
 INTERVAL_MS = 60_000

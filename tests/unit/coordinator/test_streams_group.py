@@ -30,8 +30,8 @@ from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from moldau.testing.coordination import Desk, FixedTopics
-from moldau.testing.streams import Tasks, spelled, subtopology, tasks, topology
+from proof.coordination import Desk, FixedTopics
+from proof.groups.topologies import Tasks, spelled, subtopology, tasks, topology
 
 GROUP = "word-count"
 CLIENT = Client("client", "/127.0.0.1", 0)
@@ -53,7 +53,7 @@ class Program:
 
     @property
     def group(self) -> StreamsGroup:
-        group = self.desk.machine.groups[GROUP]
+        group = self.desk.machine.group(GROUP)
         assert isinstance(group, StreamsGroup)
         return group
 
@@ -471,7 +471,7 @@ def test_only_an_empty_group_changes_its_protocol() -> None:
     assert asked.answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     program.beat("a", -1)
     assert joins() == ErrorCode.NONE
-    assert program.desk.machine.groups[GROUP].group_type == "classic"
+    assert program.desk.machine.group(GROUP).group_type == "classic"
     assert not program.desk.replayed().groups, "the streams group is gone from the log"
     assert program.join("a").error_code == ErrorCode.GROUP_ID_NOT_FOUND, "a member is in the classic group"
     program.desk.advance(60_000)

@@ -8,8 +8,8 @@ from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.streams.internal_topics import ConfiguredTopology, InvalidTopology, Status, configure
 from moldau.coordinator.group.streams.topology import of_request
 from moldau.protocol.messages.streams_group_heartbeat import CopartitionGroup, Subtopology
-from moldau.testing.coordination import FixedTopics
-from moldau.testing.streams import subtopology, topology
+from proof.coordination import FixedTopics
+from proof.groups.topologies import subtopology, topology
 
 
 def configured(*subtopologies: Subtopology, **sizes: int) -> ConfiguredTopology:

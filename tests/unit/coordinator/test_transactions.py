@@ -12,8 +12,8 @@ from moldau.coordinator.txn.state import ALLOWED, LAST_EPOCH, Transaction, Trans
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from moldau.testing.coordination import Desk, MemoryLog
 from moldau.types import TopicPartition
+from proof.coordination import Desk, MemoryLog
 
 TIMEOUT_MS = 60_000
 ORDERS = TopicPartition("orders", 0)
@@ -234,6 +234,18 @@ def test_a_new_producer_fences_the_old_and_aborts_what_it_left_open() -> None:
     assert (markers.is_commit, markers.producer_epoch) == (False, 1)
     assert producer.init() == (1000, 2)
     assert producer.add(ORDERS, identity=old) is ErrorCode.PRODUCER_FENCED
+
+
+def test_an_abort_that_is_not_stored_is_tried_again() -> None:
+    producer = Producer(abort_interval_ms=10_000)
+    producer.init()
+    producer.add(ORDERS)
+    producer.desk.log.failure = ErrorCode.MESSAGE_TOO_LARGE
+    producer.desk.advance(TIMEOUT_MS + 10_000)
+    producer.desk.log.failure = None
+    assert producer.state is TransactionState.ONGOING
+    producer.desk.advance(10_000)
+    assert producer.state is TransactionState.PREPARE_ABORT
 
 
 def test_a_transaction_past_its_time_out_is_aborted() -> None:

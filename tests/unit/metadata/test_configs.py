@@ -5,22 +5,22 @@ from typing import Any
 
 import pytest
 
-from moldau.config import MAX_INT, MiB, Option
+from moldau.config import MiB, Option
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.errors import ErrorCode
-from moldau.metadata.config_schema import ConfigSchema, Source, validate_client_metrics
+from moldau.metadata.config_schema import ConfigSchema, Source
 from moldau.metadata.configs import alter_configs, elr_safety_records, incremental_alter_configs, list_config_resources
-from moldau.metadata.features import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, level_of_release, record_version, update_features
+from moldau.metadata.delta import replay
+from moldau.metadata.features import level_of_release, record_version
 from moldau.metadata.image import MetadataImage, ResourceType
 from moldau.metadata.records import ClearElrRecord, ConfigRecord, TopicRecord
 from moldau.protocol.messages import alter_configs as legacy
 from moldau.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
-from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from moldau.replication.share.config import SharePartitionConfig
 from moldau.storage.config import CleanerConfig, LogConfig
-from moldau.testing.images import an_image
 from moldau.types import METADATA_TOPIC_ID
+from proof.cluster.images import an_image
 
 ROOMS = (LogConfig, CleanerConfig, GroupCoordinatorConfig, SharePartitionConfig)
 TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
@@ -32,7 +32,7 @@ def the_image(**configs: str) -> MetadataImage:
     records = [
         ConfigRecord(resource_type=TOPIC, resource_name="t", name=key.replace("_", "."), value=value) for key, value in configs.items()
     ]
-    return an_image(1).apply([TopicRecord(name="t", topic_id=METADATA_TOPIC_ID), *records])
+    return replay(an_image(1), [TopicRecord(name="t", topic_id=METADATA_TOPIC_ID), *records])
 
 
 def schema(**properties: str) -> ConfigSchema:
@@ -60,7 +60,7 @@ def test_setting_writes_what_differs() -> None:
 def test_what_another_release_accepted_keeps_nobody_from_starting() -> None:
     """A topic keeps its value, a broker's is as if it was not set."""
     image = the_image(segment_bytes="20000", retention_ms="what?", flush_ms="7")
-    image = image.apply([ConfigRecord(resource_type=BROKER, resource_name="", name="log.segment.bytes", value="14")])
+    image = replay(image, [ConfigRecord(resource_type=BROKER, resource_name="", name="log.segment.bytes", value="14")])
     config = schema().log_config(image, "t")
     assert (config.segment_bytes, config.retention_ms, config.flush_ms) == (20_000, LogConfig.load({}).retention_ms, 7)
     assert schema().log_config(image, "u").segment_bytes == LogConfig.load({}).segment_bytes
@@ -72,6 +72,15 @@ def test_what_another_release_accepted_keeps_nobody_from_starting() -> None:
 
 def test_a_broker_is_told_again() -> None:
     assert change(an_image(1), BROKER, "1", ("log.retention.ms", DELETE, None)) == ({"log.retention.ms": None}, 0)
+
+
+def test_the_controller_takes_options_for_every_broker_of_the_cluster() -> None:
+    """A throttle is set on brokers one by one, whichever of them is the active controller."""
+    throttle = ("leader.replication.throttled.rate", SET, "1000")
+    image = an_image(2)
+    assert change(image, BROKER, "2", throttle) == ({throttle[0]: "1000"}, 0)
+    assert change(image, BROKER, "2", ("log.cleaner.threads", SET, "none")) == ({}, ErrorCode.INVALID_REQUEST)
+    assert change(image, BROKER, "3", throttle) == ({}, ErrorCode.INVALID_REQUEST)
 
 
 def test_appending_begins_with_what_holds() -> None:
@@ -132,7 +141,7 @@ def test_with_eligible_replicas_min_insync_is_the_clusters() -> None:
         return ConfigRecord(resource_type=BROKER, resource_name=name, name="min.insync.replicas", value=value)
 
     assert elr_safety_records(an_image(), schema(min_insync_replicas="2")) == [set_on("", "2")]
-    image = an_image().apply([set_on("", "3"), set_on("1", "4")])
+    image = replay(an_image(), [set_on("", "3"), set_on("1", "4")])
     assert elr_safety_records(image, schema()) == [set_on("1", None)]
 
 
@@ -172,7 +181,7 @@ def test_what_a_group_was_given_is_kept_within_limits_that_came_later() -> None:
     values = {"share.session.timeout.ms": "60000", "share.delivery.count.limit": "10", "share.isolation.level": "read_committed"}
     records = [ConfigRecord(resource_type=GROUP, resource_name="g", name=name, value=value) for name, value in values.items()]
     narrow = schema(group_share_max_session_timeout_ms="50000", group_share_max_delivery_count_limit="7")
-    assert narrow.group_values(an_image().apply(records), "g") == {
+    assert narrow.group_values(replay(an_image(), records), "g") == {
         "share.session.timeout.ms": 50_000,
         "share.delivery.count.limit": 7,
         "share.isolation.level": "read_committed",
@@ -211,11 +220,11 @@ def test_what_an_older_release_took_holds_no_longer_and_keeps_nothing_else_from_
     def dynamic(name: str, value: str) -> ConfigRecord:
         return ConfigRecord(resource_type=BROKER, resource_name="1", name=name, value=value)
 
-    image = the_image().apply([dynamic("log.segment.bytes", "1024"), dynamic("log.retention.ms", "5")])
+    image = replay(the_image(), [dynamic("log.segment.bytes", "1024"), dynamic("log.retention.ms", "5")])
     config = schema().log_config(image, "t")
     assert (config.segment_bytes, config.retention_ms) == (1 << 30, 5)
     assert schema().validate_broker(image, "", {"log.flush.interval.ms": "9"}) is None
-    crossed = the_image().apply([dynamic("log.cleaner.min.compaction.lag.ms", "9"), dynamic("log.cleaner.max.compaction.lag.ms", "8")])
+    crossed = replay(the_image(), [dynamic("log.cleaner.min.compaction.lag.ms", "9"), dynamic("log.cleaner.max.compaction.lag.ms", "8")])
     assert schema().validate_broker(crossed, "", {"log.flush.interval.ms": "9"}) is None
     worse = schema().validate_broker(crossed, "1", {"log.cleaner.min.compaction.lag.ms": "7", "log.cleaner.max.compaction.lag.ms": "6"})
     assert worse is not None
@@ -223,7 +232,7 @@ def test_what_an_older_release_took_holds_no_longer_and_keeps_nothing_else_from_
 
 def test_what_one_broker_has_counts_when_all_are_given_something() -> None:
     own = ConfigRecord(resource_type=BROKER, resource_name="1", name="log.cleaner.max.compaction.lag.ms", value="8")
-    image = an_image(1).apply([own])
+    image = replay(an_image(1), [own])
     assert schema().validate_broker(image, "", {"log.cleaner.min.compaction.lag.ms": "9"}) is not None
     assert schema().validate_broker(an_image(1), "", {"log.cleaner.min.compaction.lag.ms": "9"}) is None
 
@@ -251,12 +260,12 @@ def test_where_a_value_comes_from() -> None:
     image, static = the_image(), schema(log_segment_bytes="2000000")
     assert source(image, schema()) == (str(1 << 30), Source.DEFAULT)
     assert source(image, static) == ("2000000", Source.STATIC_BROKER)
-    image = image.apply([set_on("", "3000000")])
+    image = replay(image, [set_on("", "3000000")])
     assert source(image, static) == ("3000000", Source.DYNAMIC_DEFAULT_BROKER)
-    image = image.apply([set_on("1", "4000000")])
+    image = replay(image, [set_on("1", "4000000")])
     assert source(image, static) == ("4000000", Source.DYNAMIC_BROKER)
     assert static.log_config(image, "t").segment_bytes == 4_000_000
-    image = image.apply([ConfigRecord(resource_type=TOPIC, resource_name="t", name="segment.bytes", value="5000000")])
+    image = replay(image, [ConfigRecord(resource_type=TOPIC, resource_name="t", name="segment.bytes", value="5000000")])
     assert source(image, static) == ("5000000", Source.DYNAMIC_TOPIC)
     assert static.log_config(image, "t").segment_bytes == 5_000_000
 
@@ -267,8 +276,8 @@ def test_behind_a_group_stand_all_places_where_its_broker_has_its_options_from()
         ConfigRecord(resource_type=BROKER, resource_name=name, name="group.consumer.assignment.interval.ms", value=value)
         for name, value in places
     ]
-    image = an_image(1).apply(set_here)
-    for changed, begins in ((image, []), (image.apply([_of_group("3000")]), [("3000", Source.GROUP)])):
+    image = replay(an_image(1), set_here)
+    for changed, begins in ((image, []), (replay(image, [_of_group("3000")]), [("3000", Source.GROUP)])):
         configs = schema(group_consumer_assignment_interval_ms="2500").group_configs(changed, "readers")
         found = next(each for each in configs if each.name == "consumer.assignment.interval.ms")
         assert [(each.value, each.source) for each in found.synonyms] == [
@@ -301,43 +310,11 @@ def test_what_kafka_has_not_is_told_where_it_is_set() -> None:
     assert {one.name for one in made.new_topic_configs(image, {"share.delivery.delay.ms": "5"})} == delayed
 
 
-def test_client_metrics() -> None:
-    assert validate_client_metrics("m", {"interval.ms": "1000", "match": "client_id=x"}) is None
-    for configs in ({"interval.ms": "5"}, {"interval.ms": str(MAX_INT)}, {"nosuch": "1"}, {"match": "nosuch=x"}):
-        assert validate_client_metrics("m", configs) is not None, configs
-    assert validate_client_metrics("", {}) is not None
-
-
 def test_listing() -> None:
     answer = list_config_resources(the_image(), ListConfigResourcesRequest(resource_types=[TOPIC, BROKER]))
     assert [(one.resource_type, one.resource_name) for one in answer.config_resources] == [(TOPIC, "t"), (BROKER, "1")]
     refused = list_config_resources(the_image(), ListConfigResourcesRequest(resource_types=[99]))
     assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
-
-
-def update(feature: str, level: int, kind: int = UPGRADE, *, now: int = 30) -> tuple[int, int]:
-    key = FeatureUpdateKey(feature=feature, max_version_level=level, upgrade_type=kind)
-    outcome = update_features(an_image(1, level=now), UpdateFeaturesRequest(feature_updates=[key]), version=2)
-    return outcome.response.error_code, len(outcome.records)
-
-
-def test_features_go_up_and_down_by_the_rules() -> None:
-    assert update("transaction.version", 2) == (0, 0)
-    assert update("transaction.version", 1) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
-    assert update("transaction.version", 1, UNSAFE_DOWNGRADE) == (0, 1)
-    assert update("transaction.version", 3) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
-    assert update("nosuch", 1) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
-    assert update("metadata.version", 31) == (ErrorCode.INVALID_UPDATE_VERSION, 0)
-
-
-def test_metadata_never_goes_below_records_that_may_be_in_the_log() -> None:
-    """Whatever kind of downgrade is asked for: an older level could not read them."""
-    refused = (ErrorCode.INVALID_UPDATE_VERSION, 0)
-    for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        assert update("metadata.version", 29, kind) == refused
-        assert update("metadata.version", 22, kind, now=29) == refused
-        assert update("metadata.version", 23, kind, now=29) == (0, 1)
-    assert update("metadata.version", 23, UPGRADE, now=29) == refused
 
 
 def test_releases_and_record_versions() -> None:
@@ -348,7 +325,7 @@ def test_releases_and_record_versions() -> None:
 
 def test_what_brokers_say_of_logs_is_read_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Reassigning or electing asks with every partition."""
-    image = the_image().apply([ConfigRecord(resource_type=BROKER, resource_name="", name="log.flush.interval.ms", value="14")])
+    image = replay(the_image(), [ConfigRecord(resource_type=BROKER, resource_name="", name="log.flush.interval.ms", value="14")])
     rules = schema()
     loads: list[object] = []
     load = LogConfig.load
@@ -359,19 +336,19 @@ def test_what_brokers_say_of_logs_is_read_once_until_it_changes(monkeypatch: pyt
 
     monkeypatch.setattr(LogConfig, "load", counted)
     assert [rules.log_config(image, "t").flush_ms for _ in range(5)] == 5 * [14] and len(loads) == 1
-    image = image.apply([ConfigRecord(resource_type=BROKER, resource_name="1", name="log.flush.interval.ms", value="15")])
+    image = replay(image, [ConfigRecord(resource_type=BROKER, resource_name="1", name="log.flush.interval.ms", value="15")])
     assert rules.log_config(image, "t").flush_ms == 15
-    image = image.apply([ConfigRecord(resource_type=BROKER, resource_name="1", name="log.flush.interval.ms", value=None)])
+    image = replay(image, [ConfigRecord(resource_type=BROKER, resource_name="1", name="log.flush.interval.ms", value=None)])
     assert rules.log_config(image, "t").flush_ms == 14
-    image = image.apply([ConfigRecord(resource_type=BROKER, resource_name="", name="log.flush.interval.ms", value=None)])
+    image = replay(image, [ConfigRecord(resource_type=BROKER, resource_name="", name="log.flush.interval.ms", value=None)])
     assert rules.log_config(image, "t").flush_ms == load({}).flush_ms
 
 
 def test_who_may_be_elected_is_asked_without_reading_a_topics_other_options(monkeypatch: pytest.MonkeyPatch) -> None:
     """A broker that leaves asks with every partition that it leads."""
     options = {"unclean.leader.election.enable": " TRUE ", "retention.ms": "5"}
-    image = the_image().apply(
-        [ConfigRecord(resource_type=TOPIC, resource_name="t", name=name, value=value) for name, value in options.items()]
+    image = replay(
+        the_image(), [ConfigRecord(resource_type=TOPIC, resource_name="t", name=name, value=value) for name, value in options.items()]
     )
     read: list[str] = []
     parse = Option.parse

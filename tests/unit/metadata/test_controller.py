@@ -1,5 +1,6 @@
 """The controller over a real driver on files in memory: decided, committed, told; deposed; started again."""
 
+import asyncio
 from random import Random
 from uuid import UUID
 
@@ -7,20 +8,24 @@ import pytest
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.config_schema import ConfigSchema
-from moldau.metadata.controller import Controller, ControllerConfig, idle_interval_ms
+from moldau.metadata.controller import Controller, ControllerConfig, batch_ends, idle_interval_ms
+from moldau.metadata.delta import Delta, replay
 from moldau.metadata.features import METADATA_VERSION
-from moldau.metadata.image import MetadataImage
+from moldau.metadata.image import MetadataImage, encode_record
 from moldau.metadata.loader import Loader
-from moldau.metadata.records import FeatureLevelRecord
+from moldau.metadata.outcome import PIECE
+from moldau.metadata.records import BeginTransactionRecord, FeatureLevelRecord, PartitionChangeRecord, RemoveTopicRecord, TopicRecord
 from moldau.metadata.topics import TopicRules
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
 from moldau.raft.config import QuorumConfig
-from moldau.raft.driver import RaftDriver
+from moldau.raft.driver import MAX_BATCH_BYTES, RaftDriver
 from moldau.raft.voters import Address, Voter, VoterSet
 from moldau.testing.files import MemoryFiles
+from moldau.types import OffsetAndEpoch
 
 DIRECTORY = UUID(int=777)
 BOOTSTRAP = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=30)]
@@ -114,7 +119,7 @@ async def test_what_was_answered_is_there_after_a_crash() -> None:
     await node.controller.create_topics(a_topic("orders"))
     request = AllocateProducerIdsRequest(broker_id=1, broker_epoch=epoch)
     assert (await node.controller.allocate_producer_ids(request)).producer_id_start == 0
-    node.driver._task.cancel()  # type: ignore[union-attr]
+    await node.driver.abandon()
     files.crash(Random(5))
     again = await Node(files).start()
     assert list(again.loader.image.topics) == ["orders"]
@@ -151,3 +156,154 @@ def test_an_idle_lone_node_writes_nothing_unless_told() -> None:
     assert idle_interval_ms({}, 500, voter_count=1) == 0
     assert idle_interval_ms({"metadata.max.idle.interval.ms": "500"}, 500, voter_count=1) == 500
     assert idle_interval_ms({}, 500, voter_count=3) == 500
+
+
+# ---------------------------------------------------------------------- decisions of any size
+
+
+def a_large_topic(name: str, count: int) -> CreateTopicsRequest:
+    return CreateTopicsRequest(topics=[CreatableTopic(name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[])])
+
+
+async def with_partitions(*counts: int) -> Node:
+    """A topic of each count, all led by broker 1, whose session is over."""
+    node = await Node(MemoryFiles()).start()
+    await node.join()
+    for number, count in enumerate(counts):
+        await node.controller.create_topics(a_large_topic(f"t{number}", count))
+    node.clock.ms += 9_001
+    return node
+
+
+async def test_a_broker_of_more_partitions_than_a_batch_holds_is_fenced_and_comes_back() -> None:
+    node = await with_partitions(7_000, 7_000, 7_000)
+    await node.controller._fence_overdue()
+    await node.driver.wait_for_commit(node.driver.node.end_offset)
+    assert node.loader.image.brokers[1].fenced
+    assert all(one.leader == -1 for topic in node.loader.image.topics.values() for one in topic.partitions)
+    await node.join(incarnation=10)
+    image = node.loader.image
+    assert all(one.leader == 1 for topic in image.topics.values() for one in topic.partitions)
+    assert image.topics == node.controller.newest_image.topics
+    await node.stop()
+
+
+async def test_other_decisions_come_in_between_the_pieces() -> None:
+    """The loop's other turns are not held up by a broker that leaves."""
+    node = await with_partitions(6 * PIECE)
+    fencing = asyncio.ensure_future(node.controller._fence_overdue())
+    asked = asyncio.ensure_future(node.controller.create_topics(a_topic("meanwhile")))
+    for _ in range(2):
+        await asyncio.sleep(0)
+    image = node.controller.newest_image
+    assert "meanwhile" in image.topics and not image.brokers[1].fenced, "the fence comes with the last piece"
+    await asyncio.gather(fencing, asked)
+    assert node.controller.newest_image.brokers[1].fenced
+    await node.stop()
+
+
+async def test_a_broker_that_is_heard_of_in_time_is_not_fenced() -> None:
+    node = await with_partitions(2 * PIECE)
+    fencing = asyncio.ensure_future(node.controller._fence_overdue())
+    await asyncio.sleep(0)
+    node.controller.sessions.touch(1, node.clock.ms)
+    await fencing
+    assert not node.controller.newest_image.brokers[1].fenced
+    await node.stop()
+
+
+def test_batches_are_cut_by_number_and_by_bytes() -> None:
+    assert batch_ends([b"x"] * 10_000) == [10_000]
+    assert batch_ends([b"x"] * 20_001) == [10_000, 20_000, 20_001]
+    large = bytes(MAX_BATCH_BYTES // 2)
+    assert batch_ends([large, large, b"x", large]) == [2, 4]
+    assert batch_ends([bytes(MAX_BATCH_BYTES + 1), b"x"]) == [1, 2], "one that is too large alone is refused by the log"
+
+
+async def test_what_must_be_atomic_is_refused_where_a_batch_cannot_hold_it() -> None:
+    node = await Node(MemoryFiles()).start()
+    await node.join()
+    end = node.driver.node.end_offset
+    assert (await node.controller.create_topics(a_large_topic("t", 10_001))).topics[0].error_code == ErrorCode.POLICY_VIOLATION
+    assert node.driver.node.end_offset == end and "t" not in node.controller.newest_image.topics
+    await node.stop()
+
+
+# ---------------------------------------------------------------------- a leader that died inside a transaction
+
+
+async def test_a_new_leader_aborts_the_transaction_that_the_one_before_left_open() -> None:
+    files = MemoryFiles()
+    node = await Node(files).start()
+    await node.join()
+    level = node.controller.newest_image.metadata_version
+    half = [BeginTransactionRecord(name="half"), TopicRecord(name="never", topic_id=UUID(int=5))]
+    end = node.driver.propose([encode_record(record, level) for record in half])
+    await node.driver.wait_for_commit(end)
+    await node.stop()
+    again = await Node(files).start()
+    await again.controller.create_topics(a_topic("after"))
+    assert list(again.loader.image.topics) == ["after"], "what follows counts, what was half done does not"
+    assert again.loader.image == again.controller.newest_image and not again.loader.has_open_transaction
+    await again.stop()
+
+
+# ---------------------------------------------------------------------- now and then
+
+
+async def test_leaders_are_looked_after_when_it_is_time() -> None:
+    node = await Node(MemoryFiles()).start()
+    await node.join()
+    await node.controller.create_topics(a_topic("t"))
+    topic = node.controller.newest_image.topics["t"]
+    broken = PartitionChangeRecord(partition_id=0, topic_id=topic.id, leader=-1)
+    node.controller._append([broken])
+    for ms, leader in ((299_999, -1), (1, 1)):
+        node.clock.ms += ms
+        await node.controller._look_after_leaders()
+        assert node.controller.newest_image.topics["t"].partitions[0].leader == leader
+    await node.stop()
+
+
+# ---------------------------------------------------------------------- clients that give no time, or ask for nothing
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+async def test_a_client_that_gives_no_time_gets_nothing_done(timeout_ms: int) -> None:
+    node = await Node(MemoryFiles()).start()
+    await node.join()
+    image, end = node.controller.newest_image, node.driver.node.end_offset
+    request = a_topic("t")
+    request.timeout_ms = timeout_ms
+    with pytest.raises(KafkaError) as refusal:
+        await node.controller.create_topics(request)
+    assert refusal.value.code is ErrorCode.REQUEST_TIMED_OUT
+    assert (node.controller.newest_image, node.driver.node.end_offset) == (image, end)
+    await node.stop()
+
+
+async def test_an_election_of_nothing_is_done_whatever_its_type() -> None:
+    node = await Node(MemoryFiles()).start()
+    request = ElectLeadersRequest(election_type=2, topic_partitions=[], timeout_ms=0)
+    assert (await node.controller.elect_leaders(request)).error_code == 0
+    await node.stop()
+
+
+# ---------------------------------------------------------------------- a snapshot in mid-life
+
+
+async def test_a_snapshot_in_mid_life_is_told_as_what_changed() -> None:
+    """A follower that fell behind gets one from its leader: topics that are gone, changed and new all have to be known."""
+    node = await Node(MemoryFiles()).start()
+    await node.join()
+    await node.controller.create_topics(a_topic("gone"))
+    await node.controller.create_topics(a_topic("stays"))
+    before = node.loader.image
+    after = replay(before, [RemoveTopicRecord(topic_id=before.topics["gone"].id), TopicRecord(name="new", topic_id=UUID(int=5))])
+    told: list[Delta] = []
+    node.loader.add_publisher(lambda delta, _: told.append(delta))
+    node.loader.load_snapshot(OffsetAndEpoch(before.offset + 10, 7), 0, after.encoded())
+    assert (node.loader.image.offset, node.loader.image.epoch) == (before.offset + 9, 7)
+    assert node.seen[-1] is node.loader.image and list(node.loader.image.topics) == ["stays", "new"]
+    assert list(told[-1].deleted_topics) == [before.topics["gone"].id] and list(told[-1].changed_topics) == [UUID(int=5)]
+    await node.stop()

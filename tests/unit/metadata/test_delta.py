@@ -6,11 +6,11 @@ from uuid import UUID
 import pytest
 
 from moldau.metadata import records as r
-from moldau.metadata.delta import Delta
+from moldau.metadata.delta import Delta, replay
 from moldau.metadata.image import MetadataImage, Resource, ResourceType
 from moldau.protocol.wire import StoredRecord
-from moldau.testing.images import an_image
 from moldau.types import DIRECTORY_MIGRATING
+from proof.cluster.images import an_image
 
 A, B = UUID(int=1), UUID(int=2)
 DIRECTORIES = [UUID(int=101), UUID(int=102)]
@@ -52,7 +52,7 @@ def replayed(image: MetadataImage, *records: StoredRecord) -> tuple[Delta, Metad
     return delta, delta.apply()
 
 
-BASE = an_image(1, 2).apply(a_topic())
+BASE = replay(an_image(1, 2), a_topic())
 
 
 def test_a_topic_that_comes_and_goes_at_once_was_never_there() -> None:
@@ -62,7 +62,7 @@ def test_a_topic_that_comes_and_goes_at_once_was_never_there() -> None:
 
 
 def test_a_deleted_topic_takes_its_configs_and_its_changes_along() -> None:
-    image = BASE.apply([a_config("retention.ms", "5")])
+    image = replay(BASE, [a_config("retention.ms", "5")])
     change = r.PartitionChangeRecord(partition_id=0, topic_id=A, leader=2)
     delta, after = replayed(image, change, r.RemoveTopicRecord(topic_id=A))
     assert after.topics == {} and after.topic_names == {} and after.configs == {}
@@ -77,7 +77,7 @@ def test_a_deleted_topic_takes_its_configs_and_its_changes_along() -> None:
 
 
 def test_names_that_collide_are_known_until_none_is_left() -> None:
-    image = BASE.apply([*a_topic(A, "x.y")[:1], *a_topic(B, "x_z")[:1]])
+    image = replay(BASE, [*a_topic(A, "x.y")[:1], *a_topic(B, "x_z")[:1]])
     assert image.colliding_names == {"x_y": ("x.y",), "x_z": ("x_z",)}
     assert replayed(image, r.RemoveTopicRecord(topic_id=B))[1].colliding_names == {"x_y": ("x.y",)}
 
@@ -127,12 +127,13 @@ def test_configs_features_and_quotas_go_with_their_last_value() -> None:
 
 
 def test_eligible_replicas_are_cleared_of_one_topic_or_of_all() -> None:
-    image = an_image(1, 2).apply(
+    image = replay(
+        an_image(1, 2),
         [
             *a_topic(A, "a", eligible_leader_replicas=[2]),
             *a_topic(B, "b", last_known_elr=[1]),
             *a_topic(UUID(int=3), "c"),
-        ]
+        ],
     )
     delta, one = replayed(image, r.ClearElrRecord(topic_name="a"))
     assert delta.changed_topics == {A: {0, 1}} and all(not each.elr for each in one.topics["a"].partitions)

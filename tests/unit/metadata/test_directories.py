@@ -5,6 +5,7 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata.delta import replay
 from moldau.metadata.directories import assign_replicas_to_dirs
 from moldau.metadata.image import MetadataImage
 from moldau.metadata.topics import create_topics
@@ -15,7 +16,7 @@ from moldau.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequestTopicData,
 )
 from moldau.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreateTopicsRequest
-from moldau.testing.images import a_broker, an_image, rules
+from proof.cluster.images import a_broker, an_image, rules
 
 SCHEMA = rules().schema
 
@@ -24,7 +25,7 @@ def with_topic(*replicas: int) -> MetadataImage:
     image = an_image(*replicas)
     placed = [CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))]
     topic = CreatableTopic(name="t", num_partitions=-1, replication_factor=-1, assignments=placed, configs=[])
-    return image.apply(create_topics(image, rules(), CreateTopicsRequest(topics=[topic])).records)
+    return replay(image, create_topics(image, rules(), CreateTopicsRequest(topics=[topic])).records)
 
 
 def assign(image: MetadataImage, broker: int, directory: UUID, topic_id: UUID, number: int = 0) -> tuple[MetadataImage, int]:
@@ -38,7 +39,7 @@ def assign(image: MetadataImage, broker: int, directory: UUID, topic_id: UUID, n
     outcome = assign_replicas_to_dirs(image, SCHEMA, request)
     (answered,) = outcome.response.directories
     assert answered.id == directory and answered.topics[0].topic_id == topic_id
-    return image.apply(outcome.records), answered.topics[0].partitions[0].error_code
+    return replay(image, outcome.records), answered.topics[0].partitions[0].error_code
 
 
 def test_a_replica_lies_where_its_broker_says() -> None:
@@ -74,7 +75,7 @@ def test_what_cannot_be_assigned_says_so() -> None:
     topic_id, directory = image.topics["t"].id, image.brokers[1].log_dirs[0]
     assert assign(image, 1, directory, UUID(int=5))[1] == ErrorCode.UNKNOWN_TOPIC_ID
     assert assign(image, 1, directory, topic_id, 1)[1] == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    only_on_one = with_topic(1).apply([a_broker(2)])
+    only_on_one = replay(with_topic(1), [a_broker(2)])
     assert assign(only_on_one, 2, only_on_one.brokers[2].log_dirs[0], topic_id)[1] == ErrorCode.NOT_LEADER_OR_FOLLOWER
     request = AssignReplicasToDirsRequest(broker_id=1, broker_epoch=image.broker_epoch(1) + 1, directories=[])
     with pytest.raises(KafkaError, match="STALE_BROKER_EPOCH"):

@@ -9,7 +9,7 @@ import pytest
 from moldau.clock import SystemClock
 from moldau.metadata.loader import Loader
 from moldau.raft.driver import RaftDriver
-from moldau.testing.images import an_image
+from proof.cluster.images import an_image
 
 
 class FullDisk:

@@ -105,7 +105,7 @@ def test_an_eligible_replica_leads_once_nobody_is_in_sync() -> None:
     assert change(below, isr=(), alive=(2,)) == {
         "isr": [],
         "leader": NO_LEADER,
-        "eligible_leader_replicas": [3, 1],
+        "eligible_leader_replicas": [1, 3],
         "last_known_elr": [1],
     }
     still_in_sync = a_partition(isr=(1,), elr=(3,), leader=1)

@@ -6,16 +6,24 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata.delta import replay
 from moldau.metadata.image import EMPTY, MetadataImage
 from moldau.metadata.placement import UsableBroker, place
-from moldau.metadata.records import METADATA_RECORDS, ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from moldau.metadata.records import (
+    METADATA_RECORDS,
+    BrokerRegistrationChangeRecord,
+    ConfigRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 from moldau.metadata.topic_names import invalid_topic_reason
 from moldau.metadata.topics import create_partitions, create_topics, delete_topics
 from moldau.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from moldau.testing.images import an_image, rules
 from moldau.types import DIRECTORY_MIGRATING, ZERO_UUID
+from proof.cluster.images import an_image, rules
 
 
 def a_topic(name: str, partitions: int = 1, factor: int = 1, **more: object) -> CreatableTopic:
@@ -31,7 +39,7 @@ def create(image: MetadataImage, *topics: CreatableTopic, validate_only: bool = 
 
 def with_topics(image: MetadataImage, *names: str) -> MetadataImage:
     outcome = create_topics(image, rules(), CreateTopicsRequest(topics=[a_topic(name, 2) for name in names]))
-    return image.apply(outcome.records)
+    return replay(image, outcome.records)
 
 
 def test_a_topic_is_its_record_its_configs_and_its_partitions() -> None:
@@ -39,7 +47,7 @@ def test_a_topic_is_its_record_its_configs_and_its_partitions() -> None:
     records, codes = create(an_image(1), a_topic("orders", 2, configs=[config]))
     assert codes == [0]
     assert [type(record) for record in records] == [TopicRecord, ConfigRecord, PartitionRecord, PartitionRecord]
-    image = an_image(1).apply(records)  # type: ignore[arg-type]
+    image = replay(an_image(1), records)  # type: ignore[arg-type]
     topic = image.topics["orders"]
     assert [(one.replicas, one.isr, one.leader, one.leader_epoch, one.partition_epoch) for one in topic.partitions] == [
         ((1,), (1,), 1, 0, 0)
@@ -51,7 +59,7 @@ def test_a_topic_is_its_record_its_configs_and_its_partitions() -> None:
 def test_an_old_log_is_told_what_it_can_hold() -> None:
     """metadata.version 8 knows neither directories nor eligible replicas."""
     image = with_topics(an_image(1, level=8), "t")
-    again = EMPTY.apply([METADATA_RECORDS.decode(data) for data in image.encoded()])
+    again = replay(EMPTY, [METADATA_RECORDS.decode(data) for data in image.encoded()])
     assert again.topics["t"].partitions[0].replicas == (1,)
     assert again.topics["t"].partitions[0].directories == (DIRECTORY_MIGRATING,)
     assert again.brokers[1].log_dirs == () and image.brokers[1].log_dirs
@@ -75,7 +83,7 @@ def test_what_exists_and_what_collides() -> None:
     image = with_topics(an_image(1), "a.b")
     assert create(image, a_topic("a.b"))[1] == [ErrorCode.TOPIC_ALREADY_EXISTS]
     assert create(image, a_topic("a_b"))[1] == [ErrorCode.INVALID_TOPIC_EXCEPTION]
-    gone = image.apply([RemoveTopicRecord(topic_id=image.topics["a.b"].id)])
+    gone = replay(image, [RemoveTopicRecord(topic_id=image.topics["a.b"].id)])
     assert create(gone, a_topic("a_b"))[1] == [0]
 
 
@@ -137,7 +145,7 @@ def test_deleting_by_name_and_by_id() -> None:
     records, answers = delete(image, DeleteTopicState(name="a", topic_id=ZERO_UUID), DeleteTopicState(topic_id=b))
     assert records == [RemoveTopicRecord(topic_id=a), RemoveTopicRecord(topic_id=b)]
     assert answers == [("a", 0), ("b", 0)]
-    assert not image.apply(records).topics  # type: ignore[arg-type]
+    assert not replay(image, records).topics  # type: ignore[arg-type]
 
 
 def test_naming_a_topic_by_both_deletes_nothing() -> None:
@@ -180,3 +188,15 @@ def test_replicas_are_spread_over_racks_and_leaders_over_brokers() -> None:
         assert replicas[0] != 5, "a fenced broker does not lead"
     leads = [sum(replicas[0] == number for replicas in placed) for number in range(5)]
     assert min(leads) > 30, leads
+
+
+def test_nothing_is_placed_on_a_broker_that_stops_or_takes_nothing_more() -> None:
+    """Neither while it hands its leaderships over, nor with all of its directories cordoned."""
+    for leaving in ({"in_controlled_shutdown": 1}, {"cordoned_log_dirs": [UUID(int=5002)]}):
+        image = replay(an_image(1, 2, 3), [BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=7, **leaving)])  # type: ignore[arg-type]
+        asked = [CreatableTopic(name="t", num_partitions=30, replication_factor=2, assignments=[], configs=[])]
+        image = replay(image, create_topics(image, rules(), CreateTopicsRequest(topics=asked)).records)
+        assert {broker for one in image.topics["t"].partitions for broker in one.replicas} == {1, 3}
+        three = [CreatableTopic(name="u", num_partitions=1, replication_factor=3, assignments=[], configs=[])]
+        refused = create_topics(image, rules(), CreateTopicsRequest(topics=three)).response.topics[0]
+        assert refused.error_code == ErrorCode.INVALID_REPLICATION_FACTOR

@@ -110,6 +110,15 @@ async def test_no_reply_sends_nothing_and_blocks_nothing() -> None:
     assert peer.transport.writes == [b"<a>"]
 
 
+async def test_a_late_answer_that_fails_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
+    """It would wait for ever: nothing can be sent for the request, and so nothing for those behind it."""
+    peer, parked = a_parked_peer()
+    peer.send(b"a")
+    parked[b"a"].fail(RuntimeError("a bug"))
+    assert peer.transport.end == "aborted"
+    assert "a bug" in caplog.text
+
+
 @pytest.mark.parametrize("request_type", [ProduceRequest, OffsetCommitRequest])
 async def test_produces_and_commits_are_dispatched_while_earlier_ones_are_parked(request_type: type[Request[Any]]) -> None:
     parked: Later[list[Part]] = Later(lambda: None)

@@ -20,7 +20,14 @@ SHOPPING = st.lists(st.tuples(HOURS, st.integers(1, 6)), max_size=20)
 
 
 def row_of(offset: int, line: PromoLine, **fields: Any) -> Row:
-    place = {"topic": "promo-lines", "partition": 0, "offset": offset, "accepted_ms": 1, "key": line.line_id, "value": b"{}"}
+    place = {
+        "topic": "promo-lines",
+        "partition": 0,
+        "offset": offset,
+        "accepted_ms": 100 * HOUR_MS,
+        "key": line.line_id.encode(),
+        "value": b"{}",
+    }
     return Row(**({"malformed": None} | line._asdict() | place | fields))
 
 
@@ -28,7 +35,7 @@ def row_of(offset: int, line: PromoLine, **fields: Any) -> Row:
 @given(SHOPPING, st.integers(1, 5))
 def test_verdicts_are_the_oracles_however_the_batches_are_cut(shopping: list[tuple[int, int]], size: int) -> None:
     lines = [PromoLine(str(n), "c", bought_ms, quantity) for n, (bought_ms, quantity) in enumerate(shopping)]
-    harness = TwsTester(PromoLimit(TOPICS, BURGER_LIMIT), timeMode="EventTime", eventTimeExtractor=lambda row: row.accepted_ms)
+    harness = TwsTester(PromoLimit(TOPICS, BURGER_LIMIT), timeMode="ProcessingTime")
     found = {}
     for start in range(0, len(lines), size):
         batch = [row_of(start + n, line) for n, line in enumerate(lines[start : start + size])]
@@ -45,7 +52,7 @@ def test_by_hand() -> None:
 
 
 def test_what_is_no_line_is_dead_lettered() -> None:
-    harness = TwsTester(PromoLimit(TOPICS, BURGER_LIMIT), timeMode="EventTime", eventTimeExtractor=lambda row: row.accepted_ms)
+    harness = TwsTester(PromoLimit(TOPICS, BURGER_LIMIT), timeMode="ProcessingTime")
     row = row_of(3, PromoLine("", "", 0, 0), malformed="NOT_JSON", value=b"?")
     (letter,) = harness.test("", [row])
     assert (letter.topic, letter.value, letter.reason, letter.source) == (TOPICS.dead_letters, b"?", "NOT_JSON", "promo-lines-0@3")

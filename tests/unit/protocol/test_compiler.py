@@ -7,12 +7,11 @@ from uuid import UUID
 import pytest
 
 from moldau.protocol.compiler import decode, decoder, encode, encode_bytes, request_decoder, source_of
-from moldau.protocol.decoding import read_varint
-from moldau.protocol.encoding import write_varint
 from moldau.protocol.header import decode_request_header
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchResponse, PartitionData
 from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.varint import read_unsigned, write_unsigned
 from moldau.protocol.wire import (
     DecodeError,
     EncodeError,
@@ -169,7 +168,7 @@ def test_errors_lead_to_the_field() -> None:
     ("count", "reason"), [(3, "3 elements of at least 6 bytes are named and 15 bytes are left"), (2**32 - 2, "4294967294 el")]
 )
 def test_a_count_is_held_against_the_bytes_left(count: int, reason: str) -> None:
-    frame = encode_bytes(a_produce(), 9).replace(b"\x02t\x03", b"\x02t" + write_varint(count + 1))
+    frame = encode_bytes(a_produce(), 9).replace(b"\x02t\x03", b"\x02t" + write_unsigned(count + 1))
     frame = frame[:-9] if count == 3 else frame
     with pytest.raises(DecodeError) as refusal:
         decode(ProduceRequest, 9, frame)
@@ -202,7 +201,7 @@ def test_text_has_a_longest_length(version: int) -> None:
         encode(message, version)
     if version == 9:
         with pytest.raises(DecodeError, match=r"name: 32768 bytes are more than the 32767 allowed"):
-            decode(ProduceRequest, 9, b"\0\0\0\0\0\0\0\x02" + write_varint(32769) + b"x" * 40_000)
+            decode(ProduceRequest, 9, b"\0\0\0\0\0\0\0\x02" + write_unsigned(32769) + b"x" * 40_000)
 
 
 class InMemory:
@@ -250,14 +249,14 @@ def test_the_source_shows_in_tracebacks() -> None:
 
 @pytest.mark.parametrize("value", [0, 1, 127, 128, 16383, 16384, 2**31 - 1, 2**32 - 1])
 def test_varints(value: int) -> None:
-    raw = write_varint(value)
-    assert read_varint(memoryview(b"\xff" + raw), 1) == (value, 1 + len(raw))
+    raw = write_unsigned(value)
+    assert read_unsigned(memoryview(b"\xff" + raw), 1) == (value, 1 + len(raw))
 
 
 @pytest.mark.parametrize("raw", [b"\xff\xff\xff\xff\x1f", b"\x80\x80\x80\x80\x80\x01", b"\xff" * 10])
 def test_varints_that_are_too_long(raw: bytes) -> None:
     with pytest.raises(ValueError, match="longer than 32 bits"):
-        read_varint(memoryview(raw), 0)
+        read_unsigned(memoryview(raw), 0)
 
 
 def test_bytes_behind_a_request_are_refused_or_left_alone() -> None:

@@ -27,6 +27,13 @@ def test_request_header_v1_and_v2() -> None:
         assert len(body) == len(frame) - (16 if header.api_version == 0 else 17)
 
 
+@pytest.mark.parametrize("length", [-1, -2, -32768])
+def test_a_client_id_of_a_negative_length_is_none(length: int) -> None:
+    frame = memoryview(b"\0\x12\0\0\0\0\0\5" + length.to_bytes(2, "big", signed=True))
+    header, body = decode_request_header(frame)
+    assert (header.client_id, bytes(body)) == (None, b"")
+
+
 def test_no_client_id() -> None:
     (frame,) = encode_request(a_heartbeat(), version=4, correlation_id=7, client_id=None)
     header, body = decode_request_header(memoryview(frame)[4:])

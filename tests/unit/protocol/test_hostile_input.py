@@ -19,11 +19,11 @@ from moldau.protocol import consumer_protocol
 from moldau.protocol.codegen import SCALARS
 from moldau.protocol.compiler import Codecs, decode, decoder, encode_bytes, request_decoder
 from moldau.protocol.decoding import RequestDecoding
-from moldau.protocol.encoding import write_varint
 from moldau.protocol.header import decode_request_header
 from moldau.protocol.messages import REQUESTS
 from moldau.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest
+from moldau.protocol.varint import write_unsigned
 from moldau.protocol.wire import DecodeError, Field, Message, Struct, blank
 
 ROOMS = ("metadata.records", "raft.records", "coordinator.group.records", "coordinator.share.records", "coordinator.txn.records")
@@ -51,14 +51,14 @@ def reference(message: Struct, version: int, flexible: bool) -> Iterator[Segment
     if flexible:
         tagged = [field for field in message.FIELDS if field.is_in(version) and field.tag is not None]
         given = [field for field in tagged if getattr(message, field.name) != field.default]
-        yield "tags", write_varint(len(given))
+        yield "tags", write_unsigned(len(given))
         for field in sorted(given, key=lambda field: field.tag or 0):
             value = getattr(message, field.name)
             segments = list(reference_field(field, value, version, flexible))
             if field.kind == "struct" and field.is_nullable(version):
                 segments = [("", b"\0")] if value is None else [("", b"\1"), *segments[1:]]
-            yield "", write_varint(field.tag or 0)
-            yield "size", write_varint(sum(len(raw) for _, raw in segments))
+            yield "", write_unsigned(field.tag or 0)
+            yield "size", write_unsigned(sum(len(raw) for _, raw in segments))
             yield from segments
 
 
@@ -95,7 +95,7 @@ def reference_plain(kind: str, value: Any, flexible: bool) -> Iterator[Segment]:
 def length(count: int | None, form: str, flexible: bool) -> Segment:
     number = -1 if count is None else count
     if flexible:
-        return "compact", write_varint(number + 1)
+        return "compact", write_unsigned(number + 1)
     return form, struct.pack(">h" if form == "int16" else ">i", number)
 
 
@@ -125,9 +125,9 @@ def lies(form: str, left: int) -> Iterator[bytes]:
         elif form == "int16":
             yield struct.pack(">h", min(count, 2**15 - 1))
         elif form == "compact":
-            yield write_varint((count + 1) & 0xFFFFFFFF)
+            yield write_unsigned((count + 1) & 0xFFFFFFFF)
         else:
-            yield write_varint(count & 0xFFFFFFFF)
+            yield write_unsigned(count & 0xFFFFFFFF)
     if form in ("compact", "tags", "size"):
         yield b"\xff\xff\xff\xff\x0f"
         yield b"\xff\xff\xff\xff\x1f"
@@ -187,8 +187,8 @@ def test_a_frame_cut_anywhere_is_refused(declared: type[Message]) -> None:
 def _list_offsets(topics: int, partitions: int) -> bytes:
     """Version 6, which has tags: as many topics, each with as many partitions."""
     partition = bytes(16) + b"\0"
-    topic = b"\2a" + write_varint(partitions + 1) + partition * partitions + b"\0"
-    return bytes(4) + b"\0" + write_varint(topics + 1) + topic * topics + b"\0"
+    topic = b"\2a" + write_unsigned(partitions + 1) + partition * partitions + b"\0"
+    return bytes(4) + b"\0" + write_unsigned(topics + 1) + topic * topics + b"\0"
 
 
 @pytest.mark.parametrize(("topics", "partitions"), [(10, 0), (2, 4), (1, 9), (5, 1)])
@@ -205,9 +205,9 @@ def test_a_request_has_no_more_elements_than_a_server_can_bear(monkeypatch: pyte
 @pytest.mark.parametrize(
     "raw",
     [
-        _list_offsets(1, 1)[:-1] + write_varint(200) + b"\7\0" * 200,
+        _list_offsets(1, 1)[:-1] + write_unsigned(200) + b"\7\0" * 200,
         _list_offsets(1, 3)[:-1] + b"\7" + b"\7\0" * 7,
-        bytes(4) + b"\0" + write_varint(8 + 1) + (b"\2a\1" + b"\1" + b"\7\0") * 8 + b"\0",
+        bytes(4) + b"\0" + write_unsigned(8 + 1) + (b"\2a\1" + b"\1" + b"\7\0") * 8 + b"\0",
     ],
     ids=["more than one byte can say", "with the lists", "a few in each of many structs"],
 )

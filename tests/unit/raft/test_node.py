@@ -1,27 +1,28 @@
-"""Edges of the consensus machine; its dialogues are in tests/scripts/raft."""
+"""Edges of the consensus machine; its dialogues are in tests/scripts/raft, its simulation in proof/raft."""
 
+from random import Random
 from uuid import UUID
 
 import pytest
 
 from moldau.errors import ErrorCode
-from moldau.raft.node import MAX_ENTRY_RECORDS, Entry, Proposal, RaftNode, Resign, Synced, Tick, count_committed
+from moldau.raft.events import MAX_ENTRY_RECORDS, Proposal, Resign, Synced, Tick
+from moldau.raft.history import FORMATTED, LogHistory, VoterChange
+from moldau.raft.node import RaftNode
 from moldau.raft.roles import ElectionState
-from moldau.raft.voters import Address, Voter, VoterSet
+from moldau.raft.voters import Address, ReplicaKey, Voter, VoterSet
 
 DIRECTORY = UUID(int=1)
 
 
 def a_leader() -> RaftNode:
+    voters = VoterSet([Voter(1, DIRECTORY, (Address("CONTROLLER", "h", 1),))])
     node = RaftNode(
-        node_id=1,
-        directory_id=DIRECTORY,
-        voters=VoterSet([Voter(1, DIRECTORY, (Address("C", "h", 1),))]),
-        kraft_version=0,
+        ReplicaKey(1, DIRECTORY),
+        LogHistory(changes=[VoterChange(FORMATTED, voters, 0)]),
         election=ElectionState(),
-        end_offset=0,
-        has_written_voters=False,
-        last_epoch=0,
+        chance=Random(1),
+        now_ms=0,
     )
     node.step(Tick(), 0)
     for _ in range(3):
@@ -59,8 +60,7 @@ def test_who_resigned_commits_nothing_more() -> None:
         node.step(Synced(9), 0)
 
 
-def test_entries_below_the_high_watermark_are_committed() -> None:
-    entries = [Entry(0, 1, 0, (b"a", b"b")), Entry(2, 1, 0, (b"c",)), Entry(3, 1, 0, (b"d",))]
-    assert [count_committed(entries, offset) for offset in (0, 2, 3, 4, 9)] == [0, 1, 2, 3, 3]
-    with pytest.raises(AssertionError, match="committed whole"):
-        count_committed(entries, 1)
+def test_a_node_with_nothing_to_do_is_due_later_than_now() -> None:
+    node = a_leader()
+    node.step(Tick(), 5)
+    assert node.next_due_ms > 5

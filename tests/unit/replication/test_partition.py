@@ -14,6 +14,7 @@ from moldau.testing.files import MemoryFiles
 from moldau.types import FileSlice, TopicPartition
 
 NOW_MS = 1_700_000_000_000
+STEADY_MS = 5_000
 HIGH, END = Isolation.HIGH_WATERMARK, Isolation.LOG_END
 
 
@@ -42,10 +43,12 @@ class Bench:
         self.partition.flushed()
 
     def lead(self, *, epoch: int = 1, replicas: tuple[int, ...] = (1,), isr: tuple[int, ...] = (1,)) -> None:
-        self.partition.lead(leader_epoch=epoch, partition_epoch=epoch, replicas=replicas, isr=isr, eligible=replicas, now_ms=NOW_MS)
+        self.partition.lead(
+            leader_epoch=epoch, partition_epoch=epoch, replicas=replicas, isr=isr, eligible=dict.fromkeys(replicas, 1), now_ms=STEADY_MS
+        )
 
     def fetched(self, broker_id: int, offset: int) -> None:
-        self.partition.follower_fetched(broker_id, offset=offset, log_start_offset=0, broker_epoch=1, now_ms=NOW_MS)
+        self.partition.follower_fetched(broker_id, offset=offset, log_start_offset=0, broker_epoch=1, now_ms=STEADY_MS)
 
 
 def batch(*values: bytes) -> bytearray:
@@ -268,8 +271,28 @@ def test_the_in_sync_set_grows_and_shrinks_by_what_is_fetched() -> None:
     bench.lead(replicas=(1, 2), isr=(1, 2))
     assert not bench.partition.wants_to_expand(2)
     bench.append(b"two")
-    assert bench.partition.fallen_behind(NOW_MS + 30_000) == []
-    assert bench.partition.fallen_behind(NOW_MS + 30_001) == [2]
+    assert bench.partition.fallen_behind(STEADY_MS + 30_000) == []
+    assert bench.partition.fallen_behind(STEADY_MS + 30_001) == [2]
+
+
+def test_the_wall_clock_of_records_puts_no_follower_out_of_sync() -> None:
+    """The machine's clock stands a century behind or ahead of the time by which followers are judged."""
+    bench = make()
+    bench.lead(replicas=(1, 2), isr=(1,))
+    bench.fetched(2, 0)
+    bench.append(b"one")
+    assert bench.partition.log.high_watermark == 0, "the follower keeps up and is about to join"
+    assert bench.partition.fallen_behind(STEADY_MS) == []
+
+
+def test_a_follower_that_never_fetched_does_not_keep_up_however_young_the_steady_clock_is() -> None:
+    bench = make()
+    bench.partition.lead(leader_epoch=1, partition_epoch=1, replicas=(1, 2), isr=(1,), eligible={1: 1, 2: 1}, now_ms=5)
+    bench.append(b"one")
+    assert bench.partition.log.high_watermark == 1
+    bench.partition.follower_fetched(2, offset=0, log_start_offset=0, broker_epoch=1, now_ms=10)
+    bench.append(b"two")
+    assert bench.partition.log.high_watermark == 2, "it has asked for the first time, far behind"
 
 
 def test_the_low_watermark_is_the_slowest_followers() -> None:
@@ -279,5 +302,98 @@ def test_the_low_watermark_is_the_slowest_followers() -> None:
     bench.fetched(2, 2)
     assert bench.partition.log.delete_records_before(1) == 1
     assert bench.partition.low_watermark == 0
-    bench.partition.follower_fetched(2, offset=2, log_start_offset=1, broker_epoch=1, now_ms=NOW_MS)
+    bench.partition.follower_fetched(2, offset=2, log_start_offset=1, broker_epoch=1, now_ms=STEADY_MS)
     assert bench.partition.low_watermark == 1
+
+
+def test_below_min_insync_a_followers_parked_fetch_wakes_all_the_same() -> None:
+    bench = make(min_insync_replicas="2")
+    bench.lead(replicas=(1, 2, 3), isr=(1,))
+    woken: list[bool] = []
+    bench.partition.park_fetch(FetchWait(1, lambda: woken.append(True)), 0, END, max_bytes=1 << 20, available_bytes=0)
+    bench.append(b"one", acks=1)
+    assert woken == [True], "a follower that is to join has to learn of it"
+    assert bench.partition.log.high_watermark == 0
+
+
+def test_a_replica_that_is_fenced_holds_the_high_watermark_no_longer() -> None:
+    bench = make()
+    bench.lead(replicas=(1, 2), isr=(1,))
+    bench.fetched(2, 0)
+    bench.append(b"one")
+    assert bench.partition.log.high_watermark == 0, "the follower keeps up and is about to join"
+    bench.partition.take_eligible({1: 1}, STEADY_MS)
+    assert bench.partition.log.high_watermark == 1
+
+
+def test_one_that_keeps_up_no_more_holds_the_high_watermark_no_longer() -> None:
+    bench = make()
+    bench.lead(replicas=(1, 2), isr=(1,))
+    bench.fetched(2, 0)
+    bench.append(b"one")
+    bench.partition.shrink_isr(STEADY_MS + 30_000)
+    assert bench.partition.log.high_watermark == 0
+    bench.partition.shrink_isr(STEADY_MS + 30_001)
+    assert bench.partition.log.high_watermark == 1
+
+
+def test_what_a_broker_had_in_an_earlier_life_lets_it_join_nothing() -> None:
+    bench = make()
+    bench.lead(replicas=(1, 2), isr=(1,))
+    bench.fetched(2, 0)
+    assert bench.partition.wants_to_expand(2)
+    assert not bench.partition.is_stale(2, 1)
+    bench.partition.take_eligible({1: 1, 2: 2}, STEADY_MS)
+    assert not bench.partition.wants_to_expand(2)
+    assert bench.partition.is_stale(2, 1)
+    assert not bench.partition.is_stale(2, -1), "one that does not say is believed"
+    bench.partition.follower_fetched(2, offset=0, log_start_offset=0, broker_epoch=2, now_ms=STEADY_MS)
+    assert bench.partition.wants_to_expand(2)
+
+
+@dataclass
+class Deletion:
+    low_watermark: int = 0
+    error_code: int = 0
+
+
+def test_a_deletion_waits_until_every_replica_that_is_there_has_done_it() -> None:
+    bench = make()
+    bench.lead(replicas=(1, 2, 3), isr=(1, 2, 3))
+    bench.append(b"one", b"two")
+    bench.fetched(2, 2)
+    bench.fetched(3, 2)
+    assert bench.partition.delete_records_before(2) == 2
+    done: list[int] = []
+    slot = Deletion()
+    wait = ProduceWait(lambda: done.append(slot.error_code))
+    bench.partition.await_deletion(2, wait, slot)
+    bench.partition.follower_fetched(2, offset=2, log_start_offset=2, broker_epoch=1, now_ms=STEADY_MS)
+    assert (done, slot.error_code) == ([], ErrorCode.REQUEST_TIMED_OUT)
+    bench.partition.take_eligible({1: 1, 2: 1}, STEADY_MS)  # nobody waits for one that is gone
+    assert (done, slot.low_watermark) == ([ErrorCode.NONE], 2)
+
+
+def test_a_deletion_is_refused_when_the_partition_is_led_no_more() -> None:
+    bench = make()
+    bench.lead(replicas=(1, 2), isr=(1, 2))
+    bench.append(b"one")
+    bench.fetched(2, 1)
+    bench.partition.delete_records_before(1)
+    slot = Deletion()
+    done: list[int] = []
+    bench.partition.await_deletion(1, ProduceWait(lambda: done.append(slot.error_code)), slot)
+    bench.partition.follow(leader_id=2, leader_epoch=2, partition_epoch=2, replicas=(1, 2), isr=(1, 2))
+    assert (done, slot.low_watermark) == ([ErrorCode.NOT_LEADER_OR_FOLLOWER], -1)
+
+
+def test_what_followers_said_under_an_earlier_epoch_of_this_leader_counts_no_more() -> None:
+    bench = make()
+    bench.lead(replicas=(1, 2), isr=(1, 2))
+    bench.append(b"one")
+    bench.fetched(2, 1)
+    bench.partition.follow(leader_id=2, leader_epoch=2, partition_epoch=2, replicas=(1, 2), isr=(1, 2))
+    bench.lead(epoch=3, replicas=(1, 2), isr=(1, 2))
+    bench.append(b"two")
+    assert bench.partition.followers[2].log_end_offset == -1
+    assert bench.partition.log.high_watermark == 1

@@ -16,8 +16,8 @@ from moldau.storage.tiered.past import read_past
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import RemoteSegment, SegmentState
 from moldau.testing.files import MemoryFiles
-from moldau.testing.tiering import NOW, WHERE, Tier
 from moldau.types import OffsetAndEpoch
+from proof.tiering.log import NOW, WHERE, Tier
 
 
 class Pair:
@@ -143,7 +143,7 @@ async def test_a_segment_that_goes_on_in_another_history_is_passed_over() -> Non
     astray = tier.remote.find(0, fork - 1)
     assert astray is not None and astray.end_offset >= fork
     tier.log.segments[0].base_offset = fork  # as if the leader's segments had other bounds: its own log begins at the fork
-    tier.log._bases = [fork]
+    tier.log._segments.bases = [fork]
     end = await pair.begin()
     assert tier.remote.find(6, end - 1) is not None
     assert pair.follower.log.epochs.entries == tier.log.epochs.entries

@@ -2,36 +2,30 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from math import inf
-from typing import Any, cast
+from random import Random
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from moldau.coordinator.group.assignors.model import TopicView
-from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import NoTopics
-from moldau.coordinator.share.config import ShareCoordinatorConfig
-from moldau.coordinator.txn.config import TransactionConfig
-from moldau.metadata.controller import Controller
+from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.loader import Loader
 from moldau.protocol.header import RequestHeader
-from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
-from moldau.replication.share.config import SharePartitionConfig
-from moldau.server.broker import Broker, Features, Leader
-from moldau.server.coordinators import Coordinators
-from moldau.server.dispatch import Client, RequestContext
-from moldau.server.endpoints import Endpoint
-from moldau.server.fetch_session import FetchSessionCache
-from moldau.server.log_mover import LogMover
-from moldau.server.node_config import NodeConfig
-from moldau.server.producer_ids import ProducerIds
-from moldau.server.share_partitions import SharePartitions
-from moldau.server.share_session import ShareSessions
+from moldau.server.node.accepted import is_fixed
+from moldau.server.node.assembly import assemble
+from moldau.server.node.config import ROOMS, NodeConfig
+from moldau.server.node.log_mover import LogMover
+from moldau.server.peers.brokers import NoBrokers
+from moldau.server.requests.broker import Broker, Features, Leader
+from moldau.server.requests.dispatch import Client, RequestContext
+from moldau.server.requests.endpoints import Endpoint
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.testing.files import MemoryFiles
@@ -83,6 +77,22 @@ class SaidCluster:
         return Features({"group.version": range(2), "metadata.version": range(7, 31)}, self.finalized, 12)
 
 
+class SaidController:
+    """Creates what it is asked for, and decides nothing else."""
+
+    def __init__(self, cluster: SaidCluster) -> None:
+        self._cluster = cluster
+
+    async def ask(self, request: Any, *, version: int | None = None) -> Any:
+        assert isinstance(request, CreateTopicsRequest), request
+        for topic in request.topics:
+            self._cluster.known.update((topic.name, index) for index in range(topic.num_partitions))
+        return CreateTopicsResponse(topics=[CreatableTopicResult(name=topic.name) for topic in request.topics])
+
+    async def forward(self, request: Any, context: RequestContext) -> Any:
+        return await self.ask(request)
+
+
 @dataclass
 class Harness:
     """The broker and the levers of the test."""
@@ -101,7 +111,7 @@ class Harness:
         config = self.broker.config.log.override({key.replace("_", "."): value for key, value in options.items()})
         log = Log.open(self.files, f"/data/{name}", name, config, now_ms=NOW_MS, topic_id=topic_id)
         partition = self.broker.replicas.host(name, topic_id, log)
-        partition.lead(leader_epoch=epoch, partition_epoch=1, replicas=(LOCAL_ID,), isr=(LOCAL_ID,), eligible=(LOCAL_ID,), now_ms=NOW_MS)
+        partition.lead(leader_epoch=epoch, partition_epoch=1, replicas=(LOCAL_ID,), isr=(LOCAL_ID,), eligible={LOCAL_ID: 1}, now_ms=NOW_MS)
         return partition
 
     def flush(self) -> None:
@@ -128,7 +138,7 @@ def make(**properties: str) -> Harness:
     files.mkdir("/data")
     config = NodeConfig.parse(PROPERTIES | {key.replace("_", "."): value for key, value in properties.items()})
     wanted: list[Log] = []
-    ids = count(101)
+    random = Random(101)
 
     async def allocate() -> range:
         return range(4000, 5000)
@@ -136,49 +146,22 @@ def make(**properties: str) -> Harness:
     replicas = ReplicaManager(
         local_id=LOCAL_ID, lag_time_max_ms=30_000, on_flush_wanted=wanted.append, on_earlier_timeout=lambda due_ms: None
     )
-    producer_ids = ProducerIds(allocate)
-
-    async def create_topic(topic: str, partition_count: int, replication_factor: int, configs: dict[str, str]) -> None:
-        cluster.known.update((topic, index) for index in range(partition_count))
-
-    async def create_topics(request: CreateTopicsRequest) -> CreateTopicsResponse:
-        for topic in request.topics:
-            await create_topic(topic.name, topic.num_partitions, topic.replication_factor, {})
-        return CreateTopicsResponse(topics=[])
-
-    coordinators = Coordinators(
-        group_config=GroupCoordinatorConfig(),
-        transaction_config=TransactionConfig(),
-        share_config=ShareCoordinatorConfig(),
-        topics=NoTopics(),
-        clock=clock,
-        new_uuid=lambda: UUID(int=next(ids)),
-        replicas=replicas,
-        producer_ids=producer_ids,
-        create_topic=create_topic,
-        create_topics=create_topics,
-    )
-    logs = LogManager(files, config.log_dirs, config.log, unique=lambda: UUID(int=next(ids)))
-    shared = config.of(SharePartitionConfig)
-    shares = SharePartitions(
-        config=shared, replicas=replicas, clock=clock, states=coordinators.share_persister, group_values=lambda group_id: {}
-    )
-    broker = Broker(
+    logs = LogManager(files, config.log_dirs, config.log, unique=lambda: UUID(int=random.getrandbits(128)))
+    broker = assemble(
         config=config,
         cluster_id="5L6g3nShT-eMCtK--X86sw",
-        controller=cast(Controller, None),
-        loader=Loader(clock),
+        schema=ConfigSchema(config.properties, ROOMS, node_id=LOCAL_ID, is_fixed=is_fixed),
         files=files,
         clock=clock,
+        random=random,
+        controller=SaidController(cluster),
+        allocate_producer_ids=allocate,
+        loader=Loader(clock),
         cluster=cluster,
         replicas=replicas,
+        brokers=NoBrokers(),
         logs=logs,
         mover=LogMover(files, clock, logs, at_once=1, bytes_per_second=lambda: inf, on_moved=lambda log: None),
-        fetch_sessions=FetchSessionCache(config.server.max_incremental_fetch_session_cache_slots, lambda: next(ids)),
-        producer_ids=producer_ids,
-        coordinators=coordinators,
-        shares=shares,
-        share_sessions=ShareSessions(shared.max_share_sessions, shares.forget_group),
     )
     return Harness(broker, cluster, clock, files, wanted)
 

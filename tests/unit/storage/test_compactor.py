@@ -14,11 +14,12 @@ from moldau.storage.cleaner.plan import CleaningPlan, CleaningResult
 from moldau.storage.compactor import Compactor, clean_here, clean_in_process, pace_of
 from moldau.storage.config import CleanerConfig, LogConfig
 from moldau.storage.files import Files, SystemFiles
+from moldau.storage.flusher import Flusher
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.testing.files import MemoryFiles
-from moldau.testing.logs import NOW_MS, stored_records
 from moldau.types import TopicPartition
+from proof.storage.logs import NOW_MS, stored_records
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ def test_the_dirtiest_log_first_and_each_once() -> None:
     manager = a_manager(files, "/data")
     first, second = fill(manager, T0, rolls=2), fill(manager, T1, rolls=4)
     manager.directories[0].cleaner_offsets[T0] = 1
-    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files))
+    compactor = Compactor(manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=clean_here(files))
     assert asyncio.run(compactor.clean_dirtiest()) == T1
     assert len(stored_records(second)) == 1
     assert asyncio.run(compactor.clean_dirtiest()) is None  # half of the first is clean: not dirty enough
@@ -77,7 +78,7 @@ def test_a_process_of_its_own_does_the_same(tmp_path: Path, monkeypatch: pytest.
     files = SystemFiles()
     manager = a_manager(files, str(tmp_path))
     log = fill(manager, T0, rolls=3)
-    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_in_process)
+    compactor = Compactor(manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=clean_in_process)
     assert asyncio.run(compactor.clean_dirtiest()) == T0
     assert [record.offset for record in stored_records(log)] == [2]
     manager.close()
@@ -88,7 +89,7 @@ def test_a_damaged_log_is_left_alone_and_said_so() -> None:
     manager = a_manager(files, "/data")
     log = fill(manager, T0, rolls=2)
     files.open(f"/data/t-0/{0:020d}.log").pwrite([b"\xff"], 65)
-    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files))
+    compactor = Compactor(manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=clean_here(files))
     assert asyncio.run(compactor.clean_dirtiest()) == T0
     assert "the batch at offset 0 is damaged" in compactor.uncleanable[log] and log.failure is None
     assert asyncio.run(compactor.clean_dirtiest()) is None
@@ -118,8 +119,8 @@ def test_a_log_deleted_while_it_is_flushed_for_compaction_is_left_alone() -> Non
     files = FlushWhichTakesLong()
     manager = a_manager(files, "/data")
     log = fill(manager, T0, rolls=3)
-    log.recovery_point = 0
-    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files))
+    log.durability.recovery_point = 0
+    compactor = Compactor(manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=clean_here(files))
     assert asyncio.run(compactor.clean_dirtiest()) == T0
     assert log.failure is None and manager.directories[0].is_online
 
@@ -129,7 +130,13 @@ def test_a_topic_made_again_is_compacted_though_its_files_went_under_the_cleaner
     manager = a_manager(files, "/data")
     gone = fill(manager, T0, rolls=3)
     gone.flush()
-    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=Elsewhere(files, lambda: manager.delete([T0], NOW_MS)))
+    compactor = Compactor(
+        manager,
+        FixedClock(),
+        OPTIONS,
+        flush=Flusher(files, lambda _: None).flush,
+        clean_elsewhere=Elsewhere(files, lambda: manager.delete([T0], NOW_MS)),
+    )
     assert asyncio.run(compactor.clean_dirtiest()) == T0
     assert gone.failure is None and not compactor.uncleanable and manager.directories[0].is_online
     made_again = fill(manager, T0, rolls=3)
@@ -147,7 +154,9 @@ def test_a_full_disk_puts_compaction_off() -> None:
     def fill_up() -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=Elsewhere(files, fill_up))
+    compactor = Compactor(
+        manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=Elsewhere(files, fill_up)
+    )
     assert asyncio.run(compactor.clean_dirtiest()) in (T0, T1)
     assert asyncio.run(compactor.clean_dirtiest()) in (T0, T1), "the others have their turn"
     assert asyncio.run(compactor.clean_dirtiest()) is None
@@ -163,7 +172,9 @@ def test_a_mistake_is_not_the_end_of_all_compaction(caplog: pytest.LogCaptureFix
         def fail() -> None:
             raise RuntimeError("planted")
 
-        compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=Elsewhere(files, fail))
+        compactor = Compactor(
+            manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=Elsewhere(files, fail)
+        )
         compactor.start()
         for _ in range(60_000):
             if len(stored_records(log)) == 1:
@@ -181,7 +192,7 @@ def test_it_runs_until_it_is_stopped() -> None:
         files = MemoryFiles()
         manager = a_manager(files, "/data")
         log = fill(manager, T0, rolls=3)
-        compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=clean_here(files))
+        compactor = Compactor(manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=clean_here(files))
         compactor.start()
         await turns()
         await compactor.stop()
@@ -206,7 +217,7 @@ def test_options_that_are_set_meanwhile_hold_for_what_begins() -> None:
         manager = a_manager(MemoryFiles(), "/data")
         for number in range(5):
             fill(manager, TopicPartition("t", number), rolls=3)
-        compactor = Compactor(manager, FixedClock(), OPTIONS, clean_elsewhere=elsewhere)
+        compactor = Compactor(manager, FixedClock(), OPTIONS, flush=Flusher(manager.files, lambda _: None).flush, clean_elsewhere=elsewhere)
         compactor.start()
         await turns()
         assert given == [OPTIONS.io_max_bytes_per_second]

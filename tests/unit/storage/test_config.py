@@ -59,5 +59,5 @@ def test_throttled_replicas() -> None:
 
 def test_every_option_is_documented_and_topic_keys_are_unique() -> None:
     topics = [option.topic for option in LogConfig.OPTIONS.values() if option.topic]
-    assert len(topics) == len(set(topics)) == 36
+    assert len(topics) == len(set(topics)) == 37
     assert all(option.doc.endswith(".") for option in LogConfig.OPTIONS.values())

@@ -1,3 +1,6 @@
+import errno
+import random
+
 import pytest
 
 from moldau.config import MAX_LONG
@@ -52,6 +55,7 @@ def test_an_epoch_stands_behind_older_ones_that_begin_before_it(epoch: int, offs
     epochs.save()
     epochs.assign(epoch, offset)
     assert epochs.entries == left and epochs.latest_epoch == epochs.appendable_epoch == epoch
+    epochs.save()
     assert LeaderEpochs(files, "/d").entries == left
 
 
@@ -70,13 +74,13 @@ def test_a_log_reopened_goes_on_in_its_epoch() -> None:
     files = MemoryFiles()
     some_epochs(files).save()
     again = LeaderEpochs(files, "/d")
-    assert again.appendable_epoch == 5 and not again.is_behind
+    assert again.appendable_epoch == 5
     again.loaded(21)
     assert again.appendable_epoch == 5 and again.latest_epoch == 5
     again.loaded(20)
-    assert again.appendable_epoch == -1 and again.latest_epoch == 2 and again.is_behind
+    assert again.appendable_epoch == again.latest_epoch == LeaderEpochs(files, "/d").latest_epoch == 2
     again.truncate_from_end(10)
-    assert again.appendable_epoch == again.latest_epoch == 0 and not again.is_behind
+    assert again.appendable_epoch == again.latest_epoch == 0
     again.begin(7, 10)
     assert again.appendable_epoch == -1 and again.latest_epoch == 7
     other = MemoryFiles()
@@ -106,8 +110,9 @@ def test_what_changes_nothing_writes_nothing() -> None:
     assert epochs.entries == [(0, 4), (2, 10), (5, 20)]
     nothing = MemoryFiles()
     nothing.mkdir("/d")
+    none = LeaderEpochs(nothing, "/d")
     nothing.hook = lambda call, path: Fault()
-    LeaderEpochs(nothing, "/d").clear()
+    none.clear()
 
 
 def test_the_file_is_kafkas_and_comes_back() -> None:
@@ -127,69 +132,95 @@ def test_the_file_is_kafkas_and_comes_back() -> None:
     assert again.latest_epoch == -1 and again.end_offset_for(2, 30) == UNKNOWN_END
 
 
-def test_the_first_epoch_reaches_the_disk_when_it_is_saved() -> None:
+def in_place(files: MemoryFiles) -> bytes:
+    return files.read("/d/leader-epoch-checkpoint") if files.exists("/d/leader-epoch-checkpoint") else b""
+
+
+def test_an_epoch_reaches_its_file_with_the_flush_and_not_before() -> None:
     files = MemoryFiles()
-    files.mkdir("/d")
-    epochs = LeaderEpochs(files, "/d")
-    epochs.assign(3, 0)
-    assert not files.exists("/d/leader-epoch-checkpoint")
-    files.hook = lambda call, path: Fault() if call == "sync" else None
-    with pytest.raises(OSError, match="Input/output"):
-        epochs.save()
-    files.hook = None
-    assert LeaderEpochs(files, "/d").latest_epoch == -1
-    epochs.save()
-    assert LeaderEpochs(files, "/d").entries == epochs.entries
+    epochs = some_epochs(files)
+    assert in_place(files) == b"" and epochs.staged is not None
+    epochs.staged.run()
+    assert in_place(files) == b"0\n3\n0 0\n2 10\n5 20\n"
+    epochs.written(epochs.staged)
+    assert epochs.staged is None and files.listdir("/d") == ["leader-epoch-checkpoint"]
     files.hook = lambda call, path: Fault()
     epochs.save()  # nothing is left to be written
 
 
-def test_a_later_epoch_that_does_not_reach_the_disk_is_not_known() -> None:
+def test_an_epoch_that_has_no_room_on_the_disk_is_not_known() -> None:
     files = MemoryFiles()
     epochs = some_epochs(files)
-    files.hook = lambda call, path: Fault() if call == "sync" else None
-    with pytest.raises(OSError, match="Input/output"):
+    before = epochs.staged
+    files.hook = lambda call, path: Fault(errno.ENOSPC, written=3) if call == "pwrite" else None
+    with pytest.raises(OSError, match="No space"):
         epochs.assign(6, 30)
-    assert epochs.latest_epoch == 5 and LeaderEpochs(files, "/d").latest_epoch == 5
+    assert epochs.latest_epoch == epochs.appendable_epoch == 5 and epochs.staged is before
+    assert len(files.listdir("/d")) == 1, "the one that is staged"
+    with pytest.raises(OSError, match="No space"):
+        epochs.assign(6, 30, at_once=True)
+    assert epochs.latest_epoch == 5 and epochs.staged is before
 
 
-def test_an_epoch_that_begins_reaches_the_disk_with_its_first_batch() -> None:
+def test_an_epoch_that_begins_is_staged_with_its_first_batch() -> None:
     files = MemoryFiles()
     epochs = some_epochs(files)
-    files.hook = lambda call, path: Fault() if call == "sync" else None
+    epochs.save()
     epochs.begin(6, 30)
     assert epochs.end_offset_for(6, 30) == EpochEnd(6, 30) and epochs.end_offset_for(5, 30) == EpochEnd(5, 30)
-    assert LeaderEpochs(files, "/d").latest_epoch == 5
-    assert epochs.appendable_epoch != 6 and epochs.is_behind
-    with pytest.raises(OSError, match="Input/output"):
-        epochs.assign(6, 30)
-    assert epochs.appendable_epoch != 6
-    files.hook = None
+    assert epochs.staged is None and epochs.appendable_epoch != 6
     epochs.assign(6, 30)
-    assert epochs.appendable_epoch == 6
-    assert LeaderEpochs(files, "/d").entries == [*some_epochs().entries, EpochEntry(6, 30)]
-    assert not epochs.is_behind
+    assert epochs.staged is not None and epochs.appendable_epoch == 6
+    assert LeaderEpochs(files, "/d").entries == [*some_epochs().entries, EpochEntry(6, 30)], "a process that was killed leaves it behind"
 
 
-def test_an_epoch_that_was_saved_before_its_first_batch_needs_no_disk_then() -> None:
+def test_an_epoch_is_on_the_disk_at_once_where_cut_off_bytes_could_come_back() -> None:
     files = MemoryFiles()
     epochs = some_epochs(files)
-    epochs.begin(6, 30)
-    epochs.save()
-    files.hook = lambda call, path: Fault()
-    epochs.assign(6, 30)
-    assert epochs.appendable_epoch == 6 and not epochs.is_behind
+    files.sync_dir("")
+    epochs.assign(6, 30, at_once=True)
+    after = files.crashed(random.Random(0))
+    assert LeaderEpochs(after, "/d").entries == [*some_epochs().entries, EpochEntry(6, 30)]
+
+
+def test_what_a_flush_was_given_is_taken_back_by_what_is_newer() -> None:
+    files = MemoryFiles()
+    epochs = some_epochs(files)
+    late = epochs.staged
+    assert late is not None
+    epochs.truncate_from_end(20)
+    late.run()  # on its thread, after all
+    epochs.written(late)
+    assert not late.is_in_place and in_place(files) == b"0\n2\n0 0\n2 10\n"
+    epochs.assign(7, 20)
+    early = epochs.staged
+    assert early is not None
+    early.run()
+    epochs.truncate_from_end(20)
+    epochs.written(early)
+    assert in_place(files) == b"0\n2\n0 0\n2 10\n" and LeaderEpochs(files, "/d").entries == epochs.entries
+
+
+@pytest.mark.parametrize("content", [b"0\n2\n0 0\n2 1", b"0\n2\n0 0\n", b"", b"\0\0", b"0\n1\n3 0\n", b"0\n2\n1 0\n2 10\n"])
+def test_what_was_staged_counts_only_whole_and_if_it_goes_on_from_what_is_saved(content: bytes) -> None:
+    files = MemoryFiles()
+    files.mkdir("/d")
+    files.write_atomically("/d/leader-epoch-checkpoint", b"0\n1\n0 0\n")
+    files.open("/d/leader-epoch-checkpoint.4.next", create=True).pwrite([content], 0)
+    epochs = LeaderEpochs(files, "/d")
+    assert epochs.entries == [EpochEntry(0, 0)]
+    epochs.assign(2, 10)
+    assert files.exists("/d/leader-epoch-checkpoint.5.next")
+    epochs.loaded(20)
+    assert files.listdir("/d") == ["leader-epoch-checkpoint", "leader-epoch-checkpoint.5.next"]
 
 
 def test_epochs_beyond_the_end_of_the_log_found_are_gone_before_an_older_one_grows_over_them() -> None:
     files = MemoryFiles()
-    some_epochs(files)
+    some_epochs(files).save()
     again = LeaderEpochs(files, "/d")
     again.loaded(20)
-    assert again.latest_epoch == 2 and LeaderEpochs(files, "/d").latest_epoch == 5
-    assert again.appendable_epoch != 2
-    again.assign(2, 20)
-    assert again.appendable_epoch == 2
+    assert again.latest_epoch == 2
     assert LeaderEpochs(files, "/d").entries == [EpochEntry(0, 0), EpochEntry(2, 10)]
 
 

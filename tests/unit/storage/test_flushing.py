@@ -1,12 +1,17 @@
 import asyncio
+import errno
+import random
 from collections.abc import Iterator
+
+import pytest
 
 from moldau.storage.config import LogConfig
 from moldau.storage.flusher import Flusher
-from moldau.storage.flushing import FlushJob, FlushQueue
-from moldau.storage.log import Log
+from moldau.storage.flushing import SYNCS_AT_ONCE, FlushJob, FlushQueue
+from moldau.storage.log import AppendResult, Log
+from moldau.storage.producer_state import AppendOrigin
 from moldau.testing.files import Fault, MemoryFiles
-from moldau.testing.logs import NOW_MS, SomeBatch, append, batches_of_every_kind, open_log
+from proof.storage.logs import NOW_MS, SomeBatch, append, append_as, batches_of_every_kind, open_log
 
 
 def some_logs(count: int, files: MemoryFiles | None = None) -> list[Log]:
@@ -56,6 +61,9 @@ def test_what_is_appended_until_the_disk_is_asked_shares_the_sync() -> None:
         queue.want(log)
     job.sync()
     assert queue.finish(job) == log.log_end_offset
+    tells = queue.take()
+    assert tells is not None and tells.flush is None, "nothing is left to be synced, and whoever waits is told"
+    assert queue.finish(tells) == log.log_end_offset
     assert queue.take() is None and queue.is_idle
 
 
@@ -98,7 +106,8 @@ def test_a_failed_sync_moves_nothing_and_takes_the_log_offline() -> None:
     assert queue.finish(job, OSError("the disk is gone")) == 0
     assert log.failure is not None
     queue.want(log)
-    assert queue.take() is None
+    job = queue.take()
+    assert job is not None and job.flush is None, "nobody waits in vain"
 
 
 def test_what_is_truncated_during_a_sync_is_not_called_flushed() -> None:
@@ -161,6 +170,27 @@ def test_the_shell_tells_when_it_is_done_and_when_it_failed() -> None:
     assert asyncio.run(scenario(Fault())) == (1, False, 1)
 
 
+def test_waiters_of_one_log_that_fail_keep_no_other_log_from_its_flush(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> list[Log]:
+        files = MemoryFiles()
+        logs = some_logs(2 * SYNCS_AT_ONCE, files)
+        told: list[Log] = []
+
+        def tell(log: Log) -> None:
+            told.append(log)
+            raise RuntimeError("a bug of whoever waits")
+
+        flusher = Flusher(files, tell)
+        for log, batch in zip(logs, batches_of_every_kind(1, len(logs)), strict=True):
+            append(log, batch)
+            flusher.want(log)
+        await flusher.drain()
+        return told
+
+    assert len(asyncio.run(scenario())) == 2 * SYNCS_AT_ONCE
+    assert "a bug of whoever waits" in caplog.text
+
+
 def test_what_is_appended_until_the_loop_s_next_turn_shares_one_sync() -> None:
     async def scenario() -> int:
         files = MemoryFiles()
@@ -192,3 +222,86 @@ def test_a_log_deleted_during_a_sync_does_no_harm() -> None:
     for segment in log.segments:
         segment.rename_suffix(".deleted")
     job.sync()
+
+
+@pytest.mark.parametrize("epoch", [0, 7])
+def test_a_flush_that_overtakes_another_carries_all_that_the_other_carries(epoch: int) -> None:
+    """The name of a new segment, its neighbour's indexes and a new leader epoch: an answer must not precede any of them."""
+    files = MemoryFiles()
+    log = open_log(files, "/d", LogConfig())
+    batches = batches_of_every_kind(1, 10)
+    append(log, next(batches)._replace(leader_epoch=0))
+    log.flush()
+    log.roll(NOW_MS)
+    append(log, next(batches)._replace(leader_epoch=epoch))
+    first = log.begin_flush()
+    append(log, next(batches)._replace(leader_epoch=epoch))
+    second = log.begin_flush()
+    second.sync()
+    promised = log.end_flush(second)
+    assert promised == log.log_end_offset
+    for seed in range(50):
+        after = open_log(files.crashed(random.Random(seed)), "/d", LogConfig(), recovery_point=promised)
+        assert after.log_end_offset >= promised and after.epochs.latest_epoch == epoch
+    first.sync()
+    assert log.end_flush(first) == promised and log.durability.owes_nothing and log.epochs.staged is None
+
+
+def test_a_flush_whose_epoch_was_overtaken_does_not_count_and_comes_again() -> None:
+    files = MemoryFiles()
+    (log,) = some_logs(1, files)
+    queue, job, batches = a_sync_that_begins(log)
+    append(log, next(batches)._replace(leader_epoch=7))
+    job.sync()
+    assert queue.finish(job) == 0
+    again = queue.take()
+    assert again is not None
+    again.sync()
+    assert queue.finish(again) == log.log_end_offset
+    after = open_log(files.crashed(random.Random(1)), "/d0", LogConfig(), recovery_point=log.recovery_point)
+    assert after.epochs.entries == log.epochs.entries
+
+
+def test_torn_bytes_that_were_synced_do_not_stand_for_what_takes_their_place() -> None:
+    files = MemoryFiles()
+    (log,) = some_logs(1, files)
+    queue, job, batches = a_sync_that_begins(log)
+    covered = log.log_end_offset
+    files.hook = lambda call, path: Fault(errno.ENOSPC, written=5000) if call == "pwrite" else None
+    failed = append_as(AppendOrigin.CLIENT, log, bytearray(next(batches).content), leader_epoch=0)
+    assert not isinstance(failed, AppendResult) and log.failure is None
+    files.hook = None
+    size = log.active_segment.size
+    log.active_segment.file.pwrite([bytes(5000)], size)
+    job.sync()  # while the torn bytes are there
+    log.active_segment.file.truncate(size)
+    append(log, next(batches))
+    queue.want(log)
+    assert queue.finish(job) == covered < log.log_end_offset
+
+
+def test_whoever_waits_is_told_though_another_flush_was_faster() -> None:
+    async def scenario() -> int:
+        files = MemoryFiles(slow_ms=1)
+        (log,) = some_logs(1, files)
+        told: list[Log] = []
+        flusher = Flusher(files, told.append)
+        append(log, next(batches_of_every_kind(1, 1)))
+        flusher.want(log)
+        log.flush()
+        await flusher.drain()
+        return len(told)
+
+    assert asyncio.run(scenario()) == 1
+
+
+def test_who_waits_for_a_flush_of_a_log_whose_disk_fails_is_told() -> None:
+    async def scenario() -> bool:
+        files = MemoryFiles()
+        (log,) = some_logs(1, files)
+        append(log, next(batches_of_every_kind(1, 1)))
+        files.hook = lambda call, path: Fault() if call == "sync" else None
+        await asyncio.wait_for(Flusher(files, lambda _: None).flush(log), 30)
+        return log.failure is not None
+
+    assert asyncio.run(scenario())

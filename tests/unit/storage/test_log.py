@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode
-from moldau.protocol.records.batch import batches, records_of
+from moldau.protocol.records.batch import batches, read_header, records_of, verify_crc
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.control import build_end_txn_marker
 from moldau.storage.config import LogConfig
@@ -14,8 +14,8 @@ from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.recovery import LogDamaged
 from moldau.storage.validator import AppendFailure
 from moldau.testing.files import MemoryFiles
-from moldau.testing.logs import offset_of_max_timestamp
 from moldau.types import TopicPartition
+from proof.storage.logs import offset_of_max_timestamp
 
 NOW = 1_700_000_000_000
 DIRECTORY = "/data/t-0"
@@ -450,6 +450,69 @@ def test_log_append_time_is_the_brokers() -> None:
     data = log.read(0, 1000)
     assert isinstance(data, FetchData) and data.records is not None
     assert [record.timestamp for record in records_of(data.records.read())] == [NOW + 7, NOW + 7]
+
+
+def test_a_batch_that_says_it_has_the_brokers_time_is_stored_with_its_own() -> None:
+    log = a_log()
+    append(log, a_batch(2, timestamp=NOW - 9, log_append_time_ms=NOW + 5))
+    stored = log.read(0, 10_000)
+    assert isinstance(stored, FetchData) and stored.records is not None
+    content = stored.records.file.pread(stored.records.size, 0)  # type: ignore[attr-defined]
+    header = read_header(content)
+    assert verify_crc(memoryview(content), 0, header) and header.timestamp_type == 0 and header.max_timestamp == NOW + 5
+    assert [record.timestamp for record in records_of(content)] == [NOW - 9, NOW - 8]
+
+
+def test_epochs_end_where_the_log_starts_once_their_records_are_deleted() -> None:
+    log = a_log()
+    for epoch, count in ((0, 3), (2, 4), (5, 2)):
+        append(log, a_batch(count), epoch=epoch)
+    log.update_high_watermark(9)
+    assert [log.end_offset_for_epoch(epoch) for epoch in (-2, -1, 0, 1, 2, 5, 6)] == [
+        (-2, 0), (-1, -1), (0, 3), (0, 3), (2, 7), (5, 9), (-1, -1)
+    ]  # fmt: skip
+    log.delete_records_before(5)
+    assert [log.end_offset_for_epoch(epoch) for epoch in (-2, -1, 0, 1, 2, 5, 6)] == [
+        (-2, 5), (-1, -1), (0, 5), (1, 5), (2, 7), (5, 9), (-1, -1)
+    ]  # fmt: skip
+    log.delete_records_before(9)
+    assert [log.end_offset_for_epoch(epoch) for epoch in (-2, 2, 5)] == [(-2, 9), (2, 9), (5, 9)]
+
+
+def test_a_batch_of_a_new_epoch_does_not_wait_for_the_disk_and_is_found_after_the_process_was_killed() -> None:
+    files = a_disk()
+    log = a_log(files)
+    append(log, a_batch(2), epoch=3)
+    log.flush()
+    files.hook = lambda call, path: pytest.fail(f"{call} {path}") if call in ("sync", "sync_dir") else None
+    append(log, a_batch(2), epoch=4)
+    files.hook = None
+    again = a_log(files, recovery_point=2)  # what was not synced is still there
+    assert again.log_end_offset == 4 and again.epochs.entries == log.epochs.entries == [(3, 0), (4, 2)]
+    again.flush()
+    after = a_log(files.crashed(random.Random(0)), recovery_point=4)
+    assert after.log_end_offset == 4 and after.epochs.entries == [(3, 0), (4, 2)]
+
+
+def test_a_new_epoch_after_a_truncation_is_on_the_disk_before_its_batch() -> None:
+    """What was cut off may come back with a crash, and only the epochs tell it from what was appended in its place."""
+    files = a_disk()
+    log = a_log(files)
+    for epoch in (0, 3):
+        for _ in range(4):
+            append(log, a_batch(), epoch=epoch)
+    log.flush()
+    files.sync_everything()
+    log.truncate_to(4)
+    for number in range(4):
+        append(log, a_batch(size=10), epoch=4 + number // 3)
+    for seed in range(200):
+        after = a_log(files.crashed(random.Random(seed)), recovery_point=4)
+        data = after.read(4, 1 << 20)
+        assert isinstance(data, FetchData)
+        held = data.records.file.pread(data.records.size, data.records.position) if data.records is not None else b""  # type: ignore[attr-defined]
+        found = [header.partition_leader_epoch for _, header in batches(held)]
+        assert found in ([3] * len(found), [4, 4, 4, 5][: len(found)]), f"seed {seed}: a mixture of two histories"
 
 
 def test_a_full_disk_refuses_and_loses_nothing() -> None:

@@ -16,9 +16,9 @@ from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.storage.move import COPY_CHUNK, LogMove, TargetFailed
 from moldau.testing.files import Fault, MemoryFiles
-from moldau.testing.log_model import LogModel
-from moldau.testing.logs import NOW_MS, PARTITION, SomeBatch, append, batches_of_every_kind, stored_bytes
-from moldau.testing.storage_proof import CHANGING
+from proof.storage.log_model import LogModel
+from proof.storage.logs import NOW_MS, PARTITION, SomeBatch, append, batches_of_every_kind, stored_bytes
+from proof.storage.recovery import CHANGING
 
 CONFIG = dataclasses.replace(LogConfig.load({}), segment_bytes=1500, index_interval_bytes=100, file_delete_delay_ms=0, retention_ms=-1)
 TOPIC_ID = UUID(int=999)

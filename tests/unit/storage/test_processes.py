@@ -31,12 +31,26 @@ async def test_a_process_serves_call_after_call() -> None:
     assert await processes.run(os.getpid) == await processes.run(os.getpid)
 
 
-async def test_a_process_that_dies_fails_its_call_and_no_other() -> None:
+async def test_a_call_whose_process_died_is_done_by_another_one() -> None:
     processes = WorkerProcesses(1)
     first = await processes.run(os.getpid)
-    with pytest.raises(WorkerDied, match=str(-signal.SIGKILL)):
-        await processes.run(os.kill, first, signal.SIGKILL)
-    assert await processes.run(os.getpid) != first
+    os.kill(first, signal.SIGKILL)
+    assert await processes.run(os.getpid) != first, "it was idle"
+    second = await processes.run(os.getpid)
+    assert await processes.run(_die_once, second) != second, "it was at it"
+
+
+async def test_a_call_that_ends_every_process_fails_and_no_other_does() -> None:
+    processes = WorkerProcesses(1)
+    with pytest.raises(WorkerDied, match="ended with 3"):
+        await processes.run(os._exit, 3)
+    assert await processes.run(divmod, 7, 2) == (3, 1)
+
+
+def _die_once(victim: int) -> int:
+    if os.getpid() == victim:
+        os.kill(victim, signal.SIGKILL)
+    return os.getpid()
 
 
 async def test_a_process_answers_though_its_whole_group_is_told_to_end() -> None:

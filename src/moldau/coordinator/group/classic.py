@@ -1,13 +1,14 @@
 """◇ One group of the classic protocol: members join, one of them assigns, all sync, heartbeats keep them in.
 
-Hard state is what a GroupMetadata record holds: generation, protocol, leader, members with their assignments.  It changes in `replay`
-only.  Everything else (who waits for what, members of a rebalance that is not finished, timers) is soft and starts empty after a
-fail-over: the clients are told UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION and join again.
+Hard state is the last GroupMetadata record, `recorded`: generation, protocol, leader, members with their assignments.  It changes in
+`replay` only.  Everything else is what the group is on the way to: members of a rebalance that is not finished, the generation that they
+will make, requests that wait.  That is soft and starts from the record after a fail-over: the clients are told UNKNOWN_MEMBER_ID or
+ILLEGAL_GENERATION and join again.  A record that the log refuses leaves the group in a rebalance, or where its last record put it.
 
 Source: ClassicGroup, GroupMetadataManager; KIP-62, 134, 345, 394, 429, 559, 814.  Called by `machine.GroupMachine`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Final
@@ -15,6 +16,7 @@ from typing import ClassVar, Final
 from moldau.coordinator.group.embedded import subscribed_topics
 from moldau.coordinator.group.environment import Client, Commit, Environment
 from moldau.coordinator.group.records import GroupMetadataKey, GroupMetadataValue, MemberMetadata
+from moldau.coordinator.hard_state import Soft
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -60,7 +62,6 @@ class Member:
     protocols: dict[str, bytes]
     """Name → metadata, in the member's order of preference.  After a fail-over only the chosen one is known."""
     assignment: bytes = b""
-    # Soft from here on.
     is_new: bool = False
     join_token: Token | None = None
     sync_token: Token | None = None
@@ -73,19 +74,20 @@ class Member:
 class ClassicGroup:
     group_id: str
     environment: Environment
-    state: GroupState = GroupState.EMPTY
-    protocol_type: str | None = None
-    generation_id: int = 0
-    protocol_name: str | None = None
-    leader_id: str | None = None
-    members: dict[str, Member] = field(default_factory=dict)
-    state_timestamp_ms: int = -1
-    # Soft from here on.
-    pending_join: set[str] = field(default_factory=set)
+    recorded: GroupMetadataValue | None = None
+    """None until the first rebalance has ended."""
+    state: Soft[GroupState] = GroupState.EMPTY
+    protocol_type: Soft[str | None] = None
+    generation_id: Soft[int] = 0
+    protocol_name: Soft[str | None] = None
+    leader_id: Soft[str | None] = None
+    members: Soft[dict[str, Member]] = field(default_factory=dict)
+    state_timestamp_ms: Soft[int] = -1
+    pending_join: Soft[set[str]] = field(default_factory=set)
     """Ids that were given out and have not come back yet."""
-    pending_sync: set[str] = field(default_factory=set)
-    is_initial_rebalance: bool = False
-    has_new_member: bool = False
+    pending_sync: Soft[set[str]] = field(default_factory=set)
+    is_initial_rebalance: Soft[bool] = False
+    has_new_member: Soft[bool] = False
 
     group_type: ClassVar[str] = "classic"
 
@@ -124,7 +126,7 @@ class ClassicGroup:
         self.pending_sync.discard(member.member_id)
         outcome = Outcome() if self.pending_sync else Outcome(timers=[Timer(self._sync_key)])
         if self.state is GroupState.STABLE:
-            # It lives: what it is given now must stay its own for a session, however long ago it joined.
+            # The member is alive: what it is given now stays its own for a session, however long ago it joined.
             outcome.timers.append(self._session_timer(member, now_ms))
             outcome.replies.append(Reply(token, self._synced(member.assignment)))
             return outcome
@@ -188,14 +190,14 @@ class ClassicGroup:
         return ErrorCode.NONE
 
     def on_loaded(self, now_ms: int) -> list[Timer]:
-        """Members that were there before the fail-over get a session to report in; those of a downgraded group have yet to rebalance."""
+        """Members of before the fail-over get a session to report in.  Members of a downgraded group still have to rebalance."""
         timers = [self._session_timer(member, now_ms) for member in self.members.values()]
         if self.members and self.leader_id is None:
             timers.append(Timer(self._downgrade_key, now_ms, self.rebalance))
         return timers
 
     def waiting(self) -> Iterator[Token]:
-        """Everyone whose request is parked here."""
+        """The tokens of all requests that are parked here."""
         for member in self.members.values():
             yield from (token for token in (member.join_token, member.sync_token) if token is not None)
 
@@ -211,6 +213,10 @@ class ClassicGroup:
 
     def replay(self, value: GroupMetadataValue) -> None:
         """Becomes what the record says; what is known of its members beyond that is kept."""
+        self.recorded = value
+        self._become(value)
+
+    def _become(self, value: GroupMetadataValue) -> None:
         known = self.members
         self.protocol_type = value.protocol_type or None
         self.generation_id = value.generation
@@ -235,6 +241,42 @@ class ClassicGroup:
             protocols={self.protocol_name or "": bytes(value.subscription)},
             assignment=assignment,
         )
+
+    def fall_back(self, code: ErrorCode, now_ms: int) -> Outcome:
+        """The log did not take a record of the group: the group is what its last record says, as after a fail-over."""
+        outcome = Outcome(timers=self.cancelled_timers())
+        outcome += self._refuse_waiting(code)
+        self.pending_join.clear()
+        self.pending_sync.clear()
+        self.is_initial_rebalance = False
+        self._become(self.recorded or GroupMetadataValue(protocol_type="", generation=0, protocol=None, leader=None, members=[]))
+        outcome.timers += self.on_loaded(now_ms)
+        return outcome
+
+    def dissolved(self) -> Outcome:
+        """A group of another protocol takes its place: members that wait for the rebalance are told to join again."""
+        outcome = Outcome(timers=self.cancelled_timers())
+        outcome += self._refuse_waiting(ErrorCode.REBALANCE_IN_PROGRESS)
+        return outcome
+
+    def _refuse_waiting(self, code: ErrorCode) -> Outcome:
+        outcome = Outcome()
+        for member in self.members.values():
+            join_token, member.join_token = member.join_token, None
+            sync_token, member.sync_token = member.sync_token, None
+            if join_token is not None:
+                outcome += refuse_join(join_token, member.member_id, code)
+            if sync_token is not None:
+                outcome += refuse_sync(sync_token, code)
+        return outcome
+
+    def downgraded_from(self, epoch: int, members: Iterable[Member], assignments: Mapping[str, bytes], now_ms: int) -> CoordinatorRecord:
+        """Makes an empty group the successor of a consumer group at `epoch`; returns the record that says so."""
+        assert not self.members and self.recorded is None
+        self.protocol_type, self.generation_id = CONSUMER_PROTOCOL_TYPE, epoch
+        self.members = {member.member_id: member for member in members}
+        self.protocol_name = self._select_protocol()
+        return self.record(assignments, now_ms)
 
     def tombstones(self) -> list[CoordinatorRecord]:
         """What forgets the group."""
@@ -321,7 +363,7 @@ class ClassicGroup:
         if self.state is GroupState.PREPARING_REBALANCE:
             return self._update_member(token, request, member, now_ms)
         if self.state is GroupState.COMPLETING_REBALANCE and is_unchanged:
-            # It joined already and the answer was lost: this is the same answer.
+            # The member joined already and the answer was lost: it gets the same answer.
             return answer(token, self._joined(member))
         if self.state is GroupState.STABLE and is_unchanged and not is_leader:
             return answer(token, self._joined(member))
@@ -396,7 +438,7 @@ class ClassicGroup:
             self.leader_id = member_id
         outcome += self._take_join(token, request, member)
         outcome.timers.append(self._session_timer(member, now_ms))
-        if self.state is not GroupState.STABLE or self.select_protocol() != old_protocol:
+        if self.state is not GroupState.STABLE or self._select_protocol() != old_protocol:
             outcome += self._rebalance(now_ms)
             return outcome
         member.join_token = None
@@ -404,6 +446,7 @@ class ClassicGroup:
         response = self._joined(member) if can_skip else self._joined_as_follower(member, old_leader_id)
         response.skip_assignment = can_skip and member_id == self.leader_id
         outcome.records.append(self.record({each.member_id: each.assignment for each in self.members.values()}, now_ms))
+        outcome.otherwise.append(self.fall_back)
         outcome.replies.append(Reply(token, response))
         return outcome
 
@@ -424,6 +467,8 @@ class ClassicGroup:
             if token is not None:
                 outcome += refuse_sync(token, ErrorCode.REBALANCE_IN_PROGRESS)
                 outcome.timers.append(self._session_timer(member, now_ms))
+            if self.state is GroupState.COMPLETING_REBALANCE:
+                member.assignment = b""  # of a generation that was never assigned to the end
         self.pending_sync.clear()
         self.is_initial_rebalance = self.state is GroupState.EMPTY
         self.state = GroupState.PREPARING_REBALANCE
@@ -459,7 +504,7 @@ class ClassicGroup:
         return not self.pending_join and all(member.join_token is not None for member in self.members.values())
 
     def _complete_join(self, now_ms: int) -> Outcome:
-        """Everyone came, or the time is over: who did not come is out, and the next generation begins."""
+        """Every member joined, or the time is over: members that did not join are out, and the next generation begins."""
         outcome = Outcome(timers=[Timer(self._join_key)])
         late = [member for member in self.members.values() if member.join_token is None and member.group_instance_id is None]
         for member in late:
@@ -478,8 +523,9 @@ class ClassicGroup:
             self.leader_id = None
             self.state = GroupState.EMPTY
             outcome.records.append(self.record({}, now_ms))
+            outcome.otherwise.append(self.fall_back)
             return outcome
-        self.protocol_name = self.select_protocol()
+        self.protocol_name = self._select_protocol()
         self.state = GroupState.COMPLETING_REBALANCE
         self.pending_sync = set(self.members)
         for member in self.members.values():
@@ -495,13 +541,22 @@ class ClassicGroup:
         return outcome
 
     def _assign(self, assignments: Mapping[str, bytes], now_ms: int) -> Outcome:
-        outcome = Outcome(records=[self.record(assignments, now_ms)])
+        generation_id = self.generation_id
+        outcome = Outcome(
+            records=[self.record(assignments, now_ms)],
+            otherwise=[lambda code, then_ms: self._assignment_is_refused(generation_id, then_ms)],
+        )
         for member in self.members.values():
             token, member.sync_token = member.sync_token, None
             if token is not None:
                 outcome.replies.append(Reply(token, self._synced(assignments.get(member.member_id, b""))))
                 outcome.timers.append(self._session_timer(member, now_ms))
         return outcome
+
+    def _assignment_is_refused(self, generation_id: int, now_ms: int) -> Outcome:
+        """The members that waited for the assignment were told why it was not stored.  All join again, and may make a smaller one."""
+        is_waited_for = self.state is GroupState.COMPLETING_REBALANCE and self.generation_id == generation_id
+        return self._prepare_rebalance(now_ms) if is_waited_for else Outcome()
 
     def _sync_is_over(self, generation_id: int, now_ms: int) -> Outcome:
         if generation_id != self.generation_id or not self.pending_sync:
@@ -523,7 +578,7 @@ class ClassicGroup:
         self.leader_id = leader.member_id
         return True
 
-    def select_protocol(self) -> str:
+    def _select_protocol(self) -> str:
         """Each member votes for the first protocol of its list that all support; a tie goes by the first member's order."""
         common = self._common_protocols()
         votes = dict.fromkeys((name for name in next(iter(self.members.values())).protocols if name in common), 0)
@@ -567,7 +622,7 @@ class ClassicGroup:
             return self._maybe_complete_join(now_ms)
         member = self.members.get(member_id)
         if member is None or (member.is_waiting() and not member.is_new):
-            # Who waits for us cannot send heartbeats on that connection: it is in as long as the rebalance lasts.
+            # A member that waits for an answer cannot send heartbeats on that connection: it stays for the length of the rebalance.
             return Outcome()
         outcome = self._dismiss(member_id)
         outcome += self._rebalance_after_removal(now_ms)
@@ -625,7 +680,7 @@ class ClassicGroup:
             error_code=ErrorCode.NONE,
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,
-            protocol_name=self.protocol_name,
+            protocol_name=self.protocol_name or None,  # Kafka says null of a protocol without a name
             leader=self.leader_id or "",
             member_id=member.member_id,
             members=self._joined_members() if member.member_id == self.leader_id else [],

@@ -3,18 +3,18 @@
 To such a member the group looks like this: its generation is its member epoch, the coordinator assigns, nobody is the leader.
 REBALANCE_IN_PROGRESS to a heartbeat means: join again, and say what you still own.
 
-Source: KIP-848, GroupMetadataManager (classicGroup…ToConsumerGroup).  Called by `machine` and `consumer`.
+Source: KIP-848, GroupMetadataManager (classicGroup…ToConsumerGroup).  Called by `machine`.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from moldau.coordinator.group import consumer_member as members_of
-from moldau.coordinator.group import migration
+from moldau.coordinator.group import sessions
 from moldau.coordinator.group.classic import CONSUMER_PROTOCOL_TYPE, KNOWN_MEMBER_ID_SINCE, UNKNOWN_MEMBER_ID, refuse_join, refuse_sync
+from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.embedded import by_id, encoded_assignment, subscription_of
+from moldau.coordinator.group.environment import Client
 from moldau.coordinator.group.membership import LEAVE_STATIC_EPOCH
 from moldau.coordinator.outcome import Outcome, Reply, Timer, Token, answer
 from moldau.errors import ErrorCode
@@ -25,19 +25,7 @@ from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupRe
 from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from moldau.protocol.wire import DecodeError
 
-if TYPE_CHECKING:
-    from moldau.coordinator.group.consumer import ConsumerGroup
-    from moldau.coordinator.group.environment import Client
-
 DISABLED: Final = "disabled"
-
-
-def join_key(group_id: str, member_id: str) -> tuple[str, str, str]:
-    return ("rejoin", group_id, member_id)
-
-
-def sync_key(group_id: str, member_id: str) -> tuple[str, str, str]:
-    return ("resync", group_id, member_id)
 
 
 def join(group: ConsumerGroup, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
@@ -61,18 +49,19 @@ def join(group: ConsumerGroup, token: Token, request: JoinGroupRequest, client: 
     before = group.members.get(member_id) or members_of.Member(member_id)
     if static is not None and static.member_id != member_id:
         joining = _joined(replace(static, member_id=member_id), request, subscription, client)
-        remaining = {each.member_id: each for each in group.members.values() if each is not static}
-        if static.classic is None and migration.can_downgrade(group, {**remaining, member_id: joining}):
-            # Nobody is left who speaks the group's protocol: static members do not say that they leave.
-            outcome = migration.downgrade(group, [static.member_id], now_ms, joining=joining)
-            outcome.replies.append(Reply(token, _joined_response(joining, group.epoch)))
-            return outcome
+        downgraded = None
+        if static.classic is None:
+            downgraded = group.conversions.downgraded(group, [static.member_id], now_ms, joining=joining)
+        if downgraded is not None:
+            # No member is left that speaks the group's protocol: static members do not say that they leave.
+            downgraded.replies.append(Reply(token, _joined_response(joining, group.epoch)))
+            return downgraded
         before = group.succeed(replace(static, epoch=LEAVE_STATIC_EPOCH), member_id, members, target, outcome)
     member = _joined(before, request, subscription, client)
     owned = by_id(subscription.owned_partitions, group.environment.topics)
     settled = group.advance(before, member, owned, members, target, outcome, now_ms, epoch=member.epoch)
-    outcome.timers += [*group.member_timers(settled, now_ms), Timer(join_key(group.group_id, member_id))]
-    outcome.timers.append(_deadline(group, settled, sync_key(group.group_id, member_id), now_ms + member.rebalance_timeout_ms))
+    outcome.timers += [*group.member_timers(settled, now_ms), Timer(sessions.rejoin_key(group.group_id, member_id))]
+    outcome.timers.append(_deadline(group, settled, sessions.resync_key(group.group_id, member_id), now_ms + member.rebalance_timeout_ms))
     group.told_to_rejoin.discard(member_id)
     outcome.replies.append(Reply(token, _joined_response(settled, settled.epoch)))
     return outcome
@@ -146,7 +135,7 @@ def sync(group: ConsumerGroup, token: Token, request: SyncGroupRequest, now_ms: 
         protocol_name=request.protocol_name,
         assignment=encoded_assignment(member.owned, group.environment.topics, metadata),
     )
-    timers = [*group.member_timers(member, now_ms), Timer(sync_key(group.group_id, member.member_id))]
+    timers = [*group.member_timers(member, now_ms), Timer(sessions.resync_key(group.group_id, member.member_id))]
     return Outcome(replies=[Reply(token, response)], timers=timers)
 
 
@@ -223,7 +212,7 @@ def _rejoin_deadline(group: ConsumerGroup, member: members_of.Member, now_ms: in
     if member.member_id in group.told_to_rejoin:
         return []
     group.told_to_rejoin.add(member.member_id)
-    return [_deadline(group, member, join_key(group.group_id, member.member_id), now_ms + member.rebalance_timeout_ms)]
+    return [_deadline(group, member, sessions.rejoin_key(group.group_id, member.member_id), now_ms + member.rebalance_timeout_ms)]
 
 
 def _deadline(group: ConsumerGroup, member: members_of.Member, key: tuple[str, str, str], due_ms: int) -> Timer:

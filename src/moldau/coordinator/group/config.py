@@ -146,7 +146,10 @@ class GroupCoordinatorConfig(Configs):
     share_max_assignment_interval_ms: int = group_limit("max", "share.assignment.interval.ms", 15_000, check=at_least(0))
     share_max_size: int = option("group.share.max.size", 200, "Most members of a share group.", check=between(1, 1_000))
     share_assignors: tuple[str, ...] = option(
-        "group.share.assignors", ("simple",), "Assignor of share groups: there is one.", check=each_of("simple")
+        "group.share.assignors",
+        ("simple",),
+        "Without effect: `simple` is the one assignor that there is.",
+        check=each_of("simple"),
     )
     share_initialize_retry_interval_ms: int = option(
         "group.share.initialize.retry.interval.ms",

@@ -14,20 +14,19 @@ Source: ConsumerGroup, CurrentAssignmentBuilder, TargetAssignmentBuilder; KIP-84
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 from uuid import UUID
 
-from moldau.coordinator.group import classic_members, migration, sessions
 from moldau.coordinator.group import consumer_member as members_of
 from moldau.coordinator.group import records as stored
+from moldau.coordinator.group import sessions
 from moldau.coordinator.group.assignors import ASSIGNORS
 from moldau.coordinator.group.assignors.model import Assignment, Subscriber, TopicIdPartition, TopicView
 from moldau.coordinator.group.consumer_member import Member, MemberState, Subscription
-from moldau.coordinator.group.environment import Client, Commit, Environment
+from moldau.coordinator.group.environment import Client, Commit
+from moldau.coordinator.group.heartbeat_group import HeartbeatGroup
 from moldau.coordinator.group.membership import (
-    FIRST_GROUP_EPOCH,
     JOIN_EPOCH,
-    LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
     Refused,
     by_topic,
@@ -39,7 +38,8 @@ from moldau.coordinator.group.membership import (
     next_step,
 )
 from moldau.coordinator.group.regex import RegexError, compile_regex
-from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
+from moldau.coordinator.hard_state import Soft
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import consumer_group_describe as described
 from moldau.protocol.messages import consumer_group_heartbeat as messages
@@ -58,39 +58,35 @@ class GroupState(Enum):
     STABLE = "Stable"
 
 
+class Downgrades(Protocol):
+    """What becomes of a group that its last member of this protocol leaves."""
+
+    def downgraded(self, group: "ConsumerGroup", leaving: Collection[str], now_ms: int, *, joining: Member | None = None) -> Outcome | None:
+        """The group as one of the classic protocol, without those that leave and with the one that joins; None where it stays."""
+        ...
+
+
 @dataclass(slots=True)
-class ConsumerGroup:
-    group_id: str
-    environment: Environment
-    epoch: int = FIRST_GROUP_EPOCH
-    metadata_hash: int = 0
-    members: dict[str, Member] = field(default_factory=dict)
-    target_epoch: int = 0
-    target_timestamp_ms: int = 0
-    target: dict[str, frozenset[TopicIdPartition]] = field(default_factory=dict)
+class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages.ConsumerGroupHeartbeatRequest]):
+    """Errors of a heartbeat: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
+    GROUP_MAX_SIZE_REACHED, INVALID_REGULAR_EXPRESSION.
+    """
+
+    conversions: Soft[Downgrades] = field(compare=False, kw_only=True)
     regexes: dict[str, frozenset[str]] = field(default_factory=dict)
     """What each regular expression of a member matched when it was last looked at."""
     holders: dict[TopicIdPartition, str] = field(default_factory=dict)
     """Of each partition the member that has it, or is giving it up: read off `members`."""
-    # Soft from here on.
-    successor: object | None = None
-    """The classic group that this one becomes, once the records of the downgrade are replayed."""
-    matches: dict[str, frozenset[str]] = field(default_factory=dict, compare=False)
+    matches: Soft[dict[str, frozenset[str]]] = field(default_factory=dict, compare=False)
     """What each regular expression matches among the topics of `matches_version`."""
-    matches_version: int = field(default=-1, compare=False)
-    hashed: tuple[int, Set[str], int] | None = field(default=None, compare=False)
+    matches_version: Soft[int] = field(default=-1, compare=False)
+    hashed: Soft[tuple[int, Set[str], int] | None] = field(default=None, compare=False)
     """The version of the topics, names of some of them, and their hash."""
-    told_to_rejoin: set[str] = field(default_factory=set)
+    told_to_rejoin: Soft[set[str]] = field(default_factory=set)
     """Classic members that have a deadline to join again."""
-    topics_version: int = -1
-    """The topics that `metadata_hash` and `regexes` were last checked against."""
 
     group_type: ClassVar[str] = "consumer"
     protocol_type: ClassVar[str] = "consumer"
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
 
     @property
     def state(self) -> GroupState:
@@ -102,19 +98,6 @@ class ConsumerGroup:
         return GroupState.STABLE if is_settled else GroupState.RECONCILING
 
     # -- the heartbeat --------------------------------------------------------------------------------------------------------
-
-    def heartbeat(self, token: Token, request: messages.ConsumerGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
-        """Joins, reports, leaves.
-
-        Errors: INVALID_REQUEST, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, UNRELEASED_INSTANCE_ID, FENCED_INSTANCE_ID,
-        GROUP_MAX_SIZE_REACHED, UNSUPPORTED_ASSIGNOR, INVALID_REGULAR_EXPRESSION.
-        """
-        try:
-            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-                return self._leave(token, request, now_ms)
-            return self._report(token, request, client, now_ms)
-        except Refused as refused:
-            return answer(token, _refusal(refused.code, refused.message))
 
     def _report(self, token: Token, request: messages.ConsumerGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
         outcome = Outcome()
@@ -129,7 +112,7 @@ class ConsumerGroup:
             outcome.replies.append(Reply(token, self._answered(settled, settled.holds())))
             return outcome
         has_news = settled is not member and settled.owned.keys() != member.owned.keys()
-        # Who has to give something up is told until it has: it is out if it does not, and the answer that said so may never have come.
+        # A member that has to give partitions up is told until it has: it is out if it does not, and an earlier answer may be lost.
         has_to_give_up = settled.state is MemberState.UNREVOKED_PARTITIONS
         shows_assignment = request.member_epoch == JOIN_EPOCH or _is_full(request) or has_news or has_to_give_up
         outcome.replies.append(Reply(token, self._answered(settled, settled.owned if shows_assignment else None)))
@@ -163,7 +146,7 @@ class ConsumerGroup:
 
         def is_free(partition: TopicIdPartition) -> bool:
             holder = self.holders.get(partition)
-            # Who is no member any more was succeeded by this one.
+            # A holder that is no member any more was succeeded by this member.
             return holder is None or holder == member.member_id or holder not in members
 
         def reconciled(reported: frozenset[TopicIdPartition] | None) -> Member:
@@ -201,7 +184,7 @@ class ConsumerGroup:
                     raise Refused(ErrorCode.FENCED_INSTANCE_ID, f"Instance {request.instance_id} is held by another member.")
         if known is None:
             if request.member_epoch != JOIN_EPOCH:
-                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
+                raise self.unknown_member(member_id)
             if len(self.members) >= self.environment.config.consumer_max_size:
                 raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The group has its {len(self.members)} members already.")
             return Member(member_id)
@@ -234,7 +217,7 @@ class ConsumerGroup:
             outcome.records.append(members_of.target_record(self.group_id, member_id, target[member_id]))
         successor = replace(static, member_id=member_id, epoch=JOIN_EPOCH)
         members[member_id] = successor
-        # Its record goes out even where nothing else changes: under the new id it is new to the log.
+        # The records are written even where nothing else changes: the log does not know the new id.
         outcome.records += [members_of.metadata_record(self.group_id, successor), members_of.current_record(self.group_id, successor)]
         return successor
 
@@ -247,9 +230,6 @@ class ConsumerGroup:
             except RegexError as error:
                 raise Refused(ErrorCode.INVALID_REGULAR_EXPRESSION, f"{regex} is not a valid regular expression: {error}") from None
         assignor = request.server_assignor
-        if assignor is not None and assignor not in self.environment.config.consumer_assignors:
-            supported = ", ".join(self.environment.config.consumer_assignors)
-            raise Refused(ErrorCode.UNSUPPORTED_ASSIGNOR, f"ServerAssignor {assignor} is not supported. Supported assignors: {supported}.")
         names = request.subscribed_topic_names
         return replace(
             member,
@@ -271,9 +251,11 @@ class ConsumerGroup:
         topics = self.environment.topics
         metadata_hash = self.metadata_hash
         if is_changed or self.topics_version != topics.version:
-            outcome.records += self._resolved_regexes(members, now_ms)
+            resolved = self._resolved_regexes(members, now_ms)
+            outcome.records += resolved
             metadata_hash = self._hash_of(self._topic_names(members))
-            self.topics_version = topics.version
+            if not resolved and metadata_hash == self.metadata_hash:
+                self.topics_version = topics.version
         if not is_changed and metadata_hash == self.metadata_hash:
             return self.epoch
         value = stored.ConsumerGroupMetadataValue(epoch=self.epoch + 1, metadata_hash=metadata_hash)
@@ -338,22 +320,21 @@ class ConsumerGroup:
         if not self.is_target_due(epoch, now_ms):
             return self.target_epoch
         assignment = self._compute(members, target)
-        for member_id, partitions in assignment.items():
-            if target.get(member_id) != partitions:
-                outcome.records.append(members_of.target_record(self.group_id, member_id, partitions))
+        outcome.records += self._target_records(target, assignment, epoch, now_ms)
         target.clear()
         target.update(assignment)
-        value = stored.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
-        outcome.records.append(CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group_id), value))
         return epoch
 
-    def is_target_due(self, epoch: int, now_ms: int) -> bool:
-        """Whether the next report of a member brings a new target, in a group at `epoch`."""
-        elapsed_ms = now_ms - self.target_timestamp_ms
+    def _target_record(self, member_id: str, target: frozenset[TopicIdPartition]) -> CoordinatorRecord:
+        return members_of.target_record(self.group_id, member_id, target)
+
+    def _target_epoch_record(self, epoch: int, now_ms: int) -> CoordinatorRecord:
+        value = stored.ConsumerGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
+        return CoordinatorRecord(stored.ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group_id), value)
+
+    def _assignment_interval_ms(self) -> int:
         of_all = self.environment.config.consumer_assignment_interval_ms
-        interval_ms = self.environment.of_group(self.group_id, "consumer.assignment.interval.ms", of_all)
-        # The clock may have been set back since: then nobody knows how long ago it was.
-        return epoch > self.target_epoch and not 0 <= elapsed_ms < interval_ms
+        return self.environment.of_group(self.group_id, "consumer.assignment.interval.ms", of_all)
 
     def _compute(self, members: Mapping[str, Member], target: Mapping[str, frozenset[TopicIdPartition]]) -> Assignment:
         topics: dict[UUID, TopicView] = {}
@@ -391,7 +372,7 @@ class ConsumerGroup:
             error_code=ErrorCode.NONE, member_id=request.member_id, member_epoch=request.member_epoch, heartbeat_interval_ms=0
         )
         if request.member_epoch == LEAVE_STATIC_EPOCH:
-            # It will be back: its partitions wait for it as long as its session lasts.
+            # The member will be back: its partitions wait for it as long as its session lasts.
             away = replace(member, epoch=LEAVE_STATIC_EPOCH, pending_revocation={})
             outcome = Outcome([members_of.current_record(self.group_id, away)])
         else:
@@ -403,7 +384,7 @@ class ConsumerGroup:
         if request.instance_id is None:
             member = self.members.get(request.member_id)
             if member is None:
-                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of group {self.group_id}.")
+                raise self.unknown_member(request.member_id)
             return member
         static = self.static_member(request.instance_id)
         if static is None:
@@ -412,15 +393,19 @@ class ConsumerGroup:
             raise Refused(ErrorCode.FENCED_INSTANCE_ID, f"Instance {request.instance_id} is held by another member.")
         return static
 
+    def _refusal(self, code: ErrorCode, message: str) -> messages.ConsumerGroupHeartbeatResponse:
+        return messages.ConsumerGroupHeartbeatResponse(
+            error_code=code, error_message=message, member_id=None, member_epoch=0, heartbeat_interval_ms=0
+        )
+
     def fence(self, member_id: str, now_ms: int) -> Outcome:
-        """The member is out: it left, its session ended, or it did not give up partitions in time."""
         return self.fence_all([member_id], now_ms) if member_id in self.members else Outcome()
 
     def fence_all(self, leaving: Collection[str], now_ms: int) -> Outcome:
-        remaining = {key: member for key, member in self.members.items() if key not in leaving}
-        if any(self.members[each].classic is None for each in leaving) and migration.can_downgrade(self, remaining):
-            return migration.downgrade(self, leaving, now_ms)
-        return self.remove(leaving, now_ms)
+        downgraded = None
+        if any(self.members[each].classic is None for each in leaving):
+            downgraded = self.conversions.downgraded(self, leaving, now_ms)
+        return downgraded if downgraded is not None else self.remove(leaving, now_ms)
 
     def remove(self, member_ids: Iterable[str], now_ms: int) -> Outcome:
         outcome, remaining = Outcome(), dict(self.members)
@@ -461,10 +446,6 @@ class ConsumerGroup:
         found = TopicIdPartition(topic.topic_id, partition.partition)
         return member.owned.get(found, member.pending_revocation.get(found))
 
-    def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
-        """From when on an offset's retention counts: a topic that members read is not asked about."""
-        return commit_timestamp_ms
-
     def validate_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
         """Errors: those of `fetch_error`."""
         return fetch_error(self.members, member_id, member_epoch)
@@ -474,7 +455,7 @@ class ConsumerGroup:
 
     # -- hard state -----------------------------------------------------------------------------------------------------------
 
-    def replay(self, key: object, value: object) -> None:
+    def replay(self, key: Any, value: Any) -> None:
         """One of the records that make up a consumer group."""
         match key:
             case stored.ConsumerGroupMetadataKey():
@@ -483,9 +464,7 @@ class ConsumerGroup:
             case stored.ConsumerGroupMemberMetadataKey():
                 self._replay_member(key.member_id, value)
             case stored.ConsumerGroupTargetAssignmentMetadataKey():
-                is_known = isinstance(value, stored.ConsumerGroupTargetAssignmentMetadataValue)
-                self.target_epoch = value.assignment_epoch if is_known else 0  # type: ignore[attr-defined]
-                self.target_timestamp_ms = value.assignment_timestamp if is_known else 0  # type: ignore[attr-defined]
+                self._replay_target_epoch(value)
             case stored.ConsumerGroupTargetAssignmentMemberKey():
                 if isinstance(value, stored.ConsumerGroupTargetAssignmentMemberValue):
                     self.target[key.member_id] = frozenset(members_of.partitions_of(value.topic_partitions))
@@ -572,12 +551,8 @@ class ConsumerGroup:
 
     # -- timers ---------------------------------------------------------------------------------------------------------------
 
-    def on_loaded(self, now_ms: int) -> list[Timer]:
-        """Members that were there before the fail-over get a session to report in."""
-        return [timer for member in self.members.values() for timer in self.member_timers(member, now_ms, is_told_anew=True)]
-
     def member_timers(self, member: Member, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
-        """`is_told_anew`: whoever has to give something up has its whole time for that from now on."""
+        """`is_told_anew`: a member that has to give partitions up has its whole rebalance time-out for that, from now on."""
         session_ms = member.classic.session_timeout_ms if member.classic else self._session_timeout_ms()
         due_ms = now_ms + member.rebalance_timeout_ms
         return [
@@ -596,8 +571,8 @@ class ConsumerGroup:
     def cancelled_timers(self, member_id: str) -> list[Timer]:
         return [
             *sessions.cancelled(self, member_id),
-            Timer(classic_members.join_key(self.group_id, member_id)),
-            Timer(classic_members.sync_key(self.group_id, member_id)),
+            Timer(sessions.rejoin_key(self.group_id, member_id)),
+            Timer(sessions.resync_key(self.group_id, member_id)),
         ]
 
     def static_member(self, instance_id: str) -> Member | None:
@@ -623,9 +598,3 @@ def _is_full(request: messages.ConsumerGroupHeartbeatRequest) -> bool:
     """A heartbeat with all its fields wants an answer with all of them: the client may have lost what it knew."""
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return has_subscription and request.topic_partitions is not None and request.rebalance_timeout_ms != -1
-
-
-def _refusal(code: ErrorCode, message: str) -> messages.ConsumerGroupHeartbeatResponse:
-    return messages.ConsumerGroupHeartbeatResponse(
-        error_code=code, error_message=message, member_id=None, member_epoch=0, heartbeat_interval_ms=0
-    )

@@ -13,7 +13,7 @@ from moldau.types import TopicPartition
 
 
 class Client(NamedTuple):
-    """Who sends a request, as group members are described."""
+    """The client that sends a request, in the words in which group members are described."""
 
     client_id: str
     client_host: str

@@ -2,16 +2,17 @@
 
 Finds the group that a request names, checks what is common to all protocols, and lets the group decide.
 
-Source: GroupCoordinatorShard.  Called by `server/coordinators.py`.
+Source: GroupCoordinatorShard.  Called by `server/coordinators/coordinators.py`.
 """
 
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 from uuid import UUID
 
-from moldau.coordinator.group import classic_members, migration, offset_requests, share, share_offsets
+from moldau.coordinator.group import classic_members, offset_requests, share, share_offsets
 from moldau.coordinator.group.classic import ClassicGroup, GroupState, refuse_join, refuse_sync
 from moldau.coordinator.group.consumer import ConsumerGroup
+from moldau.coordinator.group.conversion import Conversions, obstacle_to_upgrade
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.kinds import GROUP_KEYS, KIND_OF, Group, HeartbeatGroup
 from moldau.coordinator.group.membership import JOIN_EPOCH
@@ -28,6 +29,7 @@ from moldau.coordinator.group.share import ShareGroup
 from moldau.coordinator.group.share_topics import Partitions
 from moldau.coordinator.group.streams.answers import refusal as streams_refusal
 from moldau.coordinator.group.streams.group import HeartbeatResult, StreamsGroup
+from moldau.coordinator.hard_state import Soft
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Timer, Token, answer
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
@@ -81,16 +83,15 @@ def _as_written_today(key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue
 
 
 class GroupMachine:
-    """Hard state: `groups` as far as their records go, and `offsets`."""
+    """Hard state: `groups` and `offsets`.  A classic group whose first rebalance has not ended is in `_conversions`."""
+
+    _conversions: Soft[Conversions]
 
     def __init__(self, environment: Environment) -> None:
         self.environment: Final = environment
         self.groups: dict[str, Group] = {}
         self.offsets: Final = Offsets()
-        self._prepared: dict[str, HeartbeatGroup] = {}
-        """Groups that a decision made, until its records are replayed: the timers it set are bound to them."""
-        self._downgraded: dict[str, ClassicGroup] = {}
-        """The same, between the last record of a group of one protocol and the first of the other."""
+        self._conversions = Conversions(environment)
         self._only_offsets: Final = ClassicGroup("", environment)
         """Stands for every group that has nothing but offsets: a classic one without members."""
 
@@ -113,24 +114,19 @@ class GroupMachine:
             return
         group = self.groups.get(group_id)
         if not isinstance(group, ClassicGroup):
-            group = self.groups[group_id] = self._downgraded.pop(group_id, ClassicGroup(group_id, self.environment))
+            group = self.groups[group_id] = self._conversions.take(ClassicGroup, group_id)
         group.replay(value)
 
     def _replay_of(self, kind: type[HeartbeatGroup], key: Any, value: object) -> None:
         group = self.groups.get(key.group_id)
         if isinstance(key, GROUP_KEYS) and value is None:
-            # A classic group in its place is one that a member is just joining: the decision put it there.
             if isinstance(group, kind):
                 del self.groups[key.group_id]
-                if isinstance(group, ConsumerGroup) and isinstance(group.successor, ClassicGroup):
-                    self._downgraded[key.group_id] = group.successor
             return
         if not isinstance(group, kind):
             if value is None:
                 return
-            prepared = self._prepared.pop(key.group_id, None)
-            group = prepared if isinstance(prepared, kind) else kind(key.group_id, self.environment)
-            self.groups[key.group_id] = group
+            group = self.groups[key.group_id] = self._conversions.take(kind, key.group_id)
         group.replay(key, value)
 
     def replay_end_marker(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
@@ -141,13 +137,13 @@ class GroupMachine:
         return Outcome(timers=[*timers, self._expiry_timer(now_ms)])
 
     def on_unloaded(self) -> list[Token]:
-        return [token for group in self.groups.values() if isinstance(group, ClassicGroup) for token in group.waiting()]
+        return [token for group in self._all_groups().values() if isinstance(group, ClassicGroup) for token in group.waiting()]
 
     # -- membership -----------------------------------------------------------------------------------------------------------
 
     def join(self, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
         """Errors: as `ClassicGroup.join`, or `classic_members.join` for a living group of the consumer protocol."""
-        group = self.groups.get(request.group_id)
+        group = self.group(request.group_id)
         outcome = Outcome()
         if isinstance(group, ConsumerGroup) and not group.is_empty:
             return classic_members.join(group, token, request, client, now_ms)
@@ -156,15 +152,17 @@ class GroupMachine:
         if isinstance(group, ConsumerGroup | StreamsGroup):
             outcome.records += group.tombstones()
             group = None
+        if group is None and request.member_id and not isinstance(self.group(request.group_id), ConsumerGroup | StreamsGroup):
+            return refuse_join(token, request.member_id, ErrorCode.UNKNOWN_MEMBER_ID)
         if group is None:
-            group = ClassicGroup(request.group_id, self.environment)
+            before, group = self.group(request.group_id), self._conversions.new(ClassicGroup, request.group_id)
             if not request.member_id:
-                self.groups[request.group_id] = group
+                outcome += self._conversions.begin(group, before)
         outcome += group.join(token, request, client, now_ms)
         return outcome
 
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> Outcome:
-        group = self.groups.get(request.group_id)
+        group = self.group(request.group_id)
         if isinstance(group, ConsumerGroup):
             return classic_members.sync(group, token, request, now_ms)
         if not isinstance(group, ClassicGroup):
@@ -172,7 +170,7 @@ class GroupMachine:
         return group.sync(token, request, now_ms)
 
     def heartbeat(self, token: Token, request: HeartbeatRequest, now_ms: int) -> Outcome:
-        group = self.groups.get(request.group_id)
+        group = self.group(request.group_id)
         if isinstance(group, ConsumerGroup):
             return classic_members.heartbeat(group, token, request, now_ms)
         if not isinstance(group, ClassicGroup):
@@ -181,7 +179,7 @@ class GroupMachine:
 
     def leave(self, token: Token, request: LeaveGroupRequest, now_ms: int) -> Outcome:
         """`request.members` is filled in for versions that name one member outside the list."""
-        group = self.groups.get(request.group_id)
+        group = self.group(request.group_id)
         if isinstance(group, ConsumerGroup):
             return classic_members.leave(group, token, request, now_ms)
         if not isinstance(group, ClassicGroup):
@@ -193,8 +191,12 @@ class GroupMachine:
         return group.leave(token, request, now_ms)
 
     def consumer_heartbeat(self, token: Token, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
-        """Errors: as `ConsumerGroup.heartbeat`; GROUP_ID_NOT_FOUND."""
-        group = self.groups.get(request.group_id)
+        """Errors: as `ConsumerGroup.heartbeat`; UNSUPPORTED_ASSIGNOR, GROUP_ID_NOT_FOUND."""
+        assignor, assignors = request.server_assignor, self.environment.config.consumer_assignors
+        if assignor is not None and assignor not in assignors:
+            message = f"ServerAssignor {assignor} is not supported. Supported assignors: {', '.join(assignors)}."
+            return answer(token, request.refused(ErrorCode.UNSUPPORTED_ASSIGNOR, message))
+        group = self.group(request.group_id)
         if isinstance(group, ConsumerGroup):
             return group.heartbeat(token, request, client, now_ms)
         if isinstance(group, ShareGroup | StreamsGroup):
@@ -204,47 +206,50 @@ class GroupMachine:
             message = f"Group {request.group_id} {'not found' if group is None else 'is not a consumer group'}."
             return answer(token, request.refused(ErrorCode.GROUP_ID_NOT_FOUND, message))
         is_upgrade = group is not None and not group.is_empty
-        obstacle = migration.obstacle_to_upgrade(group) if group is not None and is_upgrade else None
+        obstacle = obstacle_to_upgrade(group) if group is not None and is_upgrade else None
         if obstacle is not None:
             message = f"Cannot upgrade classic group {request.group_id} to consumer group because {obstacle}"
             return answer(token, request.refused(ErrorCode.GROUP_ID_NOT_FOUND, message))
-        prepared = ConsumerGroup(request.group_id, self.environment)
-        records = group.tombstones() if group is not None else []
         if group is not None and is_upgrade:
-            records += migration.upgraded_records(group, prepared, now_ms)
-        decided = prepared.heartbeat(token, request, client, now_ms)
-        if not decided.records:
-            return decided
-        outcome = Outcome(records)
-        if isinstance(group, ClassicGroup):
-            outcome.timers += group.cancelled_timers()
-        if group is not None and is_upgrade:
-            outcome += migration.leave_classic_behind(group, prepared, now_ms)
-        outcome += decided
-        if outcome.records:
-            self._prepared[request.group_id] = prepared
-        return outcome
+            successor, records = self._conversions.upgraded(group)
+        else:
+            successor, records = self._conversions.new(ConsumerGroup, request.group_id), []
+        return self._first_heartbeat(group, successor, records, successor.heartbeat(token, request, client, now_ms), now_ms)
 
     # -- streams groups -------------------------------------------------------------------------------------------------------
 
     def streams_heartbeat(self, token: Token, request: StreamsGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
         """A `HeartbeatResult`.  Errors: as `StreamsGroup.heartbeat`; GROUP_ID_NOT_FOUND, of a group of another protocol too."""
-        group = self.groups.get(request.group_id)
+        group = self.group(request.group_id)
         if isinstance(group, StreamsGroup):
             return group.heartbeat(token, request, client, now_ms)
-        is_convertible = group is None or (isinstance(group, ClassicGroup) and group.is_empty)
-        if not is_convertible or request.member_epoch != JOIN_EPOCH:
+        before = group if isinstance(group, ClassicGroup) and group.is_empty else None
+        if group is not before or request.member_epoch != JOIN_EPOCH:
             what = "is not a streams group" if group is not None else "not found"
             return answer(token, HeartbeatResult(streams_refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}.")))
-        prepared = StreamsGroup(request.group_id, self.environment)
-        decided = prepared.heartbeat(token, request, client, now_ms)
+        successor = self._conversions.new(StreamsGroup, request.group_id)
+        return self._first_heartbeat(before, successor, [], successor.heartbeat(token, request, client, now_ms), now_ms)
+
+    def _first_heartbeat(
+        self,
+        before: ClassicGroup | None,
+        successor: HeartbeatGroup,
+        conversion: list[CoordinatorRecord],
+        decided: Outcome,
+        now_ms: int,
+    ) -> Outcome:
+        """A group of a protocol with heartbeats begins with what its first member's heartbeat `decided`, in place of `before`.
+
+        `conversion`: the records that make it of the members of the group before.
+        """
         if not decided.records:
-            return decided
-        self._prepared[request.group_id] = prepared
-        outcome = Outcome()
-        if isinstance(group, ClassicGroup):
-            outcome.records += group.tombstones()
-            outcome.timers += group.cancelled_timers()
+            return decided  # it was refused: nobody is a member
+        outcome = self._conversions.begin(successor, before)
+        if isinstance(before, ClassicGroup):
+            outcome.records += before.tombstones()
+            outcome.records += conversion
+            outcome += before.dissolved()
+            outcome.timers += successor.on_loaded(now_ms)
         outcome += decided
         return outcome
 
@@ -252,56 +257,56 @@ class GroupMachine:
 
     def share_heartbeat(self, token: Token, request: ShareGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
         """Errors: as `ShareGroup.heartbeat`; GROUP_ID_NOT_FOUND, of a group of another protocol too."""
-        group = self.groups.get(request.group_id)
+        group = self.group(request.group_id)
         if isinstance(group, ShareGroup):
             return group.heartbeat(token, request, client, now_ms)
         if self._is_known(request.group_id) or request.member_epoch != JOIN_EPOCH:
             what = "is not a share group" if self._is_known(request.group_id) else "not found"
             return answer(token, share.refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}."))
-        prepared = ShareGroup(request.group_id, self.environment)
-        outcome = prepared.heartbeat(token, request, client, now_ms)
-        if outcome.records:
-            self._prepared[request.group_id] = prepared
-        return outcome
+        successor = self._conversions.new(ShareGroup, request.group_id)
+        return self._first_heartbeat(None, successor, [], successor.heartbeat(token, request, client, now_ms), now_ms)
 
     def share_states_began(self, group_id: str, done: Partitions) -> Outcome:
         """The share coordinator has begun what a heartbeat or an administrator asked for."""
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         return group.states_began(done) if isinstance(group, ShareGroup) and done else Outcome()
 
     def share_states_not_begun(self, group_id: str, failed: Partitions) -> Outcome:
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         return group.states_not_begun(failed) if isinstance(group, ShareGroup) and failed else Outcome()
 
     def share_partitions(self, token: Token, group_id: str) -> Outcome:
         """Replies with the partitions whose states have begun, by topic."""
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         return answer(token, group.states.begun() if isinstance(group, ShareGroup) else {})
 
     def alter_share_offsets(self, token: Token, request: AlterShareGroupOffsetsRequest, now_ms: int) -> Outcome:
         """`share_offsets.Altered`; makes the group if there is none.  Errors: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND (of another protocol)."""
-        group = self.groups.get(request.group_id)
+        group = self.group(request.group_id)
         if not isinstance(group, ShareGroup) and self._is_known(request.group_id):
             code, message = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group."
             refused = AlterShareGroupOffsetsResponse(error_code=code, error_message=message, responses=[])
             return answer(token, share_offsets.Altered(refused, None))
-        share_group = group if isinstance(group, ShareGroup) else ShareGroup(request.group_id, self.environment)
+        share_group = group if isinstance(group, ShareGroup) else self._conversions.new(ShareGroup, request.group_id)
         return share_offsets.alter_offsets(token, share_group, request, now_ms)
 
     def delete_share_offsets(self, token: Token, request: DeleteShareGroupOffsetsRequest) -> Outcome:
-        """`share_offsets.Deletion`.  Errors: as `share_offsets.delete_offsets`."""
-        group = self.groups.get(request.group_id)
-        return share_offsets.delete_offsets(token, group if isinstance(group, ShareGroup) else None, request)
+        """`share_offsets.Deletion`.  Errors: as `share_offsets.delete_offsets`; GROUP_ID_NOT_FOUND."""
+        group = self.group(request.group_id)
+        if not isinstance(group, ShareGroup):
+            what = "is not a share group" if self._is_known(request.group_id) else "not found"
+            return answer(token, share_offsets.refusal(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} {what}."))
+        return share_offsets.delete_offsets(token, group, request)
 
     def share_offsets_deleted(self, token: Token, group_id: str, topic_ids: list[UUID]) -> Outcome:
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         return share_offsets.offsets_deleted(token, group if isinstance(group, ShareGroup) else None, topic_ids)
 
     def prepare_share_deletion(self, token: Token, group_id: str) -> Outcome:
         """`share_offsets.Deletion` of what a share group leaves behind; of other groups nothing."""
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         if not isinstance(group, ShareGroup):
-            return answer(token, share_offsets.Deletion(ErrorCode.NONE, [], None))
+            return answer(token, share_offsets.Deletion([], None))
         return share_offsets.prepare_deletion(token, group)
 
     def forget_topics(self, topic_ids: Collection[UUID]) -> Outcome:
@@ -322,14 +327,14 @@ class GroupMachine:
 
     def fetch_offsets(self, token: Token, request: OffsetFetchRequestGroup, *, is_stable_required: bool) -> Outcome:
         """One group's part of an OffsetFetch.  Errors: as `offset_requests.fetch`."""
-        group = self.groups.get(request.group_id)
-        return offset_requests.fetch(token, group, self.offsets, request, is_stable_required=is_stable_required)
+        group = self.group(request.group_id)
+        return offset_requests.fetch(token, group, self.offsets, self.environment.topics, request, is_stable_required=is_stable_required)
 
     def delete_offsets(self, token: Token, request: OffsetDeleteRequest) -> Outcome:
         """Errors: as `offset_requests.delete`; GROUP_ID_NOT_FOUND."""
         if not self._is_known(request.group_id):
             return answer(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=[]))
-        return offset_requests.delete(token, self.groups.get(request.group_id), self.offsets, request)
+        return offset_requests.delete(token, self.group(request.group_id), self.offsets, request)
 
     def forget_topic_partitions(self, partitions: Iterable[TopicPartition]) -> Outcome:
         """The partitions were deleted: no offset of theirs means anything any more."""
@@ -341,19 +346,19 @@ class GroupMachine:
 
     def describe(self, token: Token, group_id: str, client: Client) -> Outcome:
         """One group's part of a DescribeGroups.  A group not known is Dead, or from version 6 on GROUP_ID_NOT_FOUND."""
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         if isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup) or not self._is_known(group_id):
             what = "is not a classic group" if group is not None else "not found"
             is_error = client.api_version >= NOT_FOUND_SINCE
             return answer(token, _dead_group(group_id, f"Group {group_id} {what}.", is_error=is_error))
-        return answer(token, _described(group or ClassicGroup(group_id, self.environment)))
+        return answer(token, _described(group or self._conversions.new(ClassicGroup, group_id)))
 
     def describe_of(self, token: Token, group_id: str, kind: type[HeartbeatGroup], not_described: NotDescribed) -> Outcome:
         """One group's part of a ConsumerGroupDescribe, or of the same for another `kind`.
 
         Errors: GROUP_ID_NOT_FOUND, of a group of another protocol too.
         """
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         if isinstance(group, kind):
             return answer(token, group.describe())
         what = f"is not a {kind.group_type} group" if self._is_known(group_id) else "not found"
@@ -361,10 +366,10 @@ class GroupMachine:
 
     def list_groups(self, token: Token) -> Outcome:
         """Replies with a list of `ListedGroup`, not filtered."""
-        group_ids = dict.fromkeys([*self.groups, *self.offsets.groups()])
+        groups = self._all_groups()
         listed = []
-        for group_id in group_ids:
-            group = self.groups.get(group_id, self._only_offsets)
+        for group_id in dict.fromkeys([*groups, *self.offsets.groups()]):
+            group = groups.get(group_id, self._only_offsets)
             listed.append(
                 ListedGroup(
                     group_id=group_id,
@@ -377,7 +382,7 @@ class GroupMachine:
 
     def delete_group(self, token: Token, group_id: str) -> Outcome:
         """One group's part of a DeleteGroups.  Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP."""
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         if not self._is_known(group_id):
             return answer(token, DeletableGroupResult(group_id=group_id, error_code=ErrorCode.GROUP_ID_NOT_FOUND))
         if group is not None and not group.is_empty:
@@ -385,8 +390,7 @@ class GroupMachine:
         outcome = answer(token, DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NONE))
         outcome.is_atomic = False
         outcome.records += self.offsets.tombstones(group_id)
-        if group is not None:
-            outcome.records += group.tombstones()
+        outcome += self._forgotten(group_id, group)
         return outcome
 
     # -- expiry ---------------------------------------------------------------------------------------------------------------
@@ -394,15 +398,16 @@ class GroupMachine:
     def expire_offsets(self, now_ms: int) -> Outcome:
         """Forgets offsets past their time, and groups that have nothing left (KIP-211); in several goes where there are many."""
         outcome = Outcome(is_atomic=False)
-        for group_id in dict.fromkeys([*self.groups, *self.offsets.groups()]):
-            group = self.groups.get(group_id)
+        groups = self._all_groups()
+        for group_id in dict.fromkeys([*groups, *self.offsets.groups()]):
+            group = groups.get(group_id)
             committed = self.offsets.committed(group_id)
             expired = self._expired(group_id, group, committed, now_ms)[: EXPIRED_AT_ONCE - len(outcome.records)]
             outcome.records += [tombstone(group_id, partition) for partition in expired]
             is_left_with_nothing = len(expired) == len(committed) and not self.offsets.has_pending(group_id)
             is_kept = isinstance(group, ShareGroup)  # its offsets are elsewhere: only an administrator forgets it
-            if group is not None and is_left_with_nothing and group.is_empty and not is_kept:
-                outcome.records += group.tombstones()
+            if is_left_with_nothing and (group is None or group.is_empty) and not is_kept:
+                outcome += self._forgotten(group_id, group)
             if len(outcome.records) >= EXPIRED_AT_ONCE:
                 outcome.timers.append(Timer(EXPIRY_KEY, now_ms + EXPIRY_PAUSE_MS, self.expire_offsets))
                 return outcome
@@ -435,12 +440,27 @@ class GroupMachine:
 
     # -- what several decisions ask -------------------------------------------------------------------------------------------
 
+    def group(self, group_id: str) -> Group | None:
+        """The group as its clients see it, whether a record tells of it yet or not."""
+        return self._conversions.forming(group_id) or self.groups.get(group_id)
+
+    def _all_groups(self) -> dict[str, Group]:
+        return self.groups | {group.group_id: group for group in self._conversions.all_forming()}
+
+    def _forgotten(self, group_id: str, group: Group | None) -> Outcome:
+        """The records that forget a group without members.
+
+        Kafka makes a group of offsets that were committed without one, and forgets it by the tombstone of a group's record alone.
+        """
+        self._conversions.forget(group_id)
+        return Outcome((group or self._conversions.new(ClassicGroup, group_id)).tombstones(), is_atomic=False)
+
     def _is_known(self, group_id: str) -> bool:
         """A group without members exists as long as it has offsets: an administrator's commit makes one."""
-        return group_id in self.groups or self.offsets.knows(group_id)
+        return self.group(group_id) is not None or self.offsets.knows(group_id)
 
     def _commits_into(self, group_id: str) -> Group | None:
-        group = self.groups.get(group_id)
+        group = self.group(group_id)
         return self._only_offsets if group is None and self._is_known(group_id) else group
 
     @property
@@ -461,7 +481,7 @@ def _dead_group(group_id: str, message: str, *, is_error: bool) -> DescribedGrou
 
 
 def _described(group: ClassicGroup) -> DescribedGroup:
-    """Metadata and assignments are shown of a stable group only: before that they are about to change."""
+    """Metadata is shown of a stable group only, assignments as long as members keep them through a rebalance."""
     is_stable = group.state is GroupState.STABLE
     members = [
         DescribedGroupMember(
@@ -470,7 +490,7 @@ def _described(group: ClassicGroup) -> DescribedGroup:
             client_id=member.client_id,
             client_host=member.client_host,
             member_metadata=member.protocols.get(group.protocol_name or "", b"") if is_stable else b"",
-            member_assignment=member.assignment if is_stable else b"",
+            member_assignment=member.assignment,
         )
         for member in group.members.values()
     ]

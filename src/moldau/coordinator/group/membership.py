@@ -11,13 +11,12 @@ from uuid import UUID
 from moldau.coordinator.group.assignors.model import TopicIdPartition, TopicView
 from moldau.coordinator.group.environment import Commit
 from moldau.errors import ErrorCode
-from moldau.types import TopicPartition
+from moldau.types import NO_EPOCH, TopicPartition
 
 LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2
 """Epoch of a static member that is away and keeps its partitions for its successor."""
 JOIN_EPOCH: Final = 0
-NO_EPOCH: Final = -1
 FIRST_GROUP_EPOCH: Final = 1
 FENCING_VERSION: Final = 9
 """First OffsetCommit version whose clients know member epochs."""

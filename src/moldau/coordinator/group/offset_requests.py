@@ -1,6 +1,6 @@
 """◇ Offsets that are committed, fetched and deleted: as far as the group that they belong to lets it be.
 
-A group of None has no members and no offsets yet: whoever comes without a generation may make it with a commit.
+A group of None has no members and no offsets yet: a commit without a generation makes it.
 
 Source: OffsetMetadataManager; KIP-98, 447, 848.  Called by `machine.GroupMachine`.
 """
@@ -10,9 +10,9 @@ from uuid import UUID
 
 from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.consumer import ConsumerGroup
-from moldau.coordinator.group.environment import Client, Commit
+from moldau.coordinator.group.environment import Client, Commit, Topics
 from moldau.coordinator.group.kinds import Group
-from moldau.coordinator.group.offsets import GroupOffsets, Offsets, commit_record, tombstone
+from moldau.coordinator.group.offsets import CommittedOffset, GroupOffsets, Offsets, commit_record, tombstone
 from moldau.coordinator.group.share import ShareGroup
 from moldau.coordinator.group.streams.group import StreamsGroup
 from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Reply, Token, answer
@@ -50,7 +50,7 @@ GENERATION_ERROR_UNTIL: Final = 8
 
 
 def commit(token: Token, group: Group | None, request: OffsetCommitRequest, client: Client, longest_metadata: int, now_ms: int) -> Outcome:
-    """Topics come with their names, those that the client may not touch are taken out already.
+    """Topics come with their names.  Topics that the client may not touch are taken out already.
 
     Errors on every partition: ILLEGAL_GENERATION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS;
     on one: OFFSET_METADATA_TOO_LARGE.
@@ -139,39 +139,78 @@ def _commit(
     return told
 
 
-def fetch(token: Token, group: Group | None, offsets: Offsets, request: OffsetFetchRequestGroup, *, is_stable_required: bool) -> Outcome:
-    """One group's part of an OffsetFetch.
+def fetch(
+    token: Token,
+    group: Group | None,
+    offsets: Offsets,
+    topics: Topics,
+    request: OffsetFetchRequestGroup,
+    *,
+    is_stable_required: bool,
+) -> Outcome:
+    """One group's part of an OffsetFetch, of the partitions named or of all that have an offset.
+
+    Without a list, each topic bears the id that the metadata has for its name, since a commit within a transaction is stored without
+    one; a topic that is gone bears the zero id.  An offset that was committed to an earlier topic of the same name is none.
 
     Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH; on a partition UNSTABLE_OFFSET_COMMIT while a transaction may still change it.
+    Source: OffsetMetadataManager.fetchOffsets, fetchAllOffsets; KafkaApis.fetchAllOffsetsForGroup.
     """
     if isinstance(group, ConsumerGroup | StreamsGroup):
         error = group.validate_fetch(request.member_id, request.member_epoch)
         if error is not ErrorCode.NONE:
             return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=[], error_code=error))
     committed = offsets.committed(request.group_id)
-    topics = [
-        OffsetFetchResponseTopics(
-            name=name,
-            topic_id=topic_id,
-            partitions=[
-                _fetched(offsets, request.group_id, TopicPartition(name, index), is_stable_required) for index in partition_indexes
-            ],
+
+    def fetched(partition: TopicPartition, topic_id: UUID) -> OffsetFetchResponsePartitions:
+        if is_stable_required and offsets.has_pending(request.group_id, partition):
+            return _no_offset(partition, ErrorCode.UNSTABLE_OFFSET_COMMIT)
+        known = committed.get(partition)
+        if known is None or _is_of_earlier_topic(known, topic_id):
+            return _no_offset(partition, ErrorCode.NONE)
+        return OffsetFetchResponsePartitions(
+            partition_index=partition.partition,
+            committed_offset=known.offset,
+            committed_leader_epoch=known.leader_epoch,
+            metadata=known.metadata,
+            error_code=ErrorCode.NONE,
         )
-        for name, topic_id, partition_indexes in _asked_for(request, committed)
-    ]
-    return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=topics))
+
+    if request.topics is None:
+        asked = list(_all_with_an_offset(committed, topics).items())
+    else:
+        asked = [(topic.name, topic.partition_indexes) for topic in request.topics]
+    answered = []
+    for name, indexes in asked:
+        topic_id = _topic_id(name, topics)
+        partitions = [fetched(TopicPartition(name, index), topic_id) for index in indexes]
+        answered.append(OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=partitions))
+    return answer(token, OffsetFetchResponseGroup(group_id=request.group_id, topics=answered))
 
 
-def _fetched(offsets: Offsets, group_id: str, partition: TopicPartition, is_stable_required: bool) -> OffsetFetchResponsePartitions:
-    is_unstable = is_stable_required and offsets.has_pending(group_id, partition)
-    known = None if is_unstable else offsets.committed(group_id).get(partition)
+def _no_offset(partition: TopicPartition, code: ErrorCode) -> OffsetFetchResponsePartitions:
     return OffsetFetchResponsePartitions(
-        partition_index=partition.partition,
-        committed_offset=known.offset if known is not None else -1,
-        committed_leader_epoch=known.leader_epoch if known is not None else -1,
-        metadata=known.metadata if known is not None else "",
-        error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT if is_unstable else ErrorCode.NONE,
+        partition_index=partition.partition, committed_offset=-1, committed_leader_epoch=-1, metadata="", error_code=code
     )
+
+
+def _all_with_an_offset(committed: GroupOffsets, topics: Topics) -> dict[str, list[int]]:
+    by_topic: dict[str, list[int]] = {}
+    for partition in sorted(committed):
+        if not _is_of_earlier_topic(committed[partition], _topic_id(partition.topic, topics)):
+            by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return by_topic
+
+
+def _is_of_earlier_topic(committed: CommittedOffset, topic_id: UUID) -> bool:
+    """Whether the offset says that it is of another topic than the one that bears the name now, which has `topic_id`."""
+    return ZERO_UUID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
+
+
+def _topic_id(name: str, topics: Topics) -> UUID:
+    """Zero for a topic that is not there."""
+    topic = topics.by_name(name)
+    return topic.topic_id if topic is not None else ZERO_UUID
 
 
 def delete(token: Token, group: Group | None, offsets: Offsets, request: OffsetDeleteRequest) -> Outcome:
@@ -207,15 +246,3 @@ def delete(token: Token, group: Group | None, offsets: Offsets, request: OffsetD
 def _check_metadata(metadata: str | None, longest: int) -> ErrorCode:
     is_too_long = metadata is not None and len(metadata) > longest
     return ErrorCode.OFFSET_METADATA_TOO_LARGE if is_too_long else ErrorCode.NONE
-
-
-def _asked_for(request: OffsetFetchRequestGroup, committed: GroupOffsets) -> list[tuple[str, UUID, list[int]]]:
-    """(topic, topic id, partitions): those named, or without a list all that have an offset."""
-    if request.topics is not None:
-        return [(topic.name, topic.topic_id, topic.partition_indexes) for topic in request.topics]
-    by_topic: dict[str, list[int]] = {}
-    for partition in sorted(committed):
-        by_topic.setdefault(partition.topic, []).append(partition.partition)
-    return [
-        (topic, next(committed[TopicPartition(topic, index)].topic_id for index in indexes), indexes) for topic, indexes in by_topic.items()
-    ]

@@ -90,7 +90,7 @@ class Offsets:
         return any(group_id in by_group and (partition is None or partition in by_group[group_id]) for by_group in self._pending.values())
 
     def tombstones(self, group_id: str, among: Set[TopicPartition] | None = None) -> list[CoordinatorRecord]:
-        """What forgets every offset of the group, pending ones too; or those `among` some partitions."""
+        """The records that forget every offset of the group, pending ones too; or the offsets `among` some partitions."""
         partitions = set(self._committed.get(group_id, ()))
         for by_group in self._pending.values():
             partitions |= by_group.get(group_id, {}).keys()

@@ -1,7 +1,7 @@
 """◇ How long members of groups with heartbeats are waited for: their sessions, and the time that they have to give something up.
 
-Whoever says nothing for its session is out, and so is who does not give up in its rebalance time-out what it was told to.  Timers are soft:
-after a fail-over all of them begin anew.
+A member that says nothing for its session is out.  So is a member that does not give up in its rebalance time-out what it was told to
+give up.  Timers are soft: after a fail-over all of them begin anew.
 
 Source: GroupMetadataManager (…GroupSessionTimeout, …GroupRebalanceTimeout).  Used by `consumer`, `share` and `streams`.
 """
@@ -32,6 +32,16 @@ class Revoking(Fencing, Protocol):
 
     @property
     def members(self) -> Mapping[str, Revoker]: ...
+
+
+def rejoin_key(group_id: str, member_id: str) -> tuple[str, str, str]:
+    """Of the timer by which a classic member of a consumer group has to join again."""
+    return ("rejoin", group_id, member_id)
+
+
+def resync_key(group_id: str, member_id: str) -> tuple[str, str, str]:
+    """Of the timer by which a classic member of a consumer group that has joined has to sync."""
+    return ("resync", group_id, member_id)
 
 
 def session_timer(group: Fencing, member_id: str, due_ms: int) -> Timer:

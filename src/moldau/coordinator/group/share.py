@@ -11,7 +11,7 @@ Source: ShareGroup, ShareGroupAssignmentBuilder, GroupMetadataManager.shareGroup
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 from uuid import UUID
 
 from moldau.coordinator.group import records as stored
@@ -19,19 +19,20 @@ from moldau.coordinator.group import sessions
 from moldau.coordinator.group.assignors import simple
 from moldau.coordinator.group.assignors.model import Subscriber, TopicIdPartition
 from moldau.coordinator.group.consumer_member import MemberState
-from moldau.coordinator.group.environment import Client, Commit, Environment
-from moldau.coordinator.group.membership import FIRST_GROUP_EPOCH, JOIN_EPOCH, LEAVE_EPOCH, Refused, by_topic, fenced, hash_of
+from moldau.coordinator.group.environment import Client, Commit
+from moldau.coordinator.group.heartbeat_group import HeartbeatGroup
+from moldau.coordinator.group.membership import JOIN_EPOCH, LEAVE_EPOCH, Refused, by_topic, fenced, hash_of
 from moldau.coordinator.group.share_topics import Partitions, StateTopics, TopicPartitions, read_record
-from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
+from moldau.coordinator.hard_state import Soft
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import initialize_share_group_state as initialize
 from moldau.protocol.messages import share_group_describe as described
 from moldau.protocol.messages import share_group_heartbeat as messages
+from moldau.types import NO_OFFSET
 
 ASSIGNOR: Final = "simple"
 NO_PREVIOUS_EPOCH: Final = -1
-NO_OFFSET: Final = -1
-"""Of a state that begins: whoever leads the partition looks where, by share.auto.offset.reset."""
 
 Assigned = frozenset[TopicIdPartition]
 
@@ -66,45 +67,24 @@ class Member:
 
 
 @dataclass(slots=True)
-class ShareGroup:
-    group_id: str
-    environment: Environment
-    epoch: int = FIRST_GROUP_EPOCH
-    metadata_hash: int = 0
-    members: dict[str, Member] = field(default_factory=dict)
-    target_epoch: int = FIRST_GROUP_EPOCH
-    target_timestamp_ms: int = 0
-    target: dict[str, Assigned] = field(default_factory=dict)
+class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRequest]):
+    """Errors of a heartbeat: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_MAX_SIZE_REACHED."""
+
     states: StateTopics = field(default_factory=StateTopics)
-    # Soft from here on.
-    beginning_since_ms: dict[UUID, int] = field(default_factory=dict)
+    beginning_since_ms: Soft[dict[UUID, int]] = field(default_factory=dict)
     """When the share coordinator was last asked to begin a topic's states."""
-    topics_version: int = -1
-    """The topics that `metadata_hash` was last checked against."""
-    all_assigned_at: tuple[StateTopics, int, int] | None = None
+    all_assigned_at: Soft[tuple[StateTopics, int, int] | None] = None
     """States, target epoch and topics when every partition with a state was last seen to be given out."""
 
     group_type: ClassVar[str] = "share"
     protocol_type: ClassVar[str] = "share"
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
+    leave_epochs: ClassVar[frozenset[int]] = frozenset({LEAVE_EPOCH})
 
     @property
     def state(self) -> GroupState:
         return GroupState.STABLE if self.members else GroupState.EMPTY
 
     # -- the heartbeat --------------------------------------------------------------------------------------------------------
-
-    def heartbeat(self, token: Token, request: messages.ShareGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
-        """Joins, reports, leaves.  Errors: UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_MAX_SIZE_REACHED."""
-        try:
-            if request.member_epoch == LEAVE_EPOCH:
-                return self._leave(token, request, now_ms)
-            return self._report(token, request, client, now_ms)
-        except Refused as refused:
-            return answer(token, refusal(refused.code, refused.message))
 
     def _report(self, token: Token, request: messages.ShareGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
         outcome = Outcome()
@@ -129,7 +109,7 @@ class ShareGroup:
         if settled != member:
             outcome.records.append(self._current_record(settled))
         self._begin_missing_states(members, epoch, outcome, now_ms)
-        outcome.timers.append(self._session_timer(member.member_id, now_ms))
+        outcome.timers += self.member_timers(member, now_ms)
         shows_assignment = is_behind or request.member_epoch == JOIN_EPOCH or names is not None or settled.assigned != before.assigned
         outcome.replies.append(Reply(token, self._answered(settled, shows_assignment=shows_assignment)))
         return outcome
@@ -139,7 +119,7 @@ class ShareGroup:
         known, epoch = self.members.get(request.member_id), request.member_epoch
         if known is None:
             if epoch != JOIN_EPOCH:
-                raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of group {self.group_id}.")
+                raise self.unknown_member(request.member_id)
             if len(self.members) >= self.environment.config.share_max_size:
                 raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The share group has its {len(self.members)} members already.")
             return Member(request.member_id)
@@ -158,9 +138,10 @@ class ShareGroup:
         if not is_changed and self.topics_version == topics.version:
             return self.epoch
         metadata_hash = hash_of(topic for name in sorted(_topic_names(members)) if (topic := topics.by_name(name)) is not None)
-        self.topics_version = topics.version
-        if not is_changed and metadata_hash == self.metadata_hash:
-            return self.epoch
+        if metadata_hash == self.metadata_hash:
+            self.topics_version = topics.version
+            if not is_changed:
+                return self.epoch
         outcome.records.append(self._epoch_record(self.epoch + 1, metadata_hash))
         return self.epoch + 1
 
@@ -181,18 +162,15 @@ class ShareGroup:
 
     def _assign(self, epoch: int, members: Mapping[str, Member], outcome: Outcome, now_ms: int) -> tuple[Mapping[str, Assigned], int]:
         """The target and its epoch: a new one when the group epoch is ahead of it, not more often than the interval."""
-        elapsed_ms = now_ms - self.target_timestamp_ms
-        of_all = self.environment.config.share_assignment_interval_ms
-        interval_ms = self.environment.of_group(self.group_id, "share.assignment.interval.ms", of_all)
-        if epoch <= self.target_epoch or 0 <= elapsed_ms < interval_ms:  # less than 0: the clock was put back meanwhile
+        if not self.is_target_due(epoch, now_ms):
             return self.target, self.target_epoch
         target = self._compute(members)
-        for member_id, partitions in target.items():
-            if self.target.get(member_id) != partitions:
-                outcome.records.append(self._target_record(member_id, partitions))
-        value = stored.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
-        outcome.records.append(CoordinatorRecord(stored.ShareGroupTargetAssignmentMetadataKey(group_id=self.group_id), value))
+        outcome.records += self._target_records(self.target, target, epoch, now_ms)
         return target, epoch
+
+    def _assignment_interval_ms(self) -> int:
+        of_all = self.environment.config.share_assignment_interval_ms
+        return self.environment.of_group(self.group_id, "share.assignment.interval.ms", of_all)
 
     def _compute(self, members: Mapping[str, Member]) -> Mapping[str, Assigned]:
         topics = self.environment.topics
@@ -248,7 +226,7 @@ class ShareGroup:
         return missing
 
     def begin_states(self, starts: Mapping[UUID, Mapping[int, int]], epoch: int) -> BeginStates:
-        """`starts`: start offsets by topic and partition.  The group epoch is the state epoch: whoever wrote before is fenced."""
+        """`starts`: start offsets by topic and partition.  The group epoch is the state epoch: leaders with an older one are fenced."""
         return BeginStates(
             initialize.InitializeShareGroupStateRequest(
                 group_id=self.group_id,
@@ -281,7 +259,7 @@ class ShareGroup:
 
     def _leave(self, token: Token, request: messages.ShareGroupHeartbeatRequest, now_ms: int) -> Outcome:
         if request.member_id not in self.members:
-            raise Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {request.member_id} is not a member of group {self.group_id}.")
+            raise self.unknown_member(request.member_id)
         outcome = self.fence(request.member_id, now_ms)
         outcome.replies.append(
             Reply(
@@ -293,8 +271,10 @@ class ShareGroup:
         )
         return outcome
 
+    def _refusal(self, code: ErrorCode, message: str) -> messages.ShareGroupHeartbeatResponse:
+        return refusal(code, message)
+
     def fence(self, member_id: str, now_ms: int) -> Outcome:
-        """The member is out: it left, or its session ended."""
         if member_id not in self.members:
             return Outcome()
         remaining = {key: member for key, member in self.members.items() if key != member_id}
@@ -324,15 +304,12 @@ class ShareGroup:
         """Errors: GROUP_ID_NOT_FOUND, always: no consumer group has this name."""
         return ErrorCode.GROUP_ID_NOT_FOUND
 
-    def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
-        return commit_timestamp_ms
-
     def subscribed_topics(self) -> Set[str]:
         return _topic_names(self.members)
 
     # -- hard state -----------------------------------------------------------------------------------------------------------
 
-    def replay(self, key: object, value: object) -> None:
+    def replay(self, key: Any, value: Any) -> None:
         """One of the records that make up a share group."""
         match key:
             case stored.ShareGroupMetadataKey():
@@ -341,9 +318,7 @@ class ShareGroup:
             case stored.ShareGroupMemberMetadataKey():
                 self._replay_member(key.member_id, value)
             case stored.ShareGroupTargetAssignmentMetadataKey():
-                is_known = isinstance(value, stored.ShareGroupTargetAssignmentMetadataValue)
-                self.target_epoch = value.assignment_epoch if is_known else FIRST_GROUP_EPOCH  # type: ignore[attr-defined]
-                self.target_timestamp_ms = value.assignment_timestamp if is_known else 0  # type: ignore[attr-defined]
+                self._replay_target_epoch(value)
             case stored.ShareGroupTargetAssignmentMemberKey():
                 if isinstance(value, stored.ShareGroupTargetAssignmentMemberValue):
                     self.target[key.member_id] = _assigned(value.topic_partitions)
@@ -353,7 +328,7 @@ class ShareGroup:
                 self._replay_current(key.member_id, value)
             case stored.ShareGroupStatePartitionMetadataKey():
                 is_there = isinstance(value, stored.ShareGroupStatePartitionMetadataValue)
-                self.states = read_record(value) if is_there else StateTopics()  # type: ignore[arg-type]
+                self.states = read_record(value) if is_there else StateTopics()
             case _:
                 raise AssertionError(f"{type(key).__name__} is not part of a share group")
 
@@ -394,8 +369,12 @@ class ShareGroup:
         )
         return CoordinatorRecord(stored.ShareGroupMemberMetadataKey(group_id=self.group_id, member_id=member.member_id), value)
 
-    def _target_record(self, member_id: str, partitions: Assigned) -> CoordinatorRecord:
-        topics = [stored.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in by_topic(partitions).items()]
+    def _target_epoch_record(self, epoch: int, now_ms: int) -> CoordinatorRecord:
+        value = stored.ShareGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
+        return CoordinatorRecord(stored.ShareGroupTargetAssignmentMetadataKey(group_id=self.group_id), value)
+
+    def _target_record(self, member_id: str, target: Assigned) -> CoordinatorRecord:
+        topics = [stored.TopicPartition(topic_id=topic_id, partitions=indexes) for topic_id, indexes in by_topic(target).items()]
         key = stored.ShareGroupTargetAssignmentMemberKey(group_id=self.group_id, member_id=member_id)
         return CoordinatorRecord(key, stored.ShareGroupTargetAssignmentMemberValue(topic_partitions=topics))
 
@@ -457,14 +436,10 @@ class ShareGroup:
 
     # -- timers ---------------------------------------------------------------------------------------------------------------
 
-    def on_loaded(self, now_ms: int) -> list[Timer]:
-        """Members that were there before the fail-over get a session to report in."""
-        return [self._session_timer(member_id, now_ms) for member_id in self.members]
-
-    def _session_timer(self, member_id: str, now_ms: int) -> Timer:
+    def member_timers(self, member: Member, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
         of_all = self.environment.config.share_session_timeout_ms
         due_ms = now_ms + self.environment.of_group(self.group_id, "share.session.timeout.ms", of_all)
-        return sessions.session_timer(self, member_id, due_ms)
+        return [sessions.session_timer(self, member.member_id, due_ms)]
 
 
 def refusal(code: ErrorCode, message: str | None) -> messages.ShareGroupHeartbeatResponse:

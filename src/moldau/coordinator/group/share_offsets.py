@@ -3,7 +3,7 @@
 The offsets are at the share coordinator: a decision here says what the group knows of it, and what is to be asked there.
 
 Source: GroupMetadataManager.alterShareGroupOffsets, sharePartitionsEligibleForOffsetDeletion, shareGroupBuildPartitionDeleteRequest.
-Called by `machine.GroupMachine`; carried out by `server/share_groups.py`.
+Called by `machine.GroupMachine`; carried out by `server/coordinators/share_groups.py`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,11 +29,16 @@ class Altered(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """The topics that nothing is known of, and the states to be deleted before the answer is given."""
+    """The topics that nothing is known of, and the states to be deleted before the answer is given; or why nothing is deleted."""
 
-    error: ErrorCode
     unknown: list[delete.DeleteShareGroupOffsetsResponseTopic]
     request: delete_state.DeleteShareGroupStateRequest | None
+    error: ErrorCode = ErrorCode.NONE
+    message: str | None = None
+
+
+def refusal(code: ErrorCode, message: str | None = None) -> Deletion:
+    return Deletion([], None, code, message or code.text)
 
 
 def alter_offsets(token: Token, group: ShareGroup, request: alter.AlterShareGroupOffsetsRequest, now_ms: int) -> Outcome:
@@ -67,11 +72,10 @@ def alter_offsets(token: Token, group: ShareGroup, request: alter.AlterShareGrou
     return Outcome([record], [Reply(token, Altered(response, group.begin_states(starts, group.epoch)))])
 
 
-def delete_offsets(token: Token, group: ShareGroup | None, request: delete.DeleteShareGroupOffsetsRequest) -> Outcome:
-    """`Deletion`.  Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; on a topic UNKNOWN_TOPIC_OR_PARTITION."""
-    if group is None or not group.is_empty:
-        code = ErrorCode.GROUP_ID_NOT_FOUND if group is None else ErrorCode.NON_EMPTY_GROUP
-        return answer(token, Deletion(code, [], None))
+def delete_offsets(token: Token, group: ShareGroup, request: delete.DeleteShareGroupOffsetsRequest) -> Outcome:
+    """`Deletion`.  Errors: NON_EMPTY_GROUP; on a topic UNKNOWN_TOPIC_OR_PARTITION."""
+    if not group.is_empty:
+        return answer(token, refusal(ErrorCode.NON_EMPTY_GROUP))
     unknown = []
     partitions: dict[UUID, Iterable[int]] = {}
     for name in dict.fromkeys(topic.topic_name for topic in request.topics):
@@ -88,25 +92,25 @@ def delete_offsets(token: Token, group: ShareGroup | None, request: delete.Delet
                 )
             )
     if not partitions:
-        return answer(token, Deletion(ErrorCode.NONE, unknown, None))
+        return answer(token, Deletion(unknown, None))
     record = group.states.deletes(partitions, group.environment.topics).record(group.group_id)
-    return Outcome([record], [Reply(token, Deletion(ErrorCode.NONE, unknown, _request(group.group_id, partitions)))])
+    return Outcome([record], [Reply(token, Deletion(unknown, _request(group.group_id, partitions)))])
 
 
 def prepare_deletion(token: Token, group: ShareGroup) -> Outcome:
     """`Deletion` of all that the group has: before the group itself is forgotten.  Errors: NON_EMPTY_GROUP."""
     if not group.is_empty:
-        return answer(token, Deletion(ErrorCode.NON_EMPTY_GROUP, [], None))
+        return answer(token, refusal(ErrorCode.NON_EMPTY_GROUP))
     topics = group.environment.topics
     partitions: dict[UUID, Iterable[int]] = {
         **_all_partitions(group.states.deleting, topics),
         **{topic_id: known for topic_id, known in group.states.all_known().items() if topics.by_id(topic_id) is not None},
     }
     if not partitions:
-        return answer(token, Deletion(ErrorCode.NONE, [], None))
+        return answer(token, Deletion([], None))
     states = group.states.deletes(partitions, topics)
     record = type(states)(deleting=states.deleting).record(group.group_id)
-    return Outcome([record], [Reply(token, Deletion(ErrorCode.NONE, [], _request(group.group_id, partitions)))])
+    return Outcome([record], [Reply(token, Deletion([], _request(group.group_id, partitions)))])
 
 
 def offsets_deleted(token: Token, group: ShareGroup | None, topic_ids: list[UUID]) -> Outcome:

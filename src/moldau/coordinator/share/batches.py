@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush
 from typing import NamedTuple
 
-NO_OFFSET = -1
+from moldau.types import NO_OFFSET
 
 
 class StateBatch(NamedTuple):

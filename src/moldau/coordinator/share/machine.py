@@ -7,7 +7,7 @@ Two epochs fence: the leader epoch of the partition whose leader writes, so that
 which grows whenever an administrator or a new life of the topic begins the state anew.  The topic is not compacted: a snapshot makes what
 lies before it redundant, a state at rest is written anew from time to time, and what every state has left behind is deleted.
 
-Source: ShareCoordinatorShard, ShareCoordinatorOffsetsManager; KIP-932, 1226.  Called by `server/coordinators.py`.
+Source: ShareCoordinatorShard, ShareCoordinatorOffsetsManager; KIP-932, 1226.  Called by `server/coordinators/coordinators.py`.
 """
 
 from collections.abc import Collection, Iterable
@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 from uuid import UUID
 
 from moldau.coordinator.group.environment import Topics
+from moldau.coordinator.hard_state import Soft
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token, answer
 from moldau.coordinator.share import records as stored
 from moldau.coordinator.share.batches import StateBatch, combined
@@ -26,11 +27,8 @@ from moldau.protocol.messages import initialize_share_group_state as initialize
 from moldau.protocol.messages import read_share_group_state as read
 from moldau.protocol.messages import read_share_group_state_summary as summary
 from moldau.protocol.messages import write_share_group_state as write
-from moldau.types import uuid_from_text, uuid_to_text
+from moldau.types import NO_EPOCH, NO_OFFSET, uuid_from_text, uuid_to_text
 
-NO_EPOCH: Final = -1
-NO_OFFSET: Final = -1
-"""Of a start offset: the leader decides where to begin, by share.auto.offset.reset."""
 NOT_COUNTED: Final = -1
 
 
@@ -102,19 +100,21 @@ class ShareState:
 class ShareStateMachine:
     """Hard state: `states`, by share partition."""
 
+    _pruned_to: Soft[int | None]
+    _has_changed: Soft[bool]
+    """Something was written since states at rest were last written anew."""
+
     def __init__(self, environment: Environment) -> None:
         self.environment: Final = environment
         self.states: dict[SharePartitionKey, ShareState] = {}
         self._last_tombstone: int | None = None
-        # Soft from here on.
-        self._pruned_to: int | None = None
+        self._pruned_to = None
         self._has_changed = False
-        """Something was written since states at rest were last written anew."""
 
     # -- the machine ----------------------------------------------------------------------------------------------------------
 
     def replay(self, offset: int, record: CoordinatorRecord, producer: ProducerIdAndEpoch | None) -> None:
-        """A transaction that somebody wrote it in counts for nothing, as with Kafka."""
+        """A record counts at once, also when a client wrote it in a transaction, as in Kafka."""
         is_only_anew = isinstance(record.value, stored.ShareSnapshotValue) and record.value.create_timestamp != record.value.write_timestamp
         self._has_changed = self._has_changed or not is_only_anew
         match record.key:
@@ -148,7 +148,7 @@ class ShareStateMachine:
         )
 
     def replay_end_marker(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
-        """Nothing here is part of a transaction; whoever may write markers can write one here all the same."""
+        """No record here is part of a transaction, but a client that may write markers can write one here."""
 
     def on_loaded(self, now_ms: int) -> Outcome:
         return Outcome(timers=[self._prune_timer(now_ms), self._cold_timer(now_ms)])
@@ -269,7 +269,7 @@ class ShareStateMachine:
         return ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _fenced(self, key: SharePartitionKey, leader_epoch: int, state_epoch: int) -> tuple[ShareState | None, ErrorCode]:
-        """The state, and why whoever has these epochs may not touch it; -1 is an epoch that is not claimed."""
+        """The state, and why a request with these epochs may not touch it; -1 is an epoch that the request does not claim."""
         state = self.states.get(key)
         if state is None:
             return None, ErrorCode.INVALID_REQUEST

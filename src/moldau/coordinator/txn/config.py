@@ -90,6 +90,6 @@ class TransactionConfig(Configs):
     is_two_phase_commit_enabled: bool = option(
         "transaction.two.phase.commit.enable",
         False,
-        "Whether producers may hold transactions open without a time-out (KIP-939).",
+        "Without effect: transactions without a time-out (KIP-939) are asked for by a version of InitProducerId that is not served yet.",
         importance="low",
     )

@@ -7,27 +7,18 @@ A transaction is decided when its Prepare record is committed; only then are the
 after a fail-over until all are written.  Since every decision is replayed at once, two requests of one producer never see a state in
 between, and a request of an older transaction is recognised by its epoch (KIP-890).
 
-Source: TransactionCoordinator, TransactionStateManager; KIP-98, 360, 447, 588, 664, 890.  Called by `server/coordinators.py`.
+Source: TransactionCoordinator, TransactionStateManager; KIP-98, 360, 447, 588, 664, 890.  Called by `server/coordinators/coordinators.py`.
 """
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
+from moldau.coordinator.hard_state import Soft
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Reply, Timer, Token, answer
 from moldau.coordinator.txn.config import TransactionConfig
 from moldau.coordinator.txn.records import TransactionLogKey
-from moldau.coordinator.txn.state import (
-    COMPLETION,
-    EPOCH_BUMP_SINCE,
-    IDLE,
-    LAST_EPOCH,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    Transaction,
-    TransactionState,
-    read_record,
-)
+from moldau.coordinator.txn.state import COMPLETION, EPOCH_BUMP_SINCE, IDLE, LAST_EPOCH, Transaction, TransactionState, read_record
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.describe_transactions import TopicData
 from moldau.protocol.messages.describe_transactions import TransactionState as DescribedTransaction
@@ -35,7 +26,7 @@ from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from moldau.protocol.messages.list_transactions import ListTransactionsRequest
 from moldau.protocol.messages.list_transactions import TransactionState as ListedTransaction
-from moldau.types import TopicPartition
+from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 EPOCH_BUMP_REQUEST_SINCE: Final = 5
 """EndTxn version whose clients take the new epoch from the answer: they speak transaction.version 2."""
@@ -63,13 +54,16 @@ class Environment:
 
 
 class TransactionMachine:
-    """Hard state: `transactions`; what waits for markers is read off them.  Soft state, beside timers: who went on with its own epoch."""
+    """Hard state: `transactions`; what waits for markers is read off them."""
+
+    _continued: Soft[dict[str, ProducerIdAndEpoch]]
+    """By transactional id, the producer that its last InitProducerId named: none after one that began anew, and after a fail-over, as in
+    Kafka."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment: Final = environment
         self.transactions: dict[str, Transaction] = {}
-        self._continued: dict[str, ProducerIdAndEpoch] = {}
-        """Whom the last InitProducerId of an id named: nobody after one that began anew and after a fail-over, as in Kafka."""
+        self._continued = {}
 
     # -- the machine ----------------------------------------------------------------------------------------------------------
 
@@ -83,7 +77,7 @@ class TransactionMachine:
             self.transactions[key.transactional_id] = read_record(key, value)
 
     def replay_end_marker(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
-        """Nothing here is part of a transaction; whoever may write markers can write one here all the same."""
+        """No record here is part of a transaction, but a client that may write markers can write one here."""
 
     def on_loaded(self, now_ms: int) -> Outcome:
         outcome = Outcome(timers=[self._abort_timer(now_ms), self._expiry_timer(now_ms)])
@@ -127,7 +121,12 @@ class TransactionMachine:
         if producer_id is None:
             return _refuse_init(token, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         transaction = Transaction(
-            transactional_id=transactional_id, producer_id=producer_id, producer_epoch=0, timeout_ms=timeout_ms, updated_ms=now_ms
+            transactional_id=transactional_id,
+            producer_id=producer_id,
+            producer_epoch=0,
+            timeout_ms=timeout_ms,
+            previous_producer_id=producer_id,
+            updated_ms=now_ms,
         )
         return _initialised(token, transaction)
 
@@ -146,7 +145,6 @@ class TransactionMachine:
             "start_ms": -1,
             "updated_ms": now_ms,
             "previous_producer_id": transaction.producer_id,
-            "client_version": 0,
         }
         if not transaction.is_epoch_exhausted:
             self._note_continued(transaction.transactional_id, expected)
@@ -164,19 +162,29 @@ class TransactionMachine:
             self._continued[transactional_id] = expected
 
     def add_partitions(
-        self, token: Token, transactional_id: str, producer: ProducerIdAndEpoch, partitions: frozenset[TopicPartition], now_ms: int
+        self,
+        token: Token,
+        transactional_id: str,
+        producer: ProducerIdAndEpoch,
+        partitions: frozenset[TopicPartition],
+        now_ms: int,
+        *,
+        client_version: int = 0,
     ) -> Outcome:
-        """Replies with one ErrorCode for all: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or NONE."""
+        """Replies with one ErrorCode for all: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or NONE.
+
+        `client_version`: the transaction.version of the client, 2 where the broker adds on its behalf.
+        """
         known = self.transactions.get(transactional_id)
         if known is not None and known.state in COMPLETION:
-            # Before its id is looked at, as in `end`.
+            # Checked before the id, as in `end`.
             return answer(token, ErrorCode.CONCURRENT_TRANSACTIONS)
         error, transaction = self._open_for(transactional_id, producer)
         if transaction is None:
             return answer(token, error)
         if transaction.state is TransactionState.ONGOING and partitions <= transaction.partitions:
             return answer(token, ErrorCode.NONE)
-        return Outcome([transaction.added(partitions, now_ms).record()], [Reply(token, ErrorCode.NONE)])
+        return Outcome([transaction.added(partitions, now_ms, client_version).record()], [Reply(token, ErrorCode.NONE)])
 
     def verify_partitions(
         self, token: Token, transactional_id: str, producer: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
@@ -185,7 +193,7 @@ class TransactionMachine:
         error, transaction = self._open_for(transactional_id, producer)
         if transaction is None:
             return answer(token, dict.fromkeys(partitions, error))
-        # In the order asked for nothing depends: a dictionary is the answer.
+        # The answer is a dictionary: nothing depends on the order of the request.
         return answer(
             token,
             {each: ErrorCode.NONE if each in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE for each in sorted(partitions)},
@@ -211,7 +219,7 @@ class TransactionMachine:
             return _refuse_end(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         client_version = EPOCH_BUMP_SINCE if api_version >= EPOCH_BUMP_REQUEST_SINCE else 0
         if transaction.state in COMPLETION and client_version >= EPOCH_BUMP_SINCE:
-            # Before its id is looked at: it may have the next one already, which is its own only when every marker is written.
+            # Checked before the id: the client may have the next id already, which counts only when every marker is written.
             return _refuse_end(token, ErrorCode.CONCURRENT_TRANSACTIONS)
         asker = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         is_retry = client_version >= EPOCH_BUMP_SINCE and _was_ended_by(transaction, asker)
@@ -241,7 +249,7 @@ class TransactionMachine:
         return Outcome([ended.record()], [Reply(token, _end_succeeded(ended))], sends=[_markers_of(ended)])
 
     def markers_written(self, transactional_id: str, producer: ProducerIdAndEpoch, now_ms: int) -> Outcome:
-        """The shell has every marker of that end acknowledged."""
+        """Every marker of that end is acknowledged."""
         transaction = self.transactions.get(transactional_id)
         is_of_this_end = (
             transaction is not None

@@ -11,10 +11,8 @@ from typing import Final
 
 from moldau.coordinator.outcome import CoordinatorRecord
 from moldau.coordinator.txn.records import PartitionsSchema, TransactionLogKey, TransactionLogValue
-from moldau.types import TopicPartition
+from moldau.types import NO_PRODUCER_ID, TopicPartition
 
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
 LAST_EPOCH: Final = (1 << 15) - 2
 """A producer that reached it gets a new id instead of one more epoch: the epoch above is kept for fencing."""
 
@@ -82,7 +80,7 @@ class Transaction:
     start_ms: int = -1
     updated_ms: int = -1
     client_version: int = 0
-    """The transaction.version that its last end was asked for with."""
+    """The transaction.version of the client, by its last request; 0 after an end that the coordinator decided."""
 
     @property
     def is_epoch_exhausted(self) -> bool:
@@ -96,10 +94,16 @@ class Transaction:
         assert state in ALLOWED[self.state], f"{self.transactional_id}: {self.state.title} is never followed by {state.title}"
         return replace(self, state=state, **changes)  # type: ignore[arg-type]
 
-    def added(self, partitions: frozenset[TopicPartition], now_ms: int) -> "Transaction":
+    def added(self, partitions: frozenset[TopicPartition], now_ms: int, client_version: int) -> "Transaction":
         """With more partitions; the first ones begin the transaction."""
         start_ms = self.start_ms if self.state is TransactionState.ONGOING else now_ms
-        return self.moved(TransactionState.ONGOING, partitions=self.partitions | partitions, start_ms=start_ms, updated_ms=now_ms)
+        return self.moved(
+            TransactionState.ONGOING,
+            partitions=self.partitions | partitions,
+            start_ms=start_ms,
+            updated_ms=now_ms,
+            client_version=client_version,
+        )
 
     def ended(self, *, is_commit: bool, client_version: int, next_producer_id: int, now_ms: int) -> "Transaction":
         """Decided: from here on it only waits for the markers."""

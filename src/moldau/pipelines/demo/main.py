@@ -39,6 +39,8 @@ from moldau.pipelines.validation.service import OrderService
 
 SHOWN_DIFFERENCES = 10
 LOOKS_EVERY_S = 1
+# In the flood an order may wait long for its first answer; a check that was not asked is given up soon after the others.
+DEADLINE_MS, STRAGGLER_MS = 24 * 3_600_000, 30_000
 INTERRUPTED = 130
 
 
@@ -87,7 +89,7 @@ def run(options: Options, console: Console) -> Figures:
         topics = Topics.prefixed(prefix)
         service = OrderService(bootstrap, topics, partitions=options.partitions)
         ledger = stack.enter_context(closing(Ledger(bootstrap, topics)))
-        queries = job.start(spark, job.JobConfig(ends, catalogue, topics))
+        queries = job.start(spark, job.JobConfig(ends, catalogue, topics, deadline_ms=DEADLINE_MS, straggler_ms=STRAGGLER_MS))
         stage = Stage(service, ledger, queries, progress, stopping)
         stack.callback(stage.stop)
         judgements = _play(stage, phases(options), sent)
@@ -165,7 +167,7 @@ def _promote(spark: SparkSession, ends: KafkaEnds, topics: PromoTopics, partitio
     lines = list(promo_lines(retail.orders(), retail.burger_product_ids()))
     expected = promo_oracle.expect(lines)
     shop.send_lines(ends.bootstrap_servers, topics, lines, partitions=partitions)
-    query = promo_job.build(spark, promo_job.PromoConfig(ends, topics)).trigger(availableNow=True).start()
+    query = promo_job.start_available(spark, promo_job.PromoConfig(ends, topics))
     while not query.awaitTermination(LOOKS_EVERY_S):
         if stopping.is_set():
             raise Stopped

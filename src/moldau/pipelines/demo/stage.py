@@ -60,10 +60,9 @@ class Stage:
         self.progress.update(sending, completed=len(orders))
 
     def pass_deadlines(self) -> None:
-        """Half an hour passes at once: the orders that were never fully answered reach their deadline.  Errors: RunError, Stopped."""
-        task = self.progress.add_task("half an hour later: deadlines passed", total=self.lost)
+        """Wait for the orders whose inventory check was never asked: they reach their deadline.  Errors: RunError, Stopped."""
+        task = self.progress.add_task("deadlines passed", total=self.lost)
         before = len(self.ledger.verdicts)
-        self.service.let_time_pass()
         self.owed += self.lost
         while len(self.ledger.verdicts) < self.owed:
             self._read()

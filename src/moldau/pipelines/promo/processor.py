@@ -2,32 +2,33 @@
 
 from pyspark.sql import Row
 
-from moldau.pipelines import rolling
+from moldau.pipelines import customer
+from moldau.pipelines.customer import Customer
 from moldau.pipelines.keyed import InPartitionOrder, dead_letter, record
 from moldau.pipelines.promo.model import PromoTopics, promo_verdict_json
-from moldau.pipelines.rolling import Limit, Outcome, Window
+from moldau.pipelines.rolling import Limit, Outcome
 
 
-class PromoLimit(InPartitionOrder[Window]):
-    """One verdict a line; a line that comes too late to be judged fails, and is dead-lettered too."""
+class PromoLimit(InPartitionOrder[Customer]):
+    """One verdict a line; a line too late or too early to be judged fails, and is dead-lettered too."""
 
     def __init__(self, topics: PromoTopics, limit: Limit) -> None:
         self.topics = topics
+        self.dead_letters = topics.dead_letters
         self.limit = limit
 
-    def judge(self, memory: Window, row: Row) -> tuple[Window, list[Row]]:
-        memory, outcome = rolling.judge(self.limit, memory, row.bought_ms, row.quantity)
+    def judge(self, memory: Customer, row: Row) -> tuple[Customer, list[Row]]:
+        memory, outcome = customer.judge(self.limit, memory, row.line_id, row.bought_ms, row.accepted_ms, row.quantity)
+        if outcome is Outcome.REPEATED:
+            return memory, [dead_letter(self.dead_letters, row, outcome)]
         reason = None if outcome is Outcome.PASSED else str(outcome)
         records = [record(self.topics.verdicts, row.line_id, promo_verdict_json(row.line_id, reason))]
-        if outcome is Outcome.LATE:
-            records.append(dead_letter(self.topics.dead_letters, row, outcome))
+        if outcome in (Outcome.LATE, Outcome.CLOCK_AHEAD):
+            records.append(dead_letter(self.dead_letters, row, outcome))
         return memory, records
 
-    def pass_on(self, row: Row) -> list[Row]:
-        return [dead_letter(self.topics.dead_letters, row, row.malformed)]
+    def pack(self, memory: Customer) -> str:
+        return customer.pack(memory)
 
-    def pack(self, memory: Window) -> str:
-        return rolling.pack(memory)
-
-    def unpack(self, text: str | None) -> Window:
-        return rolling.unpack(text)
+    def unpack(self, text: str | None) -> Customer:
+        return customer.unpack(text)

@@ -21,7 +21,7 @@ MALFORMED = (
     Malformed(b'{"order_id":"m2","state":"CREATED","customer_id":"1"}', Reason.MISSING_FIELD),
     Malformed(
         b'{"order_id":"m3","customer_id":"1","store_id":"1","ordered_ms":"yesterday","total_cents":1,"lines":[],"state":"CREATED"}',
-        Reason.NOT_JSON,
+        Reason.WRONG_TYPE,
     ),
     Malformed(
         b'{"order_id":"m4","customer_id":"1","store_id":"1","ordered_ms":1,"total_cents":1,"lines":[],"state":"SHIPPED"}',

@@ -18,6 +18,7 @@ class Shelf(NamedTuple):
 
     day: int = -1
     taken: Mapping[int, int] = {}
+    judged: frozenset[str] = frozenset()  # today's orders: an id is judged once
 
 
 def reserve(catalogue: Mapping[int, int], shelf: Shelf, ordered_ms: int, wanted: Mapping[int, int]) -> tuple[Shelf, Reason | None]:
@@ -30,15 +31,15 @@ def reserve(catalogue: Mapping[int, int], shelf: Shelf, ordered_ms: int, wanted:
     after = {product_id: shelf.taken.get(product_id, 0) + units for product_id, units in wanted.items()}
     if any(units > catalogue[product_id] for product_id, units in after.items()):
         return shelf, Reason.OUT_OF_STOCK
-    return Shelf(shelf.day, {**shelf.taken, **after}), None
+    return shelf._replace(taken={**shelf.taken, **after}), None
 
 
 def pack(shelf: Shelf) -> str:
-    return json.dumps([shelf.day, shelf.taken], separators=(",", ":"))
+    return json.dumps([shelf.day, shelf.taken, sorted(shelf.judged)], separators=(",", ":"))
 
 
 def unpack(text: str | None) -> Shelf:
     if text is None:
         return Shelf()
-    day, taken = json.loads(text)
-    return Shelf(day, {int(product_id): units for product_id, units in taken.items()})
+    day, taken, judged = json.loads(text)
+    return Shelf(day, {int(product_id): units for product_id, units in taken.items()}, frozenset(judged))

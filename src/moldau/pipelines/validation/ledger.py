@@ -67,7 +67,7 @@ class Ledger:
         try:
             body = json.loads(message.value() or b"null")
             order_id, state = body["order_id"], State(body["state"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return  # the malformed ones among the input
         _, timestamp_ms = message.timestamp()
         if state is State.CREATED:

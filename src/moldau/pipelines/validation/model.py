@@ -4,13 +4,14 @@ import json
 from enum import StrEnum
 from typing import NamedTuple
 
+from moldau.pipelines import strict
+
 
 class State(StrEnum):
     CREATED = "CREATED"
     VALIDATED = "VALIDATED"
     FAILED = "FAILED"
     TIMED_OUT = "TIMED_OUT"
-    HEARTBEAT = "HEARTBEAT"  # not an order: it only says that time has passed
 
 
 class Check(StrEnum):
@@ -25,6 +26,8 @@ class Reason(StrEnum):
     # fraud
     SPENT_LIMIT = "SPENT_LIMIT"
     LATE = "LATE"
+    # fraud and inventory
+    CLOCK_AHEAD = "CLOCK_AHEAD"  # ordered more than an hour after it was accepted
     # inventory
     UNKNOWN_PRODUCT = "UNKNOWN_PRODUCT"
     OUT_OF_STOCK = "OUT_OF_STOCK"
@@ -33,10 +36,19 @@ class Reason(StrEnum):
     QUANTITY = "QUANTITY"
     NOTHING_TO_PAY = "NOTHING_TO_PAY"
     TOTAL_MISMATCH = "TOTAL_MISMATCH"
-    # the record is no order at all
-    NOT_JSON = "NOT_JSON"
-    MISSING_FIELD = "MISSING_FIELD"
+    # the record is no order, no request, or no answer at all
+    NO_VALUE = strict.NO_VALUE
+    TOO_LARGE = strict.TOO_LARGE
+    NOT_JSON = strict.NOT_JSON
+    MISSING_FIELD = strict.MISSING_FIELD
+    WRONG_TYPE = strict.WRONG_TYPE
+    OUT_OF_RANGE = strict.OUT_OF_RANGE
+    WRONG_KEY = "WRONG_KEY"  # not UTF-8
     UNKNOWN_STATE = "UNKNOWN_STATE"
+    UNKNOWN_CHECK = "UNKNOWN_CHECK"
+    UNKNOWN_VERDICT = "UNKNOWN_VERDICT"
+    # the record is an order, but one with its id was there before
+    REPEATED = "REPEATED"
 
 
 PASS, FAIL = "PASS", "FAIL"
@@ -84,19 +96,16 @@ def stock_request_json(order: Order) -> bytes:
     return _dumps({"order_id": order.order_id, "ordered_ms": order.ordered_ms, "wanted": wanted}).encode()
 
 
-def heartbeat_json() -> bytes:
-    return _dumps({"order_id": "", "state": State.HEARTBEAT}).encode()
-
-
-def validation_json(order_id: str, check: Check, fault: str | None, accepted_ms: int) -> bytes:
-    """`accepted_ms` travels with the answer: it is the time by which the aggregator knows how far a check has come."""
-    answer = {"order_id": order_id, "check": check, "verdict": FAIL if fault else PASS, "reason": fault, "accepted_ms": accepted_ms}
-    return _dumps(answer).encode()
+def validation_json(order_id: str, check: Check, fault: str | None) -> bytes:
+    return _dumps({"order_id": order_id, "check": check, "verdict": FAIL if fault else PASS, "reason": fault}).encode()
 
 
 def final_json(order_text: str, state: State, reasons: list[str]) -> bytes:
-    """The whole order in its final state, since the compacted topic keeps only an order's last record."""
-    return _dumps({**json.loads(order_text), "state": state, "reasons": reasons}).encode()
+    """The whole order in its final state, since the compacted topic keeps only an order's last record.
+
+    `order_text` is an order as `parse.order` writes it: a JSON object with fields, and without these two.
+    """
+    return (order_text[:-1] + "," + _dumps({"state": state, "reasons": reasons})[1:]).encode()
 
 
 def _dumps(value: object) -> str:

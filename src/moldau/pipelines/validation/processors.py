@@ -8,43 +8,50 @@ from functools import lru_cache
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor, StatefulProcessorHandle, TimerValues
 
-from moldau.pipelines import rolling
-from moldau.pipelines.keyed import InPartitionOrder, dead_letter, record
+from moldau.pipelines import customer
+from moldau.pipelines.customer import Customer
+from moldau.pipelines.keyed import FORGET_AFTER_MS, InPartitionOrder, dead_letter, in_order, record
 from moldau.pipelines.records import NO_KEY
-from moldau.pipelines.rolling import Limit, Outcome, Window
+from moldau.pipelines.rolling import Limit, Outcome
 from moldau.pipelines.validation import inventory, verdict
 from moldau.pipelines.validation.inventory import Shelf
 from moldau.pipelines.validation.model import Check, Reason, Topics, final_json, validation_json
 
 MOST_PACKED_BYTES = 900_000
-PLACED_RECORDS = "topic STRING, key STRING, value BINARY, partition INT"
+# A timer that fires so much after its time: the job was away, and so were the checks.
+AWAY_MS = 60_000
+FRAUD_REASONS = {
+    Outcome.PASSED: None,
+    Outcome.OVER_LIMIT: Reason.SPENT_LIMIT,
+    Outcome.LATE: Reason.LATE,
+    Outcome.CLOCK_AHEAD: Reason.CLOCK_AHEAD,
+}
 
 
-class CustomerChecks(InPartitionOrder[Window]):
-    """Fraud, by customer, and the finding of the details frame, in one pass: two answers an order."""
+class CustomerChecks(InPartitionOrder[Customer]):
+    """Fraud, by customer, and the finding of the details check, in one pass: two answers an order."""
 
     def __init__(self, topics: Topics, limit: Limit) -> None:
         self.topics = topics
+        self.dead_letters = topics.dead_letters
         self.limit = limit
 
-    def judge(self, memory: Window, row: Row) -> tuple[Window, list[Row]]:
-        memory, outcome = rolling.judge(self.limit, memory, row.ordered_ms, max(row.total_cents, 0))
-        fault = {Outcome.PASSED: None, Outcome.OVER_LIMIT: Reason.SPENT_LIMIT, Outcome.LATE: Reason.LATE}[outcome]
+    def judge(self, memory: Customer, row: Row) -> tuple[Customer, list[Row]]:
+        cents = max(row.total_cents, 0)
+        memory, outcome = customer.judge(self.limit, memory, row.order_id, row.ordered_ms, row.accepted_ms, cents)
+        if outcome is Outcome.REPEATED:  # the aggregator knows all ids, and dead-letters it
+            return memory, []
+        fault = FRAUD_REASONS[outcome]
         answers = [_answer(self.topics, row, Check.FRAUD, fault), _answer(self.topics, row, Check.DETAILS, row.fault)]
-        if outcome is Outcome.LATE:
-            answers.append(dead_letter(self.topics.dead_letters, row, Reason.LATE))
+        if fault in (Reason.LATE, Reason.CLOCK_AHEAD):
+            answers.append(dead_letter(self.dead_letters, row, fault))
         return memory, answers
 
-    def pass_on(self, row: Row) -> list[Row]:
-        if row.malformed is not None:
-            return [dead_letter(self.topics.dead_letters, row, row.malformed)]
-        return [_answer(self.topics, row, check, None) for check in (Check.FRAUD, Check.DETAILS)]
+    def pack(self, memory: Customer) -> str:
+        return customer.pack(memory)
 
-    def pack(self, memory: Window) -> str:
-        return rolling.pack(memory)
-
-    def unpack(self, text: str | None) -> Window:
-        return rolling.unpack(text)
+    def unpack(self, text: str | None) -> Customer:
+        return customer.unpack(text)
 
 
 class StockCheck(InPartitionOrder[Shelf]):
@@ -52,18 +59,20 @@ class StockCheck(InPartitionOrder[Shelf]):
 
     def __init__(self, topics: Topics, catalogue: Mapping[int, int]) -> None:
         self.topics = topics
+        self.dead_letters = topics.dead_letters
         self.packed_catalogue = pack_catalogue(catalogue)
 
     def judge(self, memory: Shelf, row: Row) -> tuple[Shelf, list[Row]]:
-        # Spark hands a map to a state processor as a list of pairs.
-        wanted = {int(product_id): units for product_id, units in dict(row.wanted).items()}
+        if row.fault is not None:
+            return memory, [_answer(self.topics, row, Check.INVENTORY, row.fault)]
+        if customer.is_ahead(row.ordered_ms, row.accepted_ms):
+            return memory, [_answer(self.topics, row, Check.INVENTORY, Reason.CLOCK_AHEAD)]
+        if row.order_id in memory.judged:
+            return memory, [dead_letter(self.dead_letters, row, Reason.REPEATED)]
+        wanted = dict(row.wanted)  # Spark hands a map to a state processor as a list of pairs
         memory, fault = inventory.reserve(unpack_catalogue(self.packed_catalogue), memory, row.ordered_ms, wanted)
+        memory = memory._replace(judged=memory.judged | {row.order_id})
         return memory, [_answer(self.topics, row, Check.INVENTORY, fault)]
-
-    def pass_on(self, row: Row) -> list[Row]:
-        if row.malformed is not None:
-            return [dead_letter(self.topics.dead_letters, row, row.malformed)]
-        return [_answer(self.topics, row, Check.INVENTORY, None)]
 
     def pack(self, memory: Shelf) -> str:
         return inventory.pack(memory)
@@ -73,45 +82,71 @@ class StockCheck(InPartitionOrder[Shelf]):
 
 
 class Aggregator(StatefulProcessor):
-    """Collect an order's answers; emit its final record once, or at its deadline."""
+    """Collect an order's answers; emit its final record once, or at its deadline.
 
-    def __init__(self, topics: Topics, deadline_ms: int) -> None:
+    Deadlines count the time of the micro-batches, which no client can move and which passes in silence too: `deadline_ms`
+    from when the order was seen, `straggler_ms` from its first answer.  A key has one timer: when it fires and the key's
+    time has not come, it is set again.
+    """
+
+    def __init__(self, topics: Topics, deadline_ms: int, straggler_ms: int) -> None:
         self.topics = topics
         self.deadline_ms = deadline_ms
+        self.straggler_ms = straggler_ms
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
         self.packed = handle.getValueState("packed", "state STRING, due_ms BIGINT")
 
     def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
-        events = list(rows)
-        if key[0] == NO_KEY or not events:
+        events = in_order(rows)
+        if key[0] == NO_KEY:
+            for row in events:
+                yield dead_letter(self.topics.dead_letters, row, row.malformed)
             return
-        kept = self.packed.get()
-        order: verdict.Open | None = verdict.unpack(kept[0] if kept else None)
-        due_ms = kept[1] if kept else 0
+        kept, now_ms = self.packed.get(), timerValues.getCurrentProcessingTimeInMs()
+        before = order = verdict.unpack(kept[0] if kept else None)
         for row in events:
-            due_ms = due_ms or row.accepted_ms + self.deadline_ms
-            order, judged = verdict.step(order or verdict.Open(), _event(row))
+            event = _event(row)
+            if verdict.is_repeat(order, event):
+                yield dead_letter(self.topics.dead_letters, row, Reason.REPEATED)
+            order, judged = verdict.step(order, event)
             if judged is not None:
                 yield _final(self.topics, key[0], judged)
-        self._keep(order, due_ms, is_new=kept is None)
+        if order != before:
+            self._keep(order, self._due_ms(before, order, kept[1] if kept else None, now_ms), timer_ms=kept[1] if kept else None)
 
-    def _keep(self, order: verdict.Open | None, due_ms: int, *, is_new: bool) -> None:
-        if order is not None:
-            self.packed.update((verdict.pack(order), due_ms))
-            if is_new:
-                self.handle.registerTimer(due_ms)
-        elif not is_new:
-            self.packed.clear()
-            self.handle.deleteTimer(due_ms)
+    def _due_ms(self, before: verdict.Open, order: verdict.Open, due_ms: int | None, now_ms: int) -> int:
+        if order.is_judged:
+            return now_ms + FORGET_AFTER_MS
+        if due_ms is None or (order.faults and not before.faults):
+            return now_ms + self._wait_ms(order)
+        return due_ms
+
+    def _wait_ms(self, order: verdict.Open) -> int:
+        return self.straggler_ms if order.faults and order.created else self.deadline_ms
+
+    def _keep(self, order: verdict.Open, due_ms: int, *, timer_ms: int | None) -> None:
+        """`timer_ms` is when the key's timer fires, if it has one; a later one is set when that fires."""
+        self.packed.update((verdict.pack(order), due_ms))
+        if timer_ms is None or due_ms < timer_ms:
+            self.handle.registerTimer(due_ms)
 
     def handleExpiredTimer(self, key: tuple[str], timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Iterator[Row]:
         kept = self.packed.get()
-        judged = verdict.expire(verdict.unpack(kept[0])) if kept else None
-        if judged is not None:
+        if kept is None:
+            return
+        order, due_ms = verdict.unpack(kept[0]), kept[1]
+        now_ms = timerValues.getCurrentProcessingTimeInMs()
+        if due_ms > now_ms:
+            self.handle.registerTimer(due_ms)
+        elif order.is_judged or order.created is None:
+            self.packed.clear()
+        elif now_ms - due_ms > AWAY_MS:
+            self._keep(order, now_ms + self._wait_ms(order), timer_ms=None)
+        elif (judged := verdict.expire(order)) is not None:
             yield _final(self.topics, key[0], judged)
-        self.packed.clear()
+            self._keep(verdict.JUDGED, now_ms + FORGET_AFTER_MS, timer_ms=None)
 
     def close(self) -> None:
         pass
@@ -141,13 +176,12 @@ def unpack_catalogue(packed: bytes) -> dict[int, int]:
 def _event(row: Row) -> verdict.Created | verdict.Answer:
     if row.check is None:
         return verdict.Created(row.text, row.partition)
-    return verdict.Answer(Check(row.check), row.reason)
+    return verdict.Answer(Check(row.check), row.fault)
 
 
 def _final(topics: Topics, order_id: str, judged: verdict.Verdict) -> Row:
-    value = final_json(judged.created.text, judged.state, judged.reasons)
-    return Row(topic=topics.orders, key=order_id, value=value, partition=judged.created.partition)
+    return record(topics.orders, order_id, final_json(judged.created.text, judged.state, judged.reasons), judged.created.partition)
 
 
 def _answer(topics: Topics, row: Row, check: Check, fault: str | None) -> Row:
-    return record(topics.validations, row.order_id, validation_json(row.order_id, check, fault, row.accepted_ms))
+    return record(topics.validations, row.order_id, validation_json(row.order_id, check, fault))

@@ -10,14 +10,13 @@ from collections.abc import Callable, Iterable
 
 from confluent_kafka import Producer
 
+from moldau.pipelines.kafka import MOST_RECORD_BYTES
 from moldau.pipelines.topics import create_topics
 from moldau.pipelines.validation.faults import Sent
-from moldau.pipelines.validation.model import Topics, heartbeat_json, order_json, stock_request_json
+from moldau.pipelines.validation.model import Topics, order_json, stock_request_json
 
 FLUSH_TIMEOUT_S = 120.0
 POLL_EVERY = 64
-# Well under an hour, the most that a broker accepts by default, and well over deadline and disorder together.
-HEARTBEAT_AHEAD_MS = 30 * 60_000
 
 
 class OrderService:
@@ -28,7 +27,8 @@ class OrderService:
         self.failed: list[str] = []
         keep = {"retention.ms": "-1"}
         compact = {"cleanup.policy": "compact", **keep}
-        configs = {topics.orders: compact, topics.stock_requests: keep, topics.validations: keep, topics.dead_letters: keep}
+        letters = {**keep, "max.message.bytes": str(MOST_RECORD_BYTES)}  # a dead letter is as large as what it repeats
+        configs = {topics.orders: compact, topics.stock_requests: keep, topics.validations: keep, topics.dead_letters: letters}
         create_topics(bootstrap_servers, configs, partitions=partitions)
         self.producer = Producer(
             {
@@ -53,13 +53,6 @@ class OrderService:
                 told(self.sent_count)
         self._flush()
         told(self.sent_count)
-
-    def let_time_pass(self) -> None:
-        """One heartbeat half an hour ahead on each input: what is still unanswered is then past its deadline."""
-        ahead_ms = _now_ms() + HEARTBEAT_AHEAD_MS
-        for topic in (self.topics.orders, self.topics.stock_requests):
-            self._produce(topic, "heartbeat", heartbeat_json(), 0, ahead_ms)
-        self._flush()
 
     def _send(self, position: int, step: Sent) -> None:
         now_ms = _now_ms()

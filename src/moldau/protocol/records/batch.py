@@ -29,6 +29,8 @@ from crc32c import crc32c
 
 from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer, Codec, decompress
 from moldau.protocol.records.corrupt import CorruptBatch, UnsupportedMagic
+from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed
+from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
 
 __all__ = [
     "CRC_START",
@@ -47,6 +49,8 @@ __all__ = [
     "UnsupportedMagic",
     "batches",
     "next_sequence",
+    "parse_headers",
+    "patch_create_time",
     "patch_max_timestamp_log_append",
     "patch_offsets",
     "read_header",
@@ -60,10 +64,6 @@ LOG_OVERHEAD: Final = 12
 """base_offset and batch_length: what a batch's length does not count."""
 CRC_START: Final = 21
 MAGIC: Final = 2
-NO_TIMESTAMP: Final = -1
-NO_PRODUCER_ID: Final = -1
-NO_PRODUCER_EPOCH: Final = -1
-NO_SEQUENCE: Final = -1
 MAX_SEQUENCE: Final = 0x7FFFFFFF
 
 CODEC_MASK: Final = 0x07
@@ -238,6 +238,16 @@ def patch_max_timestamp_log_append(view: memoryview | bytearray, position: int, 
     """Turns the batch into one of LogAppendTime: every record then bears `timestamp_ms`.  The CRC is computed anew."""
     _INT16.pack_into(view, position + CRC_START, header.attributes | LOG_APPEND_TIME)
     _INT64.pack_into(view, position + _MAX_TIMESTAMP_AT, timestamp_ms)
+    _patch_crc(view, position, header)
+
+
+def patch_create_time(view: memoryview | bytearray, position: int, header: BatchHeader) -> None:
+    """Turns the batch into one of CreateTime: every record then bears its own timestamp.  The CRC is computed anew."""
+    _INT16.pack_into(view, position + CRC_START, header.attributes & ~LOG_APPEND_TIME)
+    _patch_crc(view, position, header)
+
+
+def _patch_crc(view: memoryview | bytearray, position: int, header: BatchHeader) -> None:
     with memoryview(view) as whole:
         _UINT32.pack_into(view, position + _CRC_AT, crc32c(whole[position + CRC_START : position + header.size]))
 
@@ -265,21 +275,23 @@ def _parse_records(header: BatchHeader, data: memoryview) -> Iterator[Record]:
     position, limit = 0, len(data)
     for index in range(header.records_count):
         try:
-            size, position = _varint(data, position)
+            size, position = read_signed(data, position)
             end = position + size
             if size < 0 or end > limit:
                 raise CorruptBatch(f"record {index} says it has {size} bytes, {limit - position} are left")
-            delta, position = _varint(data, position + 1, 70)
-            offset_delta, position = _varint(data, position)
+            delta, position = read_signed(data, position + 1, INT64_BYTES)
+            offset_delta, position = read_signed(data, position)
             key, position = _nullable_bytes(data, position, end)
             value, position = _nullable_bytes(data, position, end)
             headers: tuple[RecordHeader, ...] = ()
             if data[position] == 0:
                 position += 1
             else:
-                headers, position = _parse_headers(data, position, end)
+                headers, position = parse_headers(data, position, end)
         except IndexError:
             raise CorruptBatch(f"{header.records_count} records are declared, the bytes end within record {index}") from None
+        except VarintTooLong as error_there:
+            raise CorruptBatch(str(error_there)) from None
         if position != end:
             raise CorruptBatch(f"record {index} says it ends at byte {end}, its fields end at {position}")
         timestamp = base_timestamp + delta if log_append_time is None else log_append_time
@@ -288,24 +300,8 @@ def _parse_records(header: BatchHeader, data: memoryview) -> Iterator[Record]:
         raise CorruptBatch(f"{limit - position} bytes are left after the {header.records_count} records declared")
 
 
-def _varint(data: memoryview, position: int, max_bits: int = 35) -> tuple[int, int]:
-    """A zig-zag number of at most `max_bits` / 7 bytes, and where it ends.  IndexError at the end of the data."""
-    byte = data[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    value, shift = byte & 0x7F, 7
-    while shift < max_bits:
-        position += 1
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position + 1
-        shift += 7
-    raise CorruptBatch(f"a variable-length number has more than {max_bits // 7} bytes")
-
-
 def _nullable_bytes(data: memoryview, position: int, end: int) -> tuple[memoryview | None, int]:
-    size, position = _varint(data, position)
+    size, position = read_signed(data, position)
     if size < 0:
         return None, position
     if size > end - position:
@@ -313,8 +309,12 @@ def _nullable_bytes(data: memoryview, position: int, end: int) -> tuple[memoryvi
     return data[position : position + size], position + size
 
 
-def _parse_headers(data: memoryview, position: int, end: int) -> tuple[tuple[RecordHeader, ...], int]:
-    count, position = _varint(data, position)
+def parse_headers(data: memoryview, position: int, end: int) -> tuple[tuple[RecordHeader, ...], int]:
+    """Those of one record that ends at `end`, and where they end.
+
+    Errors: CorruptBatch, VarintTooLong; IndexError at the end of the data.
+    """
+    count, position = read_signed(data, position)
     if count < 0 or count > (end - position) // 2:  # a header has two bytes at least
         raise CorruptBatch(f"a record says it has {count} headers in the {end - position} bytes left")
     headers = []

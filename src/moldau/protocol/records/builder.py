@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 from crc32c import crc32c
 
-from moldau.protocol.encoding import ONE_BYTE
 from moldau.protocol.records.batch import (
     CODEC_MASK,
     CONTROL,
@@ -22,17 +21,17 @@ from moldau.protocol.records.batch import (
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
     MAGIC,
-    NO_PRODUCER_EPOCH,
-    NO_PRODUCER_ID,
-    NO_SEQUENCE,
-    NO_TIMESTAMP,
     TRANSACTIONAL,
     read_header,
 )
 from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer, Codec, compress, decompress
+from moldau.protocol.varint import write_signed
+from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, NO_TIMESTAMP
 
 _CRC: Final = Struct(">I")
 _CRC_AT: Final = CRC_START - 4
+_PRODUCER: Final = Struct(">qhi")
+_PRODUCER_AT: Final = 43
 _ATTRIBUTES: Final = b"\x00"  # of a record: none is defined yet
 
 
@@ -114,7 +113,7 @@ class RecordBatchBuilder:
         delta = self._last_delta + 1 if record.offset is None else record.offset - self._options.base_offset
         assert delta > self._last_delta, f"offset {record.offset} is not above {self.next_offset - 1}, the record's before it"
         body = encode_record_body(record, record.timestamp - self._base_timestamp, delta)
-        self._records += encode_varint(len(body))
+        self._records += write_signed(len(body))
         self._records += body
         self._last_delta = delta
         self._count += 1
@@ -122,30 +121,50 @@ class RecordBatchBuilder:
 
     def build(self) -> bytearray:
         options = self._options
-        payload = self._records if options.codec is Codec.NONE else compress(options.codec, self._records, options.level)
         last_delta = self._last_delta if options.last_offset is None else options.last_offset - options.base_offset
         assert last_delta >= self._last_delta, f"a batch cannot end at {options.last_offset}, before its last record"
-        batch = bytearray(HEADER_SIZE)
-        HEADER.pack_into(
-            batch,
-            0,
-            options.base_offset,
-            HEADER_SIZE - LOG_OVERHEAD + len(payload),
-            options.leader_epoch,
-            MAGIC,
-            0,
-            options.attributes,
-            last_delta,
-            NO_TIMESTAMP if self._base_timestamp is None else self._base_timestamp,
-            self._max_timestamp if options.log_append_time_ms is None else options.log_append_time_ms,
-            options.producer_id,
-            options.producer_epoch,
-            options.base_sequence,
-            self._count,
+        return seal_batch(
+            self._records,
+            options,
+            count=self._count,
+            base_timestamp=NO_TIMESTAMP if self._base_timestamp is None else self._base_timestamp,
+            max_timestamp=self._max_timestamp,
+            last_delta=last_delta,
         )
-        batch += payload
-        _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))
-        return batch
+
+
+def seal_batch(
+    records: Buffer, options: BatchOptions, *, count: int, base_timestamp: int, max_timestamp: int, last_delta: int | None = None
+) -> bytearray:
+    """The batch around encoded records.  `last_delta` None: their offsets have no gaps."""
+    payload = records if options.codec is Codec.NONE else compress(options.codec, records, options.level)
+    batch = bytearray(HEADER_SIZE)
+    HEADER.pack_into(
+        batch,
+        0,
+        options.base_offset,
+        HEADER_SIZE - LOG_OVERHEAD + len(payload),
+        options.leader_epoch,
+        MAGIC,
+        0,
+        options.attributes,
+        count - 1 if last_delta is None else last_delta,
+        base_timestamp,
+        max_timestamp if options.log_append_time_ms is None else options.log_append_time_ms,
+        options.producer_id,
+        options.producer_epoch,
+        options.base_sequence,
+        count,
+    )
+    batch += payload
+    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))
+    return batch
+
+
+def stamp_producer(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Whose batch it is, written over what it said before; the CRC is computed anew."""
+    _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
+    _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))
 
 
 def build_batch(
@@ -205,25 +224,12 @@ def recompressed(batch: Buffer, codec: Codec, level: int | None = None, *, max_b
 def encode_record_body(record: NewRecord, timestamp_delta: int, offset_delta: int) -> bytes:
     """A record without its length.  Source: DefaultRecord.writeTo."""
     _, key, value, headers, _ = record
-    body = [_ATTRIBUTES, encode_varint(timestamp_delta), encode_varint(offset_delta), *_nullable(key), *_nullable(value)]
-    body.append(encode_varint(len(headers)))
+    body = [_ATTRIBUTES, write_signed(timestamp_delta), write_signed(offset_delta), *_nullable(key), *_nullable(value)]
+    body.append(write_signed(len(headers)))
     for name, content in headers:
         body += (*_nullable(name.encode("utf-8", "surrogateescape")), *_nullable(content))
     return b"".join(body)
 
 
 def _nullable(value: Buffer | None) -> tuple[Buffer, ...]:
-    return (b"\x01",) if value is None else (encode_varint(len(value)), value)
-
-
-def encode_varint(value: int) -> bytes:
-    """Zig-zag, seven bits a byte, lowest first."""
-    number = value << 1 if value >= 0 else (~value << 1) | 1
-    if number < 0x80:
-        return ONE_BYTE[number]
-    encoded = bytearray()
-    while number >= 0x80:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
+    return (b"\x01",) if value is None else (write_signed(len(value)), value)

@@ -13,10 +13,10 @@ from enum import IntEnum
 from struct import Struct
 from typing import Final, NamedTuple
 
-from moldau.protocol.records.batch import NO_SEQUENCE
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Buffer
 from moldau.protocol.records.corrupt import CorruptBatch
+from moldau.types import NO_SEQUENCE
 
 _KEY: Final = Struct(">hh")
 _END_TXN_MARKER: Final = Struct(">hi")

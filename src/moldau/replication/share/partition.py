@@ -16,7 +16,7 @@ the start offset passes only what is done and written; what cannot be written go
 until when — after a change of leader all that was not done can be acquired again.
 
 Times are those of the steady clock.  Source: kafka.server.share.SharePartition of 4.3.1; KIP-932, 1206, 1222.
-Called by `server/share_partitions.py` (loading, writing, timers) and `handlers/share_fetch.py`, `share_acknowledge.py`.
+Called by `server/share/partitions.py` (loading, writing, timers) and `handlers/share_fetch.py`, `share_acknowledge.py`.
 """
 
 import heapq

@@ -1,6 +1,6 @@
 """◇ What the share partitions of a group obey: the broker's options, and over them the group's own.
 
-Source: ShareGroupConfig, ShareGroupConfigProvider; KIP-932, 1191, 1222.  Made by `server/share_partitions.py`.
+Source: ShareGroupConfig, ShareGroupConfigProvider; KIP-932, 1191, 1222.  Made by `server/share/partitions.py`.
 """
 
 from typing import Final, NamedTuple

@@ -1,4 +1,7 @@
-"""● One file per API: what the broker does with a request.  `registry.apis_of(MODULES, listener)` is what a listener serves."""
+"""● One file per API that decides something; an API that is only passed on is a row in `passed_on.py`.
+
+`registry.apis_of(MODULES, listener)` is what a listener serves.
+"""
 
 from typing import Final
 
@@ -9,28 +12,16 @@ MODULES: Final = tuple(
     for name in (
         "add_offsets_to_txn",
         "add_partitions_to_txn",
-        "allocate_producer_ids",
-        "alter_configs",
-        "alter_partition",
-        "alter_partition_reassignments",
         "alter_replica_log_dirs",
         "alter_share_group_offsets",
         "api_versions",
-        "assign_replicas_to_dirs",
-        "broker_heartbeat",
-        "broker_registration",
         "consumer_group_describe",
         "consumer_group_heartbeat",
-        "controller_registration",
         "create_acls",
-        "create_partitions",
-        "create_topics",
         "delete_acls",
         "delete_groups",
         "delete_records",
         "delete_share_group_offsets",
-        "delete_share_group_state",
-        "delete_topics",
         "describe_acls",
         "describe_cluster",
         "describe_configs",
@@ -41,14 +32,13 @@ MODULES: Final = tuple(
         "describe_share_group_offsets",
         "describe_topic_partitions",
         "describe_transactions",
-        "elect_leaders",
         "end_txn",
+        "envelope",
         "fetch",
         "find_coordinator",
         "heartbeat",
         "incremental_alter_configs",
         "init_producer_id",
-        "initialize_share_group_state",
         "join_group",
         "leave_group",
         "list_config_resources",
@@ -61,9 +51,9 @@ MODULES: Final = tuple(
         "offset_delete",
         "offset_fetch",
         "offset_for_leader_epoch",
+        "passed_on",
         "produce",
-        "read_share_group_state",
-        "read_share_group_state_summary",
+        "quorum",
         "sasl_authenticate",
         "sasl_handshake",
         "share_acknowledge",
@@ -74,9 +64,6 @@ MODULES: Final = tuple(
         "streams_group_heartbeat",
         "sync_group",
         "txn_offset_commit",
-        "unregister_broker",
-        "update_features",
-        "write_share_group_state",
         "write_txn_markers",
     )
 )

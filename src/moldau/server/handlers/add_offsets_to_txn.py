@@ -16,10 +16,10 @@ from moldau.coordinator.txn.coordinator import TransactionMachine
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.later import Later
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
-from moldau.server.transactions import close_if_overtaken, fenced_as_known
+from moldau.server.coordinators.transactions import close_if_of_earlier_transaction, fenced_as_known
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 from moldau.types import TopicPartition
 
 FENCED_SINCE: Final = 2
@@ -41,5 +41,5 @@ def add_offsets_to_txn(
 
     if not request.transactional_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")
-    close_if_overtaken(broker, context, "the transaction", request.transactional_id, producer)
+    close_if_of_earlier_transaction(broker, context, request.transactional_id, producer)
     return broker.coordinators.transactions.ask(request.transactional_id, decide, refused=answered, transform=answered)

@@ -26,12 +26,12 @@ from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import answered, gather
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
-from moldau.server.pieces import in_pieces
-from moldau.server.transactions import close_if_overtaken, fenced_as_known
+from moldau.server.coordinators.topic import answered, gather
+from moldau.server.coordinators.transactions import close_if_of_earlier_transaction, fenced_as_known
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.pieces import in_pieces
+from moldau.server.requests.registry import handles
 from moldau.types import TopicPartition
 
 SEVERAL_SINCE: Final = 4
@@ -51,7 +51,7 @@ def add_partitions_to_txn(
         topics=request.v3_and_below_topics,
     )
     producer = ProducerIdAndEpoch(transaction.producer_id, transaction.producer_epoch)
-    close_if_overtaken(broker, context, "the transaction", transaction.transactional_id, producer)
+    close_if_of_earlier_transaction(broker, context, transaction.transactional_id, producer)
     result = _add(broker, context, transaction)
     return gather([result], lambda parts: AddPartitionsToTxnResponse(results_by_topic_v3_and_below=parts[0].topic_results))
 

@@ -1,6 +1,6 @@
 """● ApiVersions: what this listener serves, and which features the cluster has.
 
-Versions       0-4; any other is answered in version 0 with UNSUPPORTED_VERSION (KIP-511), by `dispatch.py`.
+Versions       0-4; any other is answered in version 0 with UNSUPPORTED_VERSION (KIP-511), by `requests/dispatch.py`.
 Authorises     nothing: it comes before authentication.
 Behaviour      Only APIs with a handler are told.  Produce is told from version 0, though it is served from 3: an older librdkafka takes a
                broker for too old otherwise (KAFKA-18659).
@@ -21,9 +21,9 @@ from moldau.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from moldau.protocol.messages.produce import ProduceRequest
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext, served_versions
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Services
+from moldau.server.requests.dispatch import RequestContext, served_versions
+from moldau.server.requests.registry import handles
 
 SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 SOFTWARE_VERSION: Final = 3
@@ -31,11 +31,11 @@ LEVEL_ZERO_VERSION: Final = 4
 
 
 @handles(ApiVersionsRequest)
-def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+def api_versions(services: Services, context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
     software = (request.client_software_name, request.client_software_version)
     if context.version >= SOFTWARE_VERSION and not all(map(SOFTWARE.fullmatch, software)):
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a client's name and version are letters, digits, dots and dashes")
-    features = broker.cluster.features()
+    features = services.cluster.features()
     return ApiVersionsResponse(
         api_keys=[
             ApiVersion(
@@ -43,7 +43,7 @@ def api_versions(broker: Broker, context: RequestContext, request: ApiVersionsRe
                 min_version=0 if key == ProduceRequest.API_KEY else served_versions(api.request)[0],
                 max_version=served_versions(api.request)[-1],
             )
-            for key, api in broker.apis[context.client.listener].items()
+            for key, api in services.apis[context.client.listener].items()
         ],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=levels[0], max_version=levels[-1])

@@ -8,20 +8,22 @@ Errors         On a group UNSUPPORTED_VERSION (the protocol is switched off, or 
 Differs from Kafka: nothing known.
 """
 
+from collections.abc import Awaitable
+
 from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import describe_each, serves_consumer_groups
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(ConsumerGroupDescribeRequest)
 def consumer_group_describe(
     broker: Broker, context: RequestContext, request: ConsumerGroupDescribeRequest
-) -> ConsumerGroupDescribeResponse | Later[ConsumerGroupDescribeResponse]:
+) -> ConsumerGroupDescribeResponse | Later[ConsumerGroupDescribeResponse] | Awaitable[ConsumerGroupDescribeResponse]:
     return describe_each(
         broker,
         ConsumerGroup,

@@ -8,20 +8,21 @@ Errors         UNSUPPORTED_VERSION (the protocol is switched off, or group.versi
                INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, and those of `ConsumerGroup.heartbeat`.
 Differs from Kafka: regular expressions are matched at once, not a moment later.  A report under an older epoch gives nothing up: its
                member is told where it is.  One on a connection that its member has replaced is not answered, the connection is closed.
+               A member that has not given up yet what it must is told again with each heartbeat.
 """
 
 from typing import Final
 
 from moldau.coordinator.group.machine import GroupMachine
-from moldau.coordinator.group.membership import JOIN_EPOCH, LEAVE_STATIC_EPOCH
+from moldau.coordinator.group.membership import JOIN_EPOCH, LEAVE_EPOCH, LEAVE_STATIC_EPOCH
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import client_of, close_if_overtaken, serves_consumer_groups
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 MEMBER_ID_BROUGHT_SINCE: Final = 1
 
@@ -34,7 +35,7 @@ def consumer_group_heartbeat(
         return request.refused(ErrorCode.UNSUPPORTED_VERSION)
     if context.version < MEMBER_ID_BROUGHT_SINCE and not request.member_id and request.member_epoch == JOIN_EPOCH:
         request.member_id = str(broker.coordinators.group_environment.new_uuid())
-    wrong = _what_is_wrong(request)
+    wrong = _what_is_wrong(request, context.version)
     if wrong is not None:
         return request.refused(ErrorCode.INVALID_REQUEST, wrong)
     close_if_overtaken(broker, context, request.group_id, request.member_id)
@@ -45,13 +46,14 @@ def consumer_group_heartbeat(
     return broker.coordinators.groups.ask(request.group_id, decide, refused=request.refused)
 
 
-def _what_is_wrong(request: ConsumerGroupHeartbeatRequest) -> str | None:
+def _what_is_wrong(request: ConsumerGroupHeartbeatRequest, version: int) -> str | None:
     """Source: GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid."""
+    needs_member_id = version >= MEMBER_ID_BROUGHT_SINCE or request.member_epoch >= LEAVE_EPOCH
     is_joining = request.member_epoch == JOIN_EPOCH
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     checks = (
         (not request.group_id.strip(), "GroupId can't be empty."),
-        (not request.member_id.strip(), "MemberId can't be empty."),
+        (needs_member_id and not request.member_id.strip(), "MemberId can't be empty."),
         (request.instance_id is not None and not request.instance_id.strip(), "InstanceId can't be empty."),
         (request.rack_id is not None and not request.rack_id.strip(), "RackId can't be empty."),
         (request.member_epoch < LEAVE_STATIC_EPOCH, f"MemberEpoch is {request.member_epoch}, but must be at least {LEAVE_STATIC_EPOCH}."),
@@ -63,6 +65,5 @@ def _what_is_wrong(request: ConsumerGroupHeartbeatRequest) -> str | None:
         (is_joining and request.topic_partitions is None, "TopicPartitions must be empty when (re-)joining."),
         (is_joining and bool(request.topic_partitions), "TopicPartitions must be empty when (re-)joining."),
         (is_joining and not has_subscription, "SubscribedTopicNames or SubscribedTopicRegex must be set in first request."),
-        (request.server_assignor == "", "ServerAssignor can't be empty."),
     )
     return next((message for is_wrong, message in checks if is_wrong), None)

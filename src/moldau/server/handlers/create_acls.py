@@ -10,15 +10,15 @@ from typing import Final
 
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Services
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 
 
 @handles(CreateAclsRequest)
-def create_acls(broker: Broker, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
+def create_acls(services: Services, context: RequestContext, request: CreateAclsRequest) -> CreateAclsResponse:
     return CreateAclsResponse(
         results=[AclCreationResult(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER) for _ in request.creations]
     )

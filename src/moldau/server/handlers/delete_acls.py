@@ -10,15 +10,15 @@ from typing import Final
 
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Services
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
 
 
 @handles(DeleteAclsRequest)
-def delete_acls(broker: Broker, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
+def delete_acls(services: Services, context: RequestContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
     refused = ErrorCode.SECURITY_DISABLED
     return DeleteAclsResponse(
         filter_results=[DeleteAclsFilterResult(error_code=refused, error_message=NO_AUTHORIZER, matching_acls=[]) for _ in request.filters]

@@ -7,17 +7,18 @@ Errors         On a group NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_I
 Differs from Kafka: nothing known.
 """
 
+import asyncio
+
 from moldau.protocol.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(DeleteGroupsRequest)
 async def delete_groups(broker: Broker, context: RequestContext, request: DeleteGroupsRequest) -> DeleteGroupsResponse:
-    names = dict.fromkeys(request.groups_names)
-    return DeleteGroupsResponse(results=[await _delete(broker, name) for name in names])
-
-
-async def _delete(broker: Broker, group_id: str) -> DeletableGroupResult:
-    return await broker.coordinators.share_groups.delete_group(group_id)
+    results: list[DeletableGroupResult] = []
+    for name in dict.fromkeys(request.groups_names):
+        results.append(await broker.coordinators.share_groups.delete_group(name))
+        await asyncio.sleep(0)  # others have their turn: nothing need be waited for when a group is not there
+    return DeleteGroupsResponse(results=results)

@@ -12,6 +12,7 @@ Differs from Kafka: nothing known.
 from typing import Final
 
 from moldau.errors import ErrorCode
+from moldau.net.later import Later
 from moldau.protocol.messages.delete_records import (
     DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
@@ -19,24 +20,43 @@ from moldau.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.replication.waits import ProduceWait
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 UNKNOWN_LOW_WATERMARK: Final = -1
 
 
 @handles(DeleteRecordsRequest)
-def delete_records(broker: Broker, context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
+def delete_records(
+    broker: Broker, context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | Later[DeleteRecordsResponse]:
+    timeouts = broker.replicas.timeouts
+
+    def leave() -> None:
+        timeouts.discard(wait)
+
+    def answer() -> None:
+        leave()
+        later.complete(response)
+
+    later: Later[DeleteRecordsResponse] = Later(leave)
+    wait = ProduceWait(answer)
+    response = DeleteRecordsResponse(
         topics=[
-            DeleteRecordsTopicResult(name=topic.name, partitions=[_delete(broker, topic.name, asked) for asked in topic.partitions])
+            DeleteRecordsTopicResult(name=topic.name, partitions=[_delete(broker, topic.name, asked, wait) for asked in topic.partitions])
             for topic in request.topics
         ]
     )
+    if not wait.pending:
+        return response
+    timeouts.add(wait, broker.clock.monotonic_ms() + max(0, request.timeout_ms))
+    return later
 
 
-def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
+def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition, wait: ProduceWait) -> DeleteRecordsPartitionResult:
+    """The answer, or what it is until `wait` is settled."""
     partition = broker.replicas.hosted.get((topic, asked.partition_index))
     if not broker.cluster.has_partition(topic, asked.partition_index):
         return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -46,10 +66,14 @@ def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition) -> Delete
         return _refused(asked, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     if partition.log.config.is_compacted and not partition.log.config.is_deleted:
         return _refused(asked, ErrorCode.POLICY_VIOLATION)
-    start = partition.log.delete_records_before(asked.offset)
+    start = partition.delete_records_before(asked.offset)
     if isinstance(start, ErrorCode):
         return _refused(asked, start)
-    return DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=partition.low_watermark)
+    low_watermark = partition.low_watermark
+    result = DeleteRecordsPartitionResult(partition_index=asked.partition_index, low_watermark=low_watermark)
+    if low_watermark < start:
+        partition.await_deletion(start, wait, result)
+    return result
 
 
 def _refused(asked: DeleteRecordsPartition, code: ErrorCode) -> DeleteRecordsPartitionResult:

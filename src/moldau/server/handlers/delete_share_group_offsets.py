@@ -10,10 +10,10 @@ Differs from Kafka: nothing known.
 
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import serves_share_groups
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(DeleteShareGroupOffsetsRequest)
@@ -23,5 +23,5 @@ async def delete_share_group_offsets(
     if not serves_share_groups(broker):
         return request.refused(ErrorCode.UNSUPPORTED_VERSION)
     if not request.group_id.strip():
-        return request.refused(ErrorCode.INVALID_GROUP_ID)
+        return request.refused(ErrorCode.INVALID_GROUP_ID, ErrorCode.INVALID_GROUP_ID.text)
     return await broker.coordinators.share_groups.delete_offsets(request)

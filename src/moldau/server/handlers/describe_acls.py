@@ -10,13 +10,13 @@ from typing import Final
 
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.describe_acls import DescribeAclsRequest, DescribeAclsResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Services
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 
 
 @handles(DescribeAclsRequest)
-def describe_acls(broker: Broker, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
+def describe_acls(services: Services, context: RequestContext, request: DescribeAclsRequest) -> DescribeAclsResponse:
     return DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message=NO_AUTHORIZER, resources=[])

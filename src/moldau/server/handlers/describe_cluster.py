@@ -12,10 +12,11 @@ from collections.abc import Iterator
 from moldau.errors import ErrorCode
 from moldau.metadata.image import MetadataImage
 from moldau.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Services
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
+from moldau.types import NO_LEADER
 
 BROKERS = 1
 CONTROLLERS = 2
@@ -23,19 +24,23 @@ _NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 @handles(DescribeClusterRequest)
-def describe_cluster(broker: Broker, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
-    here = CONTROLLERS if context.client.listener in broker.config.controller_names else BROKERS
+def describe_cluster(services: Services, context: RequestContext, request: DescribeClusterRequest) -> DescribeClusterResponse:
+    here = CONTROLLERS if context.client.listener in services.config.controller_names else BROKERS
     if request.endpoint_type != here:
         return _refused(request.endpoint_type, here)
-    image = broker.loader.image
-    nodes = _controllers(broker, context) if here == CONTROLLERS else _brokers(image, context.client.listener, request)
+    image = services.loader.image
+    nodes = _controllers(services, context) if here == CONTROLLERS else _brokers(image, context.client.listener, request)
     return DescribeClusterResponse(
         endpoint_type=request.endpoint_type,
-        cluster_id=broker.cluster_id,
-        controller_id=broker.controller.leader_id if here == CONTROLLERS else broker.any_broker_id(),
+        cluster_id=services.cluster_id,
+        controller_id=_active_controller(services) if here == CONTROLLERS else services.any_broker_id(),
         brokers=list(nodes),
         cluster_authorized_operations=CLUSTER_OPERATIONS if request.include_cluster_authorized_operations else NOT_ASKED,
     )
+
+
+def _active_controller(services: Services) -> int:
+    return NO_LEADER if services.raft is None else services.raft.node.leader_id
 
 
 def _refused(asked: int, here: int) -> DescribeClusterResponse:
@@ -55,8 +60,8 @@ def _brokers(image: MetadataImage, listener: str, request: DescribeClusterReques
             yield DescribeClusterBroker(broker_id=one.id, host=endpoint.host, port=endpoint.port, rack=one.rack, is_fenced=one.fenced)
 
 
-def _controllers(broker: Broker, context: RequestContext) -> Iterator[DescribeClusterBroker]:
-    for one in broker.loader.image.controllers.values():
+def _controllers(services: Services, context: RequestContext) -> Iterator[DescribeClusterBroker]:
+    for one in services.loader.image.controllers.values():
         endpoint = one.endpoint(context.client.listener)
         if endpoint is not None:
             yield DescribeClusterBroker(broker_id=one.id, host=endpoint.host, port=endpoint.port)

@@ -5,7 +5,8 @@ Authorises     DESCRIBE_CONFIGS on the cluster or on each topic or group.
 Behaviour      An empty broker name: what is set for all brokers at run time.  A broker's own: everything it goes by.  Without keys: all.
 Errors         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
 Version notes  Types and documentation since 3.
-Differs from Kafka: documentation is in our own words; loggers are named after the modules of this broker.
+Differs from Kafka: documentation is in our own words; loggers are named after the modules of this broker;
+               `listeners` is read-only.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,7 +15,8 @@ from typing import Final
 
 from moldau.config import Kind, Option
 from moldau.errors import ErrorCode, KafkaError
-from moldau.metadata.config_schema import CLIENT_METRICS, ConfigSchema, Effective, Source, Synonym
+from moldau.metadata.client_metrics import CLIENT_METRICS
+from moldau.metadata.config_schema import ConfigSchema, Effective, Source, Synonym
 from moldau.metadata.image import MetadataImage, ResourceType
 from moldau.metadata.topic_names import invalid_topic_reason
 from moldau.protocol.messages.describe_configs import (
@@ -25,12 +27,12 @@ from moldau.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
-from moldau.server import loggers
-from moldau.server.accepted import RUNNING_ONLY, accepted_options, is_fixed
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
-from moldau.server.pieces import in_pieces
+from moldau.server.node import loggers
+from moldau.server.node.accepted import RUNNING_ONLY, accepted_options, is_fixed
+from moldau.server.requests.broker import Services
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.pieces import in_pieces
+from moldau.server.requests.registry import handles
 
 UNKNOWN_TYPE: Final = 0
 MALFORMED: Final = (
@@ -64,17 +66,17 @@ ONCE_SET: Final = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
 
 
 @handles(DescribeConfigsRequest)
-async def describe_configs(broker: Broker, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
+async def describe_configs(services: Services, context: RequestContext, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
     known = set(map(int, ResourceType)) - {ResourceType.UNKNOWN}
     for resource in request.resources:
         if resource.resource_type not in known:
             raise KafkaError(ErrorCode.INVALID_REQUEST, MALFORMED)
-    return DescribeConfigsResponse(results=await in_pieces(broker.clock, partial(_describe, broker, request), request.resources))
+    return DescribeConfigsResponse(results=await in_pieces(services.clock, partial(_describe, services, request), request.resources))
 
 
-def _describe(broker: Broker, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
+def _describe(services: Services, request: DescribeConfigsRequest, resource: DescribeConfigsResource) -> DescribeConfigsResult:
     try:
-        configs = _configs_of(broker, resource)
+        configs = _configs_of(services, resource)
     except KafkaError as error:
         text = "" if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error.detail
         return DescribeConfigsResult(
@@ -97,9 +99,9 @@ def _describe(broker: Broker, request: DescribeConfigsRequest, resource: Describ
     )
 
 
-def _configs_of(broker: Broker, resource: DescribeConfigsResource) -> Iterable[Effective]:
+def _configs_of(services: Services, resource: DescribeConfigsResource) -> Iterable[Effective]:
     """Errors: KafkaError."""
-    image, schema, name = broker.loader.image, broker.schema, resource.resource_name
+    image, schema, name = services.loader.image, services.schema, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
             return _topic(image, schema, name)
@@ -203,6 +205,6 @@ def _result(config: Effective, *, synonyms: bool, docs: bool) -> DescribeConfigs
         config_source=config.source,
         is_sensitive=config.option.is_sensitive,
         synonyms=[DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source) for one in config.synonyms] if synonyms else [],
-        config_type=UNKNOWN_TYPE if is_plain else config.option.kind,
+        config_type=UNKNOWN_TYPE if is_plain else config.option.told_as or config.option.kind,
         documentation="" if is_plain else config.option.doc if docs else None,
     )

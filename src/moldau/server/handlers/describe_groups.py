@@ -8,22 +8,24 @@ Errors         On a group NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_I
 Differs from Kafka: nothing known.
 """
 
+from collections.abc import Awaitable
+from functools import partial
+
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import gather
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.groups import authorized_operations, client_of
-from moldau.server.handlers.registry import handles
+from moldau.server.handlers.groups import ask_each, authorized_operations, client_of
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(DescribeGroupsRequest)
 def describe_groups(
     broker: Broker, context: RequestContext, request: DescribeGroupsRequest
-) -> DescribeGroupsResponse | Later[DescribeGroupsResponse]:
+) -> DescribeGroupsResponse | Later[DescribeGroupsResponse] | Awaitable[DescribeGroupsResponse]:
     operations = authorized_operations(is_asked=request.include_authorized_operations)
 
     def with_operations(groups: list[DescribedGroup]) -> DescribeGroupsResponse:
@@ -32,7 +34,7 @@ def describe_groups(
                 group.authorized_operations = operations
         return DescribeGroupsResponse(groups=groups)
 
-    return gather([_describe(broker, context, group_id) for group_id in request.groups], with_operations)
+    return ask_each(broker, partial(_describe, broker, context), request.groups, with_operations)
 
 
 def _describe(broker: Broker, context: RequestContext, group_id: str) -> DescribedGroup | Later[DescribedGroup]:

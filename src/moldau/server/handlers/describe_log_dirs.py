@@ -18,9 +18,9 @@ from moldau.protocol.messages.describe_log_dirs import (
     DescribeLogDirsTopic,
 )
 from moldau.replication.partition import Partition
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 from moldau.storage.directory import LogDirectory
 
 

@@ -15,9 +15,9 @@ from moldau.protocol.messages.describe_producers import (
     ProducerState,
     TopicResponse,
 )
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(DescribeProducersRequest)

@@ -18,17 +18,17 @@ from moldau.protocol.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
-from moldau.raft.driver import METADATA_PARTITION, QuorumStatus
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.raft.driver import METADATA_PARTITION, QuorumStatus, ReplicaStatus
+from moldau.server.requests.broker import Services
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 from moldau.types import ZERO_UUID
 
 ADDRESSES_SINCE = 2
 
 
 @handles(DescribeQuorumRequest)
-def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
+async def describe_quorum(services: Services, context: RequestContext, request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     asked = [(topic.topic_name, [one.partition_index for one in topic.partitions]) for topic in request.topics]
     if asked != [(METADATA_PARTITION.topic, [METADATA_PARTITION.partition])]:
         return DescribeQuorumResponse(
@@ -40,7 +40,9 @@ def describe_quorum(broker: Broker, context: RequestContext, request: DescribeQu
                 for name, numbers in asked
             ],
         )
-    status = broker.controller.quorum()
+    status = None if services.raft is None else services.raft.status()
+    if status is None and context.client.listener not in services.config.controller_names:
+        return await services.controller.forward(request, context)
     if status is None:
         return DescribeQuorumResponse(
             error_message="",
@@ -92,23 +94,16 @@ def _described(status: QuorumStatus, version: int) -> DescribeQuorumResponsePart
         leader_id=status.leader_id,
         leader_epoch=status.epoch,
         high_watermark=status.high_watermark,
-        current_voters=[
-            ReplicaState(
-                replica_id=voter.id,
-                replica_directory_id=ZERO_UUID if version < ADDRESSES_SINCE else voter.directory_id,
-                log_end_offset=status.end_offsets.get(voter.id, -1),
-                last_fetch_timestamp=status.now_ms if voter.id == status.leader_id else -1,
-                last_caught_up_timestamp=status.now_ms if voter.id == status.leader_id else -1,
-            )
-            for voter in status.voters.by_id.values()
-        ],
-        observers=[
-            ReplicaState(
-                replica_id=observer,
-                log_end_offset=offset,
-                last_fetch_timestamp=status.now_ms,
-                last_caught_up_timestamp=status.now_ms,
-            )
-            for observer, offset in status.observers.items()
-        ],
+        current_voters=[_replica(one, version) for one in status.replicas],
+        observers=[_replica(one, version) for one in status.observers],
+    )
+
+
+def _replica(status: ReplicaStatus, version: int) -> ReplicaState:
+    return ReplicaState(
+        replica_id=status.key.id,
+        replica_directory_id=ZERO_UUID if version < ADDRESSES_SINCE else status.key.directory_id,
+        log_end_offset=status.end_offset,
+        last_fetch_timestamp=status.last_fetch_ms,
+        last_caught_up_timestamp=status.last_caught_up_ms,
     )

@@ -4,9 +4,11 @@ Versions       0-1.
 Authorises     DESCRIBE on each group and each topic.
 Behaviour      Asks the share coordinator.  A partition that the group never read has start offset -1, a group that nobody knows too.
 Version notes  1+ says the lag: records that are not done with, -1 where the leader of the partition does not count.
-Errors         On a group UNSUPPORTED_VERSION (share.version is 0), NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS;
+Errors         On a group UNSUPPORTED_VERSION (share.version is 0), INVALID_GROUP_ID, NOT_COORDINATOR,
+               COORDINATOR_LOAD_IN_PROGRESS;
                on a partition NOT_LEADER_OR_FOLLOWER (its end is not known here).
-Differs from Kafka: nothing known.
+Differs from Kafka: a topic that is named without partitions is answered without partitions; Kafka fails at it.
+               topics of the group without a name are refused with INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR.
 """
 
 from moldau.errors import ErrorCode
@@ -16,10 +18,10 @@ from moldau.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsResponse,
     DescribeShareGroupOffsetsResponseGroup,
 )
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import serves_share_groups
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(DescribeShareGroupOffsetsRequest)

@@ -5,7 +5,8 @@ Authorises     DESCRIBE on each topic.
 Behaviour      In the order of their names, from the cursor on, at most response_partition_limit partitions (and at most
                max.request.partition.size.limit); next_cursor says where the next page begins.
 Errors         INVALID_REQUEST for a cursor that cannot be; UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION of a topic.
-Differs from Kafka: nothing known.
+Differs from Kafka: an impossible name is answered with INVALID_TOPIC_EXCEPTION, and a cursor behind the last partition (up to 2^31-1) with
+               no partitions; Kafka fails at both.
 """
 
 from moldau.errors import ErrorCode, KafkaError
@@ -18,10 +19,10 @@ from moldau.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.authorized_operations import TOPIC_OPERATIONS
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 from moldau.types import INTERNAL_TOPICS, ZERO_UUID
 
 

@@ -15,10 +15,10 @@ from moldau.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import gather
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.coordinators.topic import gather
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(DescribeTransactionsRequest)

@@ -18,10 +18,10 @@ from moldau.coordinator.txn.coordinator import EPOCH_BUMP_REQUEST_SINCE, Transac
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.later import Later
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
-from moldau.server.transactions import close_if_overtaken, fenced_as_known
+from moldau.server.coordinators.transactions import close_if_of_earlier_transaction, fenced_as_known
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 FENCED_SINCE: Final = 2
 
@@ -39,5 +39,5 @@ def end_txn(broker: Broker, context: RequestContext, request: EndTxnRequest) -> 
         raise KafkaError(ErrorCode.INVALID_REQUEST, "a transactional id cannot be empty")
     if context.version < EPOCH_BUMP_REQUEST_SINCE:
         producer = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
-        close_if_overtaken(broker, context, "the transaction", request.transactional_id, producer)
+        close_if_of_earlier_transaction(broker, context, request.transactional_id, producer, ends=True)
     return broker.coordinators.transactions.ask(request.transactional_id, decide, refused=request.refused, transform=fitted)

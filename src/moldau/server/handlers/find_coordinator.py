@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 from moldau.coordinator.share.machine import SharePartitionKey
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import CoordinatorTopic
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.coordinators.topic import CoordinatorTopic
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 SEVERAL_KEYS_VERSION: Final = 4
 SHARE_PARTITION_VERSION: Final = 6

@@ -1,8 +1,8 @@
 """● What the handlers of groups share: who asks, whether it has gone on meanwhile, which rights an administrator is shown, how groups are
 described, and which protocols are served."""
 
-from collections.abc import Callable, Iterable
-from typing import Final, Protocol, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol, TypeVar
 
 from moldau.coordinator.group.environment import Client
 from moldau.coordinator.group.kinds import HeartbeatGroup
@@ -10,9 +10,10 @@ from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.net.later import Later
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import gather
-from moldau.server.dispatch import ConnectionClosed, RequestContext
+from moldau.server.coordinators.topic import answered, gather
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import ConnectionClosed, RequestContext
+from moldau.server.requests.pieces import in_pieces
 
 GROUP_OPERATIONS: Final = (3, 6, 8, 10, 11)
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: AclOperation numbers that apply to a group."""
@@ -62,6 +63,27 @@ def _is_switched_on(broker: Broker, protocol: str) -> bool:
     return protocol in broker.coordinators.group_environment.config.rebalance_protocols
 
 
+MANY_GROUPS: Final = 100
+"""So many may be asked about in one turn of the loop."""
+
+AnswerT = TypeVar("AnswerT")
+WholeT = TypeVar("WholeT")
+
+
+def ask_each(
+    broker: Broker, ask: Callable[[str], AnswerT | Later[AnswerT]], group_ids: list[str], combine: Callable[[list[AnswerT]], WholeT]
+) -> WholeT | Later[WholeT] | Awaitable[WholeT]:
+    """`combine` of what `ask` says of each group.  Others have their turn between many of them."""
+    if len(group_ids) <= MANY_GROUPS:
+        return gather([ask(group_id) for group_id in group_ids], combine)
+
+    async def ask_in_pieces() -> WholeT:
+        whole: Any = gather(await in_pieces(broker.clock, ask, group_ids), combine)
+        return await answered(whole)
+
+    return ask_in_pieces()
+
+
 class Described(Protocol):
     """One group's part of an answer that describes groups."""
 
@@ -76,13 +98,13 @@ ResponseT = TypeVar("ResponseT")
 def describe_each(
     broker: Broker,
     kind: type[HeartbeatGroup],
-    group_ids: Iterable[str],
+    group_ids: list[str],
     not_described: Callable[[str, ErrorCode, str | None], DescribedT],
     respond: Callable[[list[DescribedT]], ResponseT],
     *,
     is_served: bool,
     asks_operations: bool,
-) -> ResponseT | Later[ResponseT]:
+) -> ResponseT | Later[ResponseT] | Awaitable[ResponseT]:
     """Groups of one protocol.  Errors on a group: UNSUPPORTED_VERSION unless the protocol `is_served`, INVALID_GROUP_ID, and those of
     `describe_of`."""
 
@@ -103,4 +125,4 @@ def describe_each(
                 group.authorized_operations = authorized_operations(is_asked=asks_operations)
         return respond(groups)
 
-    return gather([describe(group_id) for group_id in group_ids], with_operations)
+    return ask_each(broker, describe, group_ids, with_operations)

@@ -18,11 +18,11 @@ from moldau.coordinator.txn.coordinator import TransactionMachine
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.later import Later
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import answered
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
-from moldau.server.transactions import fenced_as_known
+from moldau.server.coordinators.topic import answered
+from moldau.server.coordinators.transactions import fenced_as_known
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 NONE: Final = -1
 FENCED_SINCE: Final = 4

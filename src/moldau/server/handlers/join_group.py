@@ -18,10 +18,10 @@ from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import client_of
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 NAMES_PROTOCOL_SINCE: Final = 7
 

@@ -15,9 +15,9 @@ from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.later import Later
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 SEVERAL_MEMBERS_SINCE: Final = 3
 

@@ -10,9 +10,9 @@ Differs from Kafka: nothing known.
 
 from moldau.metadata.configs import list_config_resources as listed
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest, ListConfigResourcesResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(ListConfigResourcesRequest)

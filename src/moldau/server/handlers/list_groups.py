@@ -11,10 +11,10 @@ Differs from Kafka: nothing known.
 from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.list_groups import ListedGroup, ListGroupsRequest, ListGroupsResponse
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import gather
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.coordinators.topic import gather
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(ListGroupsRequest)

@@ -9,9 +9,9 @@ Behaviour      -1 latest: the high watermark, or the last stable offset for read
                remote.list.offsets.request.timeout.ms at most.  Nothing found is answered with offset -1 and no error.
 Version notes  2+ isolation level; 4+ leader epochs; 7+ -3, 8+ -4, 9+ -5, 11+ -6.
 Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE
-               (LEADER_NOT_AVAILABLE below version 5), INVALID_REQUEST for a partition named twice, UNSUPPORTED_VERSION for a special
-               timestamp before its version.
-Differs from Kafka: nothing known.
+               (LEADER_NOT_AVAILABLE below version 5), INVALID_REQUEST for a partition named twice or an isolation level that is neither
+               0 nor 1, UNSUPPORTED_VERSION for a special timestamp before its version.
+Differs from Kafka: an unknown isolation level is refused with INVALID_REQUEST, by Kafka with UNKNOWN_SERVER_ERROR.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from collections.abc import Awaitable
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -30,13 +30,14 @@ from moldau.protocol.messages.list_offsets import (
 )
 from moldau.protocol.records.corrupt import CorruptBatch, ExpandsTooFar
 from moldau.replication.partition import Isolation, Partition
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 from moldau.storage.files import Files
 from moldau.storage.log import Log
 from moldau.storage.time_search import Candidate, TimestampOffset, first_record_at_or_after
 from moldau.storage.validator import LIGHT_PLAIN_BYTES
+from moldau.types import NO_TIMESTAMP
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -52,10 +53,10 @@ SINCE: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LAT
 
 CONSUMER: Final = -1
 DEBUGGING_CONSUMER: Final = -2
-NO_TIMESTAMP: Final = -1
 NOT_FOUND: Final = -1
 OFFSET_NOT_AVAILABLE_VERSION: Final = 5
 READ_COMMITTED: Final = 1
+ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
 LEADER_EPOCH_VERSION: Final = 4
 SEARCHES_AT_ONCE: Final = 100
 """A few milliseconds' worth, where the records are in the page cache: a request may name every partition that there is."""
@@ -74,6 +75,8 @@ class TimeSearch(NamedTuple):
 def list_offsets(
     broker: Broker, context: RequestContext, request: ListOffsetsRequest
 ) -> ListOffsetsResponse | Awaitable[ListOffsetsResponse]:
+    if request.isolation_level not in ISOLATION_LEVELS:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"isolation_level={request.isolation_level} is neither 0 nor 1")
     searches: list[TimeSearch] = []
     seen: dict[tuple[str, int], int] = {}
     for topic in request.topics:

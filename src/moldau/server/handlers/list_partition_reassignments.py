@@ -8,13 +8,13 @@ Differs from Kafka: nothing known.
 
 from moldau.metadata.elections import list_partition_reassignments as listed
 from moldau.protocol.messages.list_partition_reassignments import ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Services
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(ListPartitionReassignmentsRequest)
 def list_partition_reassignments(
-    broker: Broker, context: RequestContext, request: ListPartitionReassignmentsRequest
+    services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    return listed(broker.loader.image, request)
+    return listed(services.loader.image, request)

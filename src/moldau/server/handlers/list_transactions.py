@@ -4,7 +4,7 @@ Versions       0-2.
 Authorises     DESCRIBE on each transactional id.
 Version notes  1+ filters by how long a transaction runs (KIP-994); 2+ by a regular expression of ids (KIP-1152).
 Errors         COORDINATOR_LOAD_IN_PROGRESS, INVALID_REGULAR_EXPRESSION.  Names of states that do not exist are answered, not refused.
-Differs from Kafka: nothing known.
+Differs from Kafka: a filter by duration passes over transactions that are Empty; Kafka counts them as running since 1970.
 """
 
 from moldau.coordinator.group.regex import RegexError, compile_regex
@@ -12,10 +12,10 @@ from moldau.coordinator.txn.state import TransactionState as State
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.later import Later
 from moldau.protocol.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import gather
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.coordinators.topic import gather
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 STATE_NAMES = frozenset(state.title for state in State)
 

@@ -26,10 +26,10 @@ from moldau.protocol.messages.metadata import (
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.authorized_operations import CLUSTER_OPERATIONS, NOT_ASKED, TOPIC_OPERATIONS
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 from moldau.types import INTERNAL_TOPICS, ZERO_UUID
 
 IDS_SINCE = 12
@@ -76,7 +76,7 @@ async def _after_creation(broker: Broker, context: RequestContext, request: Meta
     for name in internal:
         broker.coordinators.create_topic(name)
     if plain:
-        created = await broker.controller.create_topics(CreateTopicsRequest(topics=plain, timeout_ms=CREATION_TIMEOUT_MS))
+        created = await broker.controller.ask(CreateTopicsRequest(topics=plain, timeout_ms=CREATION_TIMEOUT_MS))
         refused = {topic.name: topic.error_code for topic in created.topics if topic.error_code not in _AS_UNKNOWN}
     # Of the image from before: who has deleted a topic and looks whether it is gone must not be shown the one that the question made.
     return _answer(broker, context, request, image, refused)

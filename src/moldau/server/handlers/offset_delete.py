@@ -22,9 +22,9 @@ from moldau.protocol.messages.offset_delete import (
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(OffsetDeleteRequest)

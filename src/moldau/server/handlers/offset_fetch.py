@@ -2,11 +2,13 @@
 
 Versions       1-10.
 Authorises     DESCRIBE on each group and on each topic.
-Behaviour      A partition without an offset is answered with -1.  Without a list of topics (2+) everything that the group has.
+Behaviour      A partition without an offset is answered with -1.  Without a list of topics (2+) everything that the group has; from
+               version 10 on without topics that are gone, for they have no id.
 Version notes  7+ can insist on stable offsets (KIP-447); 8+ asks for several groups at once (KIP-709); 9+ knows member epochs (KIP-848);
                10+ names topics by id.
 Errors         NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `GroupMachine.fetch_offsets`; UNKNOWN_TOPIC_ID.
-Differs from Kafka: nothing known.
+Differs from Kafka: an offset that was committed to an earlier topic of the same name counts as none in every version; Kafka tells it
+               where topics are asked for by name, or all of them.
 """
 
 from collections.abc import Awaitable
@@ -27,11 +29,12 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import answered, gather
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
-from moldau.server.pieces import in_pieces
+from moldau.server.coordinators.topic import answered, gather
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.pieces import in_pieces
+from moldau.server.requests.registry import handles
+from moldau.types import ZERO_UUID
 
 SEVERAL_GROUPS_SINCE: Final = 8
 TOPIC_IDS_SINCE: Final = 10
@@ -82,6 +85,9 @@ def _fetch_group(
         return machine.fetch_offsets(token, group, is_stable_required=require_stable)
 
     def with_unknown(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
+        if context.version >= TOPIC_IDS_SINCE:
+            # A topic that is gone has no id to be named by.
+            response.topics = [topic for topic in response.topics if topic.topic_id != ZERO_UUID]
         response.topics += unknown
         return response
 

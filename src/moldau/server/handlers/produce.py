@@ -5,7 +5,8 @@ Authorises     WRITE on each topic; WRITE on the transactional id of transaction
 Behaviour      Everything that must be in order happens before this returns: validation and append.  acks=1 is answered at once, acks=all
                when the high watermark has passed the batch and, flush policy `ack`, it is on stable storage; acks=0 is not answered.
                The first batch of a transaction in a partition waits for the transaction's coordinator (KIP-890), many records that must
-               be looked into or compressed anew for a process that does so; what follows on the connection waits, too.  Records of a
+               be looked into or compressed anew for a process that does so; what follows on the connection waits, too.  Of a partition
+               that is named twice the records named last are written.  Records of a
                transaction on a connection that their producer has replaced by a newer one close that connection, up to version 11.
 Version notes  8+ names the records that were refused and why; 10+ names the new leader (KIP-951); 12+ adds partitions to the
                transaction by itself (KIP-890); 13+ names topics by id (KIP-516).
@@ -13,7 +14,9 @@ Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLO
                INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT,
                TRANSACTIONAL_ID_AUTHORIZATION_FAILED (a transactional batch without a transactional id), INVALID_TXN_STATE or
                TRANSACTION_ABORTABLE (a partition that is not part of the transaction), and those of `Log.append_from_client`.
-Differs from Kafka: a partition without records (null) is refused with INVALID_RECORD; Kafka gives no answer at all.
+Differs from Kafka: a partition without records (null) is refused with INVALID_RECORD; Kafka gives no answer at all.  A codec that does
+               not exist (5, 6, 7) is refused with UNSUPPORTED_COMPRESSION_TYPE, by Kafka with UNKNOWN_SERVER_ERROR.  Bytes behind a
+               batch are refused with INVALID_RECORD; up to eleven of them are cut off by Kafka, and of more it looks at their size.
 """
 
 import asyncio
@@ -32,25 +35,24 @@ from moldau.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
+    TopicProduceData,
     TopicProduceResponse,
 )
 from moldau.protocol.records.batch import HEADER_SIZE, CorruptBatch, read_header
 from moldau.protocol.records.compression import Codec
 from moldau.replication.partition import ALL_IN_SYNC, Partition
 from moldau.replication.waits import ProduceWait
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import answered
-from moldau.server.dispatch import ConnectionClosed, RequestContext
-from moldau.server.handlers.registry import handles
-from moldau.server.transactions import Membership, close_if_overtaken, fenced_as_known
+from moldau.server.coordinators.topic import answered
+from moldau.server.coordinators.transactions import Membership, fenced_as_known
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import ConnectionClosed, RequestContext
+from moldau.server.requests.registry import handles
 from moldau.storage.log import AppendResult
 from moldau.storage.processes import WorkerDied
 from moldau.storage.producer_state import VerificationGuard
 from moldau.storage.validator import AppendFailure, Examined, Rules, Unexamined, examine
-from moldau.types import TopicPartition
+from moldau.types import NO_OFFSET, Records, TopicPartition
 
-ERRORS: Final = {int(code): code for code in ErrorCode}
-NO_OFFSET: Final = -1
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The one client that may write to internal topics."""
 CURRENT_LEADER_VERSION: Final = 10
@@ -72,6 +74,14 @@ COORDINATOR_IS_BUSY: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+MALFORMED: Final = (ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE)
+SMALLEST_LENGTH: Final = 14
+"""What the length of a batch counts at least: that of an empty record of magic 0."""
+
+
+class Told(AppendFailure):
+    """A failure whose text the client is told."""
+
 
 Unverified: TypeAlias = tuple[Partition, ProducerIdAndEpoch, int]
 """Where a batch goes, whose it is, and its first sequence."""
@@ -172,7 +182,7 @@ class Appending:
         broker, context = self.broker, self.context
         version, acks = context.header.api_version, self.request.acks
         hosted = broker.replicas.hosted
-        for topic in self.request.topic_data:
+        for topic in _last_of_each(self.request.topic_data):
             name = topic.name if version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id)
             slots: list[PartitionProduceResponse] = []
             self._answers.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=slots))
@@ -187,13 +197,14 @@ class Appending:
                 ):
                     refusal = _refusal(broker, context, name, data, acks=acks)
                     if refusal is not None:
-                        slots.append(_refused(data.index, refusal, NO_OFFSET))
+                        slots.append(_refused(data.index, refusal))
                         self._failed = True
                         continue
                     assert partition is not None
                 guard = verified.get(partition.topic_partition) if verified else None
                 if isinstance(guard, AppendFailure):
-                    slots.append(self._answer_to(guard, partition, data))
+                    slots.append(_refused(data.index, guard))
+                    self._failed = True
                     continue
                 result = partition.append_from_client(data.records, acks=acks, now_ms=context.now_ms, guard=guard)  # type: ignore[arg-type]
                 if isinstance(result, Unexamined):
@@ -239,7 +250,8 @@ class Appending:
             self._failed = True
             if result.error is ErrorCode.KAFKA_STORAGE_ERROR:
                 self.broker.complain(result.detail)
-            return _refused(data.index, *_as_kafka_says(result, data, partition))
+            malformed = _malformed(data.records, result)
+            return _refused(data.index, malformed) if malformed else _refused(data.index, result, partition.log.log_start_offset)
         slot = PartitionProduceResponse(
             index=data.index,
             base_offset=result.first_offset,
@@ -267,7 +279,6 @@ class Appending:
 def _unverified(broker: Broker, context: RequestContext, request: ProduceRequest) -> list[Unverified]:
     """The batches whose transaction is not known to be open there.  Errors: ConnectionClosed."""
     asked = []
-    is_order_checked = context.version >= ADDS_TO_TRANSACTION_VERSION
     for topic in request.topic_data:
         name = topic.name if context.version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id)
         for data in topic.partition_data:
@@ -280,9 +291,6 @@ def _unverified(broker: Broker, context: RequestContext, request: ProduceRequest
             except CorruptBatch:
                 continue
             producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch)
-            if not is_order_checked:
-                close_if_overtaken(broker, context, "records", request.transactional_id, producer)
-                is_order_checked = True
             if header.producer_id >= 0 and header.is_transactional and not partition.log.producers.has_open_transaction(*producer):
                 asked.append((partition, producer, header.base_sequence))
     return asked
@@ -303,10 +311,19 @@ async def _verify(
     verified: dict[TopicPartition, Verified] = {}
     for (partition, _, _), said in zip(asked, found, strict=True):
         if isinstance(said, ErrorCode):
-            verified[partition.topic_partition] = AppendFailure(_as_produce_says(said, context.version), said.text)
+            verified[partition.topic_partition] = _not_verified(said, context.version)
         elif said is not None:
             verified[partition.topic_partition] = said
     return verified
+
+
+def _not_verified(said: ErrorCode, version: int) -> AppendFailure:
+    code = _as_produce_says(said, version)
+    if code is ErrorCode.INVALID_TXN_STATE:
+        return Told(code, "Partition was not added to the transaction")
+    if code is ErrorCode.NOT_ENOUGH_REPLICAS:
+        return Told(code, f"The partition could not be verified as part of the transaction: {said.name}")
+    return AppendFailure(code, said.text)
 
 
 def _as_produce_says(code: ErrorCode, version: int) -> ErrorCode:
@@ -332,6 +349,20 @@ def _wait_for_acknowledgements(broker: Broker, response: ProduceResponse, timeou
     return wait, later
 
 
+def _last_of_each(topics: list[TopicProduceData]) -> list[TopicProduceData]:
+    """Of a partition that is named twice, what was named last: the request has one answer for it."""
+    if len(topics) == 1 and len(topics[0].partition_data) == 1:
+        return topics
+    count = 0
+    last: dict[tuple[str, UUID], dict[int, PartitionProduceData]] = {}
+    for topic in topics:
+        count += len(topic.partition_data)
+        last.setdefault((topic.name, topic.topic_id), {}).update((data.index, data) for data in topic.partition_data)
+    if count == sum(map(len, last.values())):
+        return topics
+    return [TopicProduceData(name=name, topic_id=topic_id, partition_data=list(data.values())) for (name, topic_id), data in last.items()]
+
+
 def _has_transactional_batch(request: ProduceRequest) -> bool:
     for topic in request.topic_data:
         for data in topic.partition_data:
@@ -345,8 +376,6 @@ def _refusal(broker: Broker, context: RequestContext, name: str | None, data: Pa
     """Why a partition is not even tried; None when it may be."""
     if name is None:
         return AppendFailure(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has that id")
-    if acks not in (ALL_IN_SYNC, 0, 1):
-        return AppendFailure(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is none of -1, 0, 1")
     if not broker.cluster.has_partition(name, data.index):
         return AppendFailure(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{name}-{data.index}")
     if not data.records:
@@ -355,6 +384,11 @@ def _refusal(broker: Broker, context: RequestContext, name: str | None, data: Pa
         )
     if context.version < ZSTD_VERSION and _codec_of(data) == Codec.ZSTD:
         return AppendFailure(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, f"zstd needs Produce version {ZSTD_VERSION}")
+    malformed = _malformed(data.records)
+    if malformed is not None:
+        return malformed
+    if acks not in (ALL_IN_SYNC, 0, 1):
+        return AppendFailure(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is none of -1, 0, 1")
     if broker.is_internal(name) and context.header.client_id != ADMIN_CLIENT_ID:
         return AppendFailure(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
     if (name, data.index) not in broker.replicas.hosted:
@@ -367,32 +401,32 @@ def _codec_of(data: PartitionProduceData) -> int:
     return records[ATTRIBUTES_LOW_BYTE] & CODEC_BITS if isinstance(records, memoryview) and len(records) > ATTRIBUTES_LOW_BYTE else 0
 
 
-def _as_kafka_says(failure: AppendFailure, data: PartitionProduceData, partition: Partition) -> tuple[AppendFailure, int]:
-    """The refusal and the log start offset to tell.  What Kafka sees before it comes to the log is told without, and in its own order."""
-    records = data.records
-    if failure.error is ErrorCode.INVALID_RECORD and isinstance(records, memoryview) and not failure.record_errors:
-        if len(records) > MAGIC_BYTE and records[MAGIC_BYTE] > MAGIC:
-            failure = failure._replace(error=ErrorCode.CORRUPT_MESSAGE)
-        if not _is_one_batch(records):
-            return failure, NO_OFFSET
-    return failure, partition.log.log_start_offset
+def _malformed(records: Records | None, failure: AppendFailure | None = None) -> AppendFailure | None:
+    """Why the bytes are not one batch of magic 2, which Kafka looks at before it looks at their partition; None when they are.
+
+    With `failure`, only if that is one of such bytes.  Source: ProduceRequest.validateRecords, ByteBufferLogInputStream.
+    """
+    if not isinstance(records, memoryview) or (failure is not None and (failure.error not in MALFORMED or failure.record_errors)):
+        return None
+    size = int.from_bytes(records[8:12], "big", signed=True)
+    if len(records) >= LENGTH_END and size < SMALLEST_LENGTH:
+        return Told(ErrorCode.CORRUPT_MESSAGE, f"A batch says that it is {size} bytes long; the shortest ones are {SMALLEST_LENGTH}")
+    if len(records) > MAGIC_BYTE and records[MAGIC_BYTE] > MAGIC:
+        return Told(ErrorCode.CORRUPT_MESSAGE, f"A batch is of magic {records[MAGIC_BYTE]}, which nobody knows; it has to be {MAGIC}")
+    if len(records) < HEADER_SIZE or records[MAGIC_BYTE] != MAGIC or size + LENGTH_END != len(records):
+        return AppendFailure(ErrorCode.INVALID_RECORD, f"The bytes are not exactly one whole batch of magic {MAGIC}")
+    return None
 
 
-def _is_one_batch(records: memoryview) -> bool:
-    """Exactly one whole batch of magic 2.  Source: ProduceRequest.validateRecords."""
-    if len(records) < HEADER_SIZE or records[MAGIC_BYTE] != MAGIC:
-        return False
-    return int.from_bytes(records[8:12], "big", signed=True) + LENGTH_END == len(records)
-
-
-def _refused(index: int, failure: AppendFailure, log_start_offset: int) -> PartitionProduceResponse:
+def _refused(index: int, failure: AppendFailure, log_start_offset: int = NO_OFFSET) -> PartitionProduceResponse:
+    """`log_start_offset` is that of a log that has refused the records."""
     return PartitionProduceResponse(
         index=index,
         error_code=failure.error,
         base_offset=NO_OFFSET,
         log_start_offset=NO_OFFSET if failure.error in WITHOUT_LOG_START else log_start_offset,
         record_errors=[BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=text) for at, text in failure.record_errors],
-        error_message=failure.detail if failure.record_errors else None,
+        error_message=failure.detail if failure.record_errors or isinstance(failure, Told) else None,
     )
 
 
@@ -418,7 +452,7 @@ def _name_of(broker: Broker, name: str, topic_id: UUID) -> str:
 
 def _failures(response: ProduceResponse) -> str:
     return ", ".join(
-        f"{topic.name or topic.topic_id}-{slot.index}: {ERRORS[slot.error_code].name}"
+        f"{topic.name or topic.topic_id}-{slot.index}: {ErrorCode.of(slot.error_code).name}"
         for topic in response.responses
         for slot in topic.partition_responses
         if slot.error_code

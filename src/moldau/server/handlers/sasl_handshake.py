@@ -8,11 +8,11 @@ Differs from Kafka: nothing known.
 
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Services
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(SaslHandshakeRequest)
-def sasl_handshake(broker: Broker, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
+def sasl_handshake(services: Services, context: RequestContext, request: SaslHandshakeRequest) -> SaslHandshakeResponse:
     return SaslHandshakeResponse(error_code=ErrorCode.ILLEGAL_SASL_STATE, mechanisms=[])

@@ -21,12 +21,12 @@ from moldau.protocol.messages.share_acknowledge import (
     ShareAcknowledgeResponse,
     ShareAcknowledgeTopicResponse,
 )
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import serves_share_groups
-from moldau.server.handlers.registry import handles
-from moldau.server.share_acknowledgements import Acknowledging, acknowledge, is_valid_member, release_session
-from moldau.server.share_session import FINAL_EPOCH, INITIAL_EPOCH, MemberKey
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
+from moldau.server.share.acknowledgements import Acknowledging, acknowledge, is_valid_member, release_session
+from moldau.server.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, MemberKey
 
 
 @handles(ShareAcknowledgeRequest)
@@ -51,7 +51,7 @@ def share_acknowledge(
             release_session(broker, member)
         later.complete(_response(broker, context, member, acknowledging))
 
-    acknowledging.then(answer)
+    acknowledging.then(lambda: later.attempt(answer))
     return later
 
 

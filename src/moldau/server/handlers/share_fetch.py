@@ -8,11 +8,14 @@ Behaviour      Acknowledgements are taken first, then records are acquired for t
                Those in remote storage only (KIP-405) are waited for, remote.fetch.max.wait.ms at most.  Partitions that the group has just
                begun with are loaded one after the other: the first that has records ends the wait, the others are left to other members.
 Version notes  2+ may limit the number of records strictly (KIP-1206), and renews locks in a request without a fetch (KIP-1222).
-Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH,
-               SHARE_SESSION_LIMIT_REACHED (after max_wait_ms); by partition UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
+Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, INVALID_GROUP_ID, SHARE_SESSION_NOT_FOUND,
+               INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED (after max_wait_ms); by partition UNKNOWN_TOPIC_ID,
+               UNKNOWN_TOPIC_OR_PARTITION,
                NOT_LEADER_OR_FOLLOWER, COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE,
                and for acknowledgements those of ShareAcknowledge.
 Differs from Kafka: a group that begins `by_duration` where no record is young enough begins at the end; Kafka refuses its fetches.
+               A topic inside a session that nobody knows any more is told with UNKNOWN_TOPIC_ID.
+               The group without a name is refused with INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR on each partition.
 """
 
 import asyncio
@@ -38,14 +41,14 @@ from moldau.replication.share.decision import Refusal
 from moldau.replication.share.partition import SharePartition
 from moldau.replication.share.window import Window, window_of
 from moldau.replication.waits import FetchWait, Parked
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import serves_share_groups
-from moldau.server.handlers.registry import handles
-from moldau.server.share_acknowledgements import RENEW_VERSION, Acknowledging, acknowledge, is_valid_member, release_session
-from moldau.server.share_partitions import SharedPartition
-from moldau.server.share_remote import RemoteReads
-from moldau.server.share_session import FINAL_EPOCH, INITIAL_EPOCH, MemberKey, SharedKey, ShareSession
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
+from moldau.server.share.acknowledgements import RENEW_VERSION, Acknowledging, acknowledge, is_valid_member, release_session
+from moldau.server.share.partitions import SharedPartition
+from moldau.server.share.remote import RemoteReads
+from moldau.server.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, MemberKey, SharedKey, ShareSession
 from moldau.storage.log import FetchData
 
 RECORD_LIMIT: Final = 1
@@ -78,6 +81,8 @@ def _refusal(broker: Broker, context: RequestContext, request: ShareFetchRequest
         return ErrorCode.UNSUPPORTED_VERSION
     if request.group_id is None or not is_valid_member(request.member_id):
         return ErrorCode.INVALID_REQUEST
+    if not request.group_id:
+        return ErrorCode.INVALID_GROUP_ID
     if context.version >= RENEW_VERSION and request.is_renew_ack:
         fetches_too = request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
         return ErrorCode.INVALID_REQUEST if fetches_too else ErrorCode.NONE
@@ -306,7 +311,7 @@ class _Fetching:
 
     def _woken(self) -> None:
         self._leave()
-        asyncio.get_running_loop().call_soon(self._try_again)
+        asyncio.get_running_loop().call_soon(self._later.attempt, self._try_again)
 
     def _try_again(self) -> None:
         if not self._is_abandoned:
@@ -323,7 +328,7 @@ class _Fetching:
     # Answering
 
     def answer(self) -> Later[ShareFetchResponse]:
-        self._acknowledging.then(self._acknowledged)
+        self._acknowledging.then(lambda: self._later.attempt(self._acknowledged))
         return self._later
 
     def _acknowledged(self) -> None:

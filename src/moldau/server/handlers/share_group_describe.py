@@ -7,20 +7,22 @@ Errors         On a group UNSUPPORTED_VERSION (share.version is 0), INVALID_GROU
 Differs from Kafka: nothing known.
 """
 
+from collections.abc import Awaitable
+
 from moldau.coordinator.group.share import ShareGroup
 from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.share_group_describe import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import describe_each, serves_share_groups
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(ShareGroupDescribeRequest)
 def share_group_describe(
     broker: Broker, context: RequestContext, request: ShareGroupDescribeRequest
-) -> ShareGroupDescribeResponse | Later[ShareGroupDescribeResponse]:
+) -> ShareGroupDescribeResponse | Later[ShareGroupDescribeResponse] | Awaitable[ShareGroupDescribeResponse]:
     return describe_each(
         broker,
         ShareGroup,

@@ -19,10 +19,10 @@ from moldau.coordinator.outcome import Outcome, Token
 from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import client_of, close_if_overtaken, serves_share_groups
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 LONGEST_MEMBER_ID: Final = 36
 """Characters: as many as a UUID is written with."""

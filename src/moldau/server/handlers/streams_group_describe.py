@@ -7,20 +7,22 @@ Errors         On a group UNSUPPORTED_VERSION (the protocol is switched off, or 
 Differs from Kafka: nothing known.
 """
 
+from collections.abc import Awaitable
+
 from moldau.coordinator.group.streams.group import StreamsGroup
 from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.streams_group_describe import DescribedGroup, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import describe_each, serves_streams_groups
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 
 
 @handles(StreamsGroupDescribeRequest)
 def streams_group_describe(
     broker: Broker, context: RequestContext, request: StreamsGroupDescribeRequest
-) -> StreamsGroupDescribeResponse | Later[StreamsGroupDescribeResponse]:
+) -> StreamsGroupDescribeResponse | Later[StreamsGroupDescribeResponse] | Awaitable[StreamsGroupDescribeResponse]:
     return describe_each(
         broker,
         StreamsGroup,

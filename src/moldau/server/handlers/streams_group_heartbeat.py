@@ -28,10 +28,10 @@ from moldau.errors import ErrorCode
 from moldau.metadata.topic_names import invalid_topic_reason
 from moldau.net.later import Later
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, Topology
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
 from moldau.server.handlers.groups import client_of, close_if_overtaken, serves_streams_groups
-from moldau.server.handlers.registry import handles
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 from moldau.types import INTERNAL_TOPICS
 
 

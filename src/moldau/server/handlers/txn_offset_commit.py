@@ -16,21 +16,22 @@ Differs from Kafka: offsets of a late request cannot take the place of later one
 from collections.abc import Awaitable
 from typing import Final
 
+from moldau.coordinator.group.environment import Topics
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Token
-from moldau.errors import ErrorCode, KafkaError
+from moldau.errors import ErrorCode
 from moldau.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-from moldau.server.broker import Broker
-from moldau.server.coordinator_topic import answered
-from moldau.server.dispatch import RequestContext
+from moldau.server.coordinators.topic import answered
+from moldau.server.coordinators.transactions import Membership, close_if_overtaken, fenced_as_known
 from moldau.server.handlers.groups import client_of
-from moldau.server.handlers.registry import handles
-from moldau.server.transactions import Membership, close_if_overtaken, fenced_as_known
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.registry import handles
 from moldau.types import TopicPartition
 
 ADDS_SINCE: Final = 5
@@ -41,36 +42,47 @@ ABORTABLE_SINCE: Final = 4
 def txn_offset_commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> TxnOffsetCommitResponse | Awaitable[TxnOffsetCommitResponse]:
-    if not request.group_id:
-        raise KafkaError(ErrorCode.INVALID_GROUP_ID)
     close_if_overtaken(broker, context, *_sender(request))
-    topics = broker.coordinators.group_environment.topics
-    unknown = [
-        TxnOffsetCommitResponseTopic(
-            name=topic.name,
-            partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-        if topics.by_name(topic.name) is None
-    ]
-    request.topics = [topic for topic in request.topics if topics.by_name(topic.name) is not None]
+    unknown = _taken_out(request, broker.coordinators.group_environment.topics)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=unknown)
     return _commit(broker, context, request, unknown)
+
+
+def _taken_out(request: TxnOffsetCommitRequest, topics: Topics) -> list[TxnOffsetCommitResponseTopic]:
+    """Takes out of the request what does not exist, and answers that.  Source: KafkaApis.handleTxnOffsetCommitRequest."""
+    known, unknown = [], []
+    for topic in request.topics:
+        found = topics.by_name(topic.name)
+        indexes = range(found.partition_count if found is not None else 0)
+        outside = [each for each in topic.partitions if each.partition_index not in indexes]
+        topic.partitions = [each for each in topic.partitions if each.partition_index in indexes]
+        if topic.partitions:
+            known.append(topic)
+        if outside:
+            code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            refused = [TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=code) for each in outside]
+            unknown.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=refused))
+    request.topics = known
+    return unknown
 
 
 async def _commit(
     broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest, unknown: list[TxnOffsetCommitResponseTopic]
 ) -> TxnOffsetCommitResponse:
     response = await _commit_known(broker, context, request)
-    response.topics += unknown
+    answered_topics = {topic.name: topic for topic in response.topics}
+    for topic in unknown:
+        if topic.name in answered_topics:
+            answered_topics[topic.name].partitions += topic.partitions
+        else:
+            response.topics.append(topic)
     return response
 
 
 async def _commit_known(broker: Broker, context: RequestContext, request: TxnOffsetCommitRequest) -> TxnOffsetCommitResponse:
+    if not request.group_id:
+        return request.refused(ErrorCode.INVALID_GROUP_ID)
     groups = broker.coordinators.groups
     shard = groups.shard_for(request.group_id)
     if isinstance(shard, ErrorCode):

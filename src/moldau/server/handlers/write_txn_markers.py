@@ -5,8 +5,11 @@ Authorises     CLUSTER_ACTION on the cluster.
 Behaviour      Each partition is answered when its marker can no longer be lost.  A marker of a transaction without an epoch of its own
                closes the connection when later ones of that producer came from the same coordinator on a newer one.
 Version notes  2+ names the client's transaction.version, with which the epoch has to be above the one seen (KIP-1228).
-Errors         On a partition UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
-Differs from Kafka: a partition named twice gets the marker once and two answers; Kafka gives no answer at all.
+Errors         On a partition UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_ID_MAPPING (a producer id below 0),
+               INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+Differs from Kafka: a partition named twice gets the marker once and two answers; Kafka gives no answer at all.  A producer id of -1 and a
+               negative epoch are refused with codes of their own, by Kafka with UNKNOWN_SERVER_ERROR; of a producer id below -1 Kafka
+               writes the marker.
 """
 
 import asyncio
@@ -24,12 +27,12 @@ from moldau.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from moldau.server.broker import Broker
-from moldau.server.dispatch import RequestContext
-from moldau.server.handlers.registry import handles
-from moldau.server.pieces import in_pieces
-from moldau.server.transactions import close_if_overtaken
-from moldau.server.txn_markers import settle, settled_codes
+from moldau.server.coordinators.markers import settle, settled_codes
+from moldau.server.coordinators.transactions import close_if_overtaken
+from moldau.server.requests.broker import Broker
+from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.pieces import in_pieces
+from moldau.server.requests.registry import handles
 from moldau.types import TopicPartition
 
 
@@ -71,6 +74,10 @@ def _append(broker: Broker, marker: WritableTxnMarker, topic_partition: TopicPar
     partition = broker.replicas.hosted.get(topic_partition)
     if partition is None:
         return broker.refusal_of_absent(*topic_partition)
+    if marker.producer_id < 0:
+        return ErrorCode.INVALID_PRODUCER_ID_MAPPING
+    if marker.producer_epoch < 0:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
     acknowledged: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
     code = broker.coordinators.markers.append(
         partition,

@@ -14,12 +14,12 @@ from moldau.protocol.records.batch import (
     HEADER_SIZE,
     LOG_APPEND_TIME,
     LOG_OVERHEAD,
-    NO_TIMESTAMP,
     BatchHeader,
 )
-from moldau.protocol.records.builder import encode_varint
 from moldau.protocol.records.compression import Buffer, Codec, compress
-from moldau.storage.cleaner.skim import Skimmed, varint
+from moldau.protocol.varint import INT64_BYTES, read_signed, write_signed
+from moldau.storage.cleaner.skim import Skimmed
+from moldau.types import NO_TIMESTAMP
 
 _CRC: Final = Struct(">I")
 _CRC_AT: Final = CRC_START - 4
@@ -60,14 +60,13 @@ def emptied(header: BatchHeader) -> Batch:
 
 def _time_of(data: bytes, start: int) -> tuple[int, int]:
     """The timestamp delta of the record at `start`, and where it ends."""
-    while data[start] >= 0x80:
-        start += 1
-    return varint(data, start + 2)
+    _, attributes_at = read_signed(data, start)
+    return read_signed(data, attributes_at + 1, INT64_BYTES)
 
 
 def _with_delta(rest: bytes, delta: int) -> bytes:
-    body = b"\0" + encode_varint(delta) + rest
-    return encode_varint(len(body)) + body
+    body = b"\0" + write_signed(delta) + rest
+    return write_signed(len(body)) + body
 
 
 def _sealed(header: BatchHeader, payload: Buffer) -> Batch:

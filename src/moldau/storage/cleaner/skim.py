@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from moldau.protocol.records.batch import CODEC_MASK, HEADER_SIZE, LOG_OVERHEAD, BatchHeader, CorruptBatch
 from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, decompress
+from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed
 
 Fate = int
 """Twice a record's offset, and one more if it is a tombstone: fates of one key are in the order of its records."""
@@ -62,8 +63,10 @@ def skim(header: BatchHeader, chunk: bytes, at: int, max_bytes: int = DEFAULT_MA
                     size, at = _size(data, position)
                     position = at + size
                     at += 1
-            while data[at] >= 0x80:  # the timestamp
+            if data[at] >= 0x80:  # the timestamp
                 at += 1
+                if data[at] >= 0x80:
+                    at = read_signed(data, at - 1, INT64_BYTES)[1] - 1
             low = data[at + 1]
             if low < 0x80:
                 fate = base + low
@@ -74,7 +77,7 @@ def skim(header: BatchHeader, chunk: bytes, at: int, max_bytes: int = DEFAULT_MA
                     fate = base + low - 0x80 + high * 0x80
                     at += 3
                 else:
-                    delta, at = varint(data, at + 1)
+                    delta, at = read_signed(data, at + 1)
                     fate = base + 2 * delta
             low = data[at]
             if low < 0x80:
@@ -92,7 +95,7 @@ def skim(header: BatchHeader, chunk: bytes, at: int, max_bytes: int = DEFAULT_MA
                 break
             add_fate(fate + is_negative[data[end]])
             add_end(position)
-    except IndexError:
+    except (IndexError, VarintTooLong):
         position = _NEVER
     if position != limit or len(ends) != header.records_count:
         raise CorruptBatch(f"the batch at offset {header.base_offset} has a record that does not end where it says")
@@ -102,20 +105,5 @@ def skim(header: BatchHeader, chunk: bytes, at: int, max_bytes: int = DEFAULT_MA
 
 
 def _size(data: bytes, position: int) -> tuple[int, int]:
-    size, end = varint(data, position)
+    size, end = read_signed(data, position)
     return (size if size >= 0 else _NEVER), end
-
-
-def varint(data: bytes, position: int) -> tuple[int, int]:
-    """A number, and where it ends.  IndexError at the end of the data."""
-    byte = data[position]
-    if byte < 0x80:
-        return (byte >> 1) ^ -(byte & 1), position + 1
-    value, shift = byte & 0x7F, 7
-    while True:
-        position += 1
-        byte = data[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), position + 1
-        shift += 7

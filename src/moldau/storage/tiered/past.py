@@ -1,7 +1,8 @@
 """● What a remote segment tells a replica that begins after it: the leader epochs and the producers up to its end.
 
 Both objects were written with the segment; neither is believed before it was held against the metadata and against itself.
-Source: TierStateMachine.readLeaderEpochCheckpoint, buildProducerSnapshotFile; KIP-405.  Called by `server/remote_log.py`, beside the loop.
+Source: TierStateMachine.readLeaderEpochCheckpoint, buildProducerSnapshotFile; KIP-405.
+Called by `server/tier/manager.py`, beside the loop.
 """
 
 from moldau.storage.epochs import CorruptCheckpoint, EpochEntry, parsed_epochs

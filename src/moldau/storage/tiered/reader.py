@@ -5,7 +5,7 @@
 A chunk is asked of the object store once however many wait for it, and stays wanted when they give up: a reader that came too early finds
 it there the next time.  At most `reader_threads` reads run at a time and `reader_max_pending` wait; beyond that nobody gets in.
 Indexes are not trusted: what one says of a batch is held against the batch.
-Source: RemoteLogManager.read, findOffsetByTimestamp, RemoteIndexCache, DelayedRemoteFetch; KIP-405.  Called by `server/remote_log.py`.
+Source: RemoteLogManager.read, findOffsetByTimestamp, RemoteIndexCache, DelayedRemoteFetch; KIP-405.  Called by `server/tier/manager.py`.
 """
 
 import asyncio

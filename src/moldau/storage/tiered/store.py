@@ -2,7 +2,7 @@
 
 All calls block: whoever calls runs them elsewhere.  What `put` has stored survives a power failure: S3 promises it, and a folder is synced
 here, since the library leaves that to the operating system.  Objects are never changed, only made and deleted.
-Called by `copier` and `reader`; `moldau.testing.object_store` has one in memory that fails on demand.
+Called by `copier` and `reader`; `proof.tiering.object_store` has one in memory that fails on demand.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 import argparse
 
-from moldau.clients.admin import Admin, AlterOperation, ConfigChange, ConfigSource, Resource, ResourceType
+from moldau.clients.admin.admin import Admin, AlterOperation, ConfigChange, ConfigSource, Resource, ResourceType
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster

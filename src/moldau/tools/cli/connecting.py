@@ -4,18 +4,18 @@ import argparse
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from moldau.clients.cluster import Cluster, Unreachable
+from moldau.clients.connecting import cluster_of
+from moldau.clients.options import ClientOptions, OptionError, parse_options
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.failure import Failure
 
 DEFAULT_TIMEOUT_MS: Final = 30_000
-CONNECT_WITHIN_S: Final = 10.0
-
-IGNORED_UNTIL_TLS: Final = ("PLAINTEXT",)
-"""What `security.protocol` may be so far."""
+CONNECT_WITHIN_MS: Final = 10_000
 
 
 class ClientSettings(NamedTuple):
@@ -35,23 +35,21 @@ def on_cluster(options: argparse.Namespace, work: Work) -> int:
 
 def run(bootstrap: str, work: Work, settings: ClientSettings = ClientSettings()) -> int:
     """Errors: Failure."""
-    answer_within_s = settings.request_timeout_ms / 1000
+    options = client_options(settings)
 
     async def session() -> int:
-        async with Cluster.connect(
-            bootstrap,
-            client_id=settings.client_id,
-            connect_within_s=min(CONNECT_WITHIN_S, answer_within_s),
-            answer_within_s=answer_within_s,
-        ) as cluster:
+        async with cluster_of(bootstrap, options) as cluster:
             return await work(cluster)
 
     try:
         return asyncio.run(session())
     except Unreachable as error:
         raise Failure(f"no broker can be reached: {error}", "Is one running there? `moldau up` starts one on localhost:9092") from error
+    except OptionError as error:
+        way_out = "Give --bootstrap-server as host:port" if "bootstrap.servers" in str(error) else ""
+        raise Failure(str(error).removeprefix("bootstrap.servers: "), way_out) from error
     except ValueError as error:
-        raise Failure(str(error), "Give --bootstrap-server as host:port") from error
+        raise Failure(str(error)) from error
     except KafkaError as error:
         raise in_words(error) from error
     except OSError as error:
@@ -67,18 +65,33 @@ def in_words(error: KafkaError) -> Failure:
 def client_settings(path: str | None, overrides: Mapping[str, str] | None = None) -> ClientSettings:
     """A client's properties file, as Kafka's tools take it.  Errors: Failure."""
     properties = {**(read_properties(path) if path else {}), **(overrides or {})}
-    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    if protocol not in IGNORED_UNTIL_TLS:
-        raise Failure(f"security.protocol={protocol} is not supported yet", "Use a PLAINTEXT listener")
     timeout = properties.get("request.timeout.ms", str(DEFAULT_TIMEOUT_MS))
     if not timeout.isdigit() or not int(timeout):
         raise Failure(f"request.timeout.ms={timeout} is not a number of milliseconds", f"The default is {DEFAULT_TIMEOUT_MS}")
-    return ClientSettings(properties.get("client.id", "moldau-cli"), int(timeout), properties)
+    settings = ClientSettings(properties.get("client.id", "moldau-cli"), int(timeout), properties)
+    client_options(settings)
+    return settings
+
+
+def client_options(settings: ClientSettings) -> ClientOptions:
+    """What of them concerns connections.  Errors: Failure."""
+    known = {one.name.replace("_", ".") for one in fields(ClientOptions)}
+    chosen = {key: value for key, value in settings.properties.items() if key in known}
+    connect_within_ms = min(CONNECT_WITHIN_MS, settings.request_timeout_ms)
+    own = {
+        "client.id": settings.client_id,
+        "request.timeout.ms": settings.request_timeout_ms,
+        "socket.connection.setup.timeout.ms": connect_within_ms,
+    }
+    try:
+        return parse_options(ClientOptions, {**chosen, **own})
+    except OptionError as error:
+        raise Failure(str(error)) from error
 
 
 def read_properties(path: str | os.PathLike[str]) -> dict[str, str]:
     """Errors: Failure."""
-    from moldau.server.properties import PropertiesError, parse_properties, values_of
+    from moldau.server.node.properties import PropertiesError, parse_properties, values_of
 
     try:
         return values_of(parse_properties(Path(path).read_bytes()))

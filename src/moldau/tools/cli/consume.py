@@ -4,15 +4,14 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from moldau.clients.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.admin import EARLIEST, LATEST, Admin
 from moldau.clients.cluster import Cluster
-from moldau.clients.consumer import Consumer, ConsumerOptions
-from moldau.clients.fetched import ConsumedRecord
-from moldau.clients.group_consumer import GroupConsumer, GroupConsumerOptions
+from moldau.clients.consumer import Consumer, ConsumerOptions, RebalanceListener
+from moldau.clients.records import ConsumerRecord
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.batch import CorruptBatch
 from moldau.tools.cli.connecting import on_cluster
@@ -75,50 +74,65 @@ async def _consume(cluster: Cluster, options: argparse.Namespace) -> None:
     if not (options.from_beginning or options.exit or options.offset is not None) and sys.stderr.isatty():
         say(f"Waiting for records that come to {options.topic} from now on; --from-beginning starts with the first.  Ctrl-C ends.")
     count = 0
-    async with Consumer(cluster, ConsumerOptions(read_committed=options.committed, reset=EARLIEST)) as consumer:
+    async with Consumer(cluster, ConsumerOptions(isolation_level=_isolation(options), auto_offset_reset="earliest")) as consumer:
         await consumer.assign(start)
-        while left is None or any(consumer.position(one) < end for one, end in left.items()):
-            records = await consumer.poll(wait_s=1.0 if options.timeout is None else options.timeout)
-            if not records and options.timeout is not None:
+        while left is None or any(consumer.positions.get(one, -1) < end for one, end in left.items()):
+            batches = await consumer.poll(1.0 if options.timeout is None else options.timeout, max_records=_left(options, count))
+            if not batches and options.timeout is not None:
                 return
-            for record in records:
-                if left is not None and record.offset >= left[TopicPartition(record.topic, record.partition)]:
-                    continue
-                sys.stdout.buffer.write(show(record))
-                count += 1
-                if count == options.max:
-                    sys.stdout.flush()
-                    return
+            for records in batches:
+                for record in records:
+                    if left is not None and record.offset >= left[records.topic_partition]:
+                        continue
+                    sys.stdout.buffer.write(show(record))
+                    count += 1
             sys.stdout.flush()
+            if count == options.max:
+                return
 
 
-async def _consume_in_group(cluster: Cluster, options: argparse.Namespace, show: Callable[[ConsumedRecord], bytes]) -> None:
+def _isolation(options: argparse.Namespace) -> str:
+    return "read_committed" if options.committed else "read_uncommitted"
+
+
+def _left(options: argparse.Namespace, count: int) -> int | None:
+    return None if options.max is None else options.max - count
+
+
+async def _consume_in_group(cluster: Cluster, options: argparse.Namespace, show: Callable[[ConsumerRecord], bytes]) -> None:
     if options.partition is not None or options.offset is not None or options.exit:
         raise Failure("--group goes with neither --partition nor --offset nor --exit", "--timeout 5 ends when nothing came for 5 seconds")
     await _partitions(cluster, options)
-    reset = EARLIEST if options.from_beginning else LATEST
-    settings = GroupConsumerOptions(consumer=ConsumerOptions(read_committed=options.committed, reset=reset))
+    reset = "earliest" if options.from_beginning else "latest"
+    settings = ConsumerOptions(group_id=options.group, isolation_level=_isolation(options), auto_offset_reset=reset)
     count = 0
     loop = asyncio.get_running_loop()
     quiet_since = loop.time()
-    async with GroupConsumer(cluster, options.group, [options.topic], settings, _say_partitions) as consumer:
+    async with Consumer(cluster, settings) as consumer:
+        consumer.subscribe([options.topic], listener=_SayPartitions(consumer))
         while options.timeout is None or loop.time() - quiet_since < options.timeout:
-            records = await consumer.poll(wait_s=1.0 if options.timeout is None else min(1.0, options.timeout))
-            if records:
+            batches = await consumer.poll(1.0 if options.timeout is None else min(1.0, options.timeout), max_records=_left(options, count))
+            if batches:
                 quiet_since = loop.time()
-            for index, record in enumerate(records, 1):
-                sys.stdout.buffer.write(show(record))
-                count += 1
-                if count == options.max:
-                    await consumer.give_back(records[index:])
-                    sys.stdout.flush()
-                    return
+            for records in batches:
+                for record in records:
+                    sys.stdout.buffer.write(show(record))
+                    count += 1
             sys.stdout.flush()
+            if count == options.max:
+                return
 
 
-def _say_partitions(partitions: list[TopicPartition]) -> None:
-    if sys.stderr.isatty():
-        say("Reading " + (", ".join(map(str, partitions)) if partitions else "nothing for now: others have all the partitions") + ".")
+class _SayPartitions(RebalanceListener):
+    """Tells whoever watches what is read from now on."""
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+
+    def on_assigned(self, partitions: Sequence[TopicPartition]) -> None:
+        if sys.stderr.isatty():
+            names = ", ".join(map(str, self._consumer.assignment))
+            say(f"Reading {names or 'nothing for now: others have all the partitions'}.")
 
 
 async def _partitions(cluster: Cluster, options: argparse.Namespace) -> list[TopicPartition]:
@@ -153,7 +167,7 @@ async def _ends(cluster: Cluster, partitions: list[TopicPartition]) -> dict[Topi
     return ends
 
 
-def _line(options: argparse.Namespace) -> Callable[[ConsumedRecord], bytes]:
+def _line(options: argparse.Namespace) -> Callable[[ConsumerRecord], bytes]:
     if options.json:
         return as_json
     shown = [word.strip() for word in options.show.split(",") if word.strip()]
@@ -163,7 +177,7 @@ def _line(options: argparse.Namespace) -> Callable[[ConsumedRecord], bytes]:
     return lambda record: as_text(record, shown)
 
 
-def as_text(record: ConsumedRecord, shown: list[str]) -> bytes:
+def as_text(record: ConsumerRecord, shown: list[str]) -> bytes:
     parts = []
     for word in SHOWN:
         if word in shown:
@@ -172,7 +186,7 @@ def as_text(record: ConsumedRecord, shown: list[str]) -> bytes:
     return b"\t".join(parts) + b"\n"
 
 
-def _shown(record: ConsumedRecord, word: str) -> bytes:
+def _shown(record: ConsumerRecord, word: str) -> bytes:
     if word == "partition":
         return b"%d" % record.partition
     if word == "offset":
@@ -184,7 +198,7 @@ def _shown(record: ConsumedRecord, word: str) -> bytes:
     return b"" if record.key is None else record.key
 
 
-def as_json(record: ConsumedRecord) -> bytes:
+def as_json(record: ConsumerRecord) -> bytes:
     """Bytes that are not UTF-8 are shown as {"hex": …}."""
     shown = {
         "topic": record.topic,

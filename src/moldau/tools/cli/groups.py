@@ -4,10 +4,10 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from moldau.clients.admin import LATEST, Admin
-from moldau.clients.group_admin import GroupAdmin, GroupDescription
-from moldau.clients.lag import count_lag
-from moldau.clients.streams_group_admin import StreamsGroupAdmin
+from moldau.clients.admin.admin import LATEST, Admin
+from moldau.clients.admin.groups import GroupAdmin, GroupDescription
+from moldau.clients.admin.lag import count_lag
+from moldau.clients.admin.streams_groups import StreamsGroupAdmin
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.group_command import MISSING, add_reset, apply_reset, described, refused, run_action

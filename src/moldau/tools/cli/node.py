@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moldau.config import ConfigError
-from moldau.server.node_config import NodeConfig, UnknownOption
-from moldau.server.properties import PropertiesError, parse_properties
+from moldau.server.node.config import NodeConfig, UnknownOption
+from moldau.server.node.properties import PropertiesError, parse_properties
 from moldau.tools.cli.failure import Failure, one_line
 
 if TYPE_CHECKING:
-    from moldau.server.node import Node
+    from moldau.server.node.node import Node
 
 LOG: Final = logging.getLogger(__name__)
 _ERRNO: Final = re.compile(r"\[Errno \d+\] ")
@@ -55,7 +55,7 @@ def set_up_logging(level: int = logging.INFO) -> None:
 
 def run_node(config: NodeConfig, on_ready: "Callable[[Node], None]", on_progress: Callable[[str], None] = LOG.info) -> int:
     """Until SIGTERM, SIGINT or a failure.  Errors: Failure, when the node cannot start."""
-    from moldau.server.process import run
+    from moldau.server.node.process import run
 
     for warning in config.warnings:
         logging.getLogger("moldau").warning("%s", warning)
@@ -67,7 +67,7 @@ def run_node(config: NodeConfig, on_ready: "Callable[[Node], None]", on_progress
 
 def in_words(error: Exception) -> Failure | Exception:
     """Errors that name their way out, as one line; anything else is a bug and keeps its traceback."""
-    from moldau.server.folders import StartRefused
+    from moldau.server.node.folders import StartRefused
 
     if isinstance(error, StartRefused):
         return Failure(str(error))

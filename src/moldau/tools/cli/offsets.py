@@ -3,7 +3,7 @@
 import argparse
 from datetime import UTC, datetime
 
-from moldau.clients.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.admin import EARLIEST, LATEST, Admin
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
 from moldau.protocol.messages.list_offsets import ListOffsetsPartitionResponse

@@ -6,9 +6,9 @@ Moves between brokers take a plan: `moldau kafka-reassign-partitions`.
 import argparse
 from typing import NamedTuple
 
-from moldau.clients.admin import Admin
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.partitions import ElectionType, PartitionAdmin, Replica
 from moldau.clients.cluster import Cluster
-from moldau.clients.partition_admin import ElectionType, PartitionAdmin, Replica
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
 
     async def work(cluster: Cluster) -> int:
         try:
-            await {"list": _list, "move": _move, "elect": _elect}[options.action](PartitionAdmin(cluster), options)
+            await {"list": _list, "move": _move, "elect": _elect}[options.action](Admin(cluster).partitions, options)
         except ResetRefused as refused:
             raise Failure(str(refused)) from refused
         return 0

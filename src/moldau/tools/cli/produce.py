@@ -3,9 +3,8 @@
 import argparse
 import sys
 
-from moldau.clients.accumulator import Batching
 from moldau.clients.cluster import Cluster
-from moldau.clients.producer import ALL, Producer, ProducerOptions
+from moldau.clients.producer import Producer, ProducerOptions
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.compression import Codec
 from moldau.tools.cli.connecting import on_cluster
@@ -64,8 +63,7 @@ def _parser() -> Parser:
 
 
 def _options(options: argparse.Namespace) -> ProducerOptions:
-    batching = Batching(codec=Codec.from_name(options.compression))
-    return ProducerOptions(acks=ALL if options.acks == "all" else int(options.acks), batching=batching)
+    return ProducerOptions(acks=options.acks, compression_type=options.compression)
 
 
 async def _produce_values(cluster: Cluster, options: argparse.Namespace) -> None:
@@ -75,8 +73,7 @@ async def _produce_values(cluster: Cluster, options: argparse.Namespace) -> None
     headers = [(name, value.encode()) for name, value in options.header]
     async with Producer(cluster, _options(options)) as producer:
         sent = [
-            await producer.send(options.topic, value.encode(), key=key, headers=headers, partition=options.partition)
-            for value in options.values
+            producer.send(options.topic, value.encode(), key=key, headers=headers, partition=options.partition) for value in options.values
         ]
         await producer.flush()
         for future in sent:

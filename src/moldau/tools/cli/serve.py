@@ -8,7 +8,7 @@ from moldau.tools.cli.node import load_config, run_node, set_up_logging
 from moldau.tools.cli.parser import Parser, key_value
 
 if TYPE_CHECKING:
-    from moldau.server.node import Node
+    from moldau.server.node.node import Node
 
 
 def main(arguments: list[str]) -> int:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from moldau.clients.share_group_admin import ShareGroupAdmin
+from moldau.clients.admin.share_groups import ShareGroupAdmin
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.group_command import MISSING, add_reset, apply_reset, described, refused, run_action

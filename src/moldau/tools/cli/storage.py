@@ -95,7 +95,7 @@ def format_node(config: "object", options: argparse.Namespace) -> list[str]:
     """The lines that Kafka's tool prints.  Errors: FormatError, Failure."""
     from moldau.metadata.formatting import FormatRequest, format_storage
     from moldau.raft.voters import Address
-    from moldau.server.node_config import NodeConfig
+    from moldau.server.node.config import NodeConfig
     from moldau.storage.files import SystemFiles
 
     assert isinstance(config, NodeConfig)

@@ -4,9 +4,9 @@ import argparse
 import time
 from typing import Final
 
-from moldau.clients.admin import Admin
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.transactions import NO_DURATION, TransactionAdmin
 from moldau.clients.cluster import Cluster
-from moldau.clients.transaction_admin import NO_DURATION, TransactionAdmin
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
@@ -30,7 +30,7 @@ def main(arguments: list[str]) -> int:
             "abort": _abort,
             "terminate": _terminate,
         }
-        await actions[options.action](TransactionAdmin(cluster), options)
+        await actions[options.action](Admin(cluster).transactions, options)
         return 0
 
     return on_cluster(options, work)
@@ -142,7 +142,7 @@ async def _producers(admin: TransactionAdmin, options: argparse.Namespace) -> No
 
 
 async def _hanging(admin: TransactionAdmin, options: argparse.Namespace) -> None:
-    topics = await Admin(admin.cluster).list_topics()
+    topics = await admin.admin.list_topics()
     wanted = options.topic or [topic.name for topic in topics]
     unknown = sorted(set(wanted) - {topic.name for topic in topics})
     if unknown:

@@ -1,5 +1,7 @@
 """● `moldau up`: a broker right here, without a file to write first.
 
+With `--brokers N` a cluster of N processes: see `up_cluster.py`.
+
 DIR/server.properties    written on first use; edited by whoever wants to: later starts go by it
 DIR/data                 the node's folder, formatted on first use
 """
@@ -17,10 +19,11 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.parser import Parser
+from moldau.tools.cli.ports import checked_port, free_ports
 
 if TYPE_CHECKING:
-    from moldau.server.node import Node
-    from moldau.server.node_config import NodeConfig
+    from moldau.server.node.config import NodeConfig
+    from moldau.server.node.node import Node
 
 DEFAULT_DIR: Final = "moldau-data"
 DEFAULT_HOST: Final = "localhost"
@@ -53,6 +56,12 @@ def main(arguments: list[str]) -> int:
     started_s = time.monotonic()
     options = _parser().parse_args(arguments)
     folder = Path(options.dir)
+    if options.brokers != 1:
+        from moldau.tools.cli import up_cluster
+
+        return up_cluster.main(options, default_port=DEFAULT_PORT, default_host=DEFAULT_HOST)
+    if (folder / "node-1").exists():
+        raise Failure(f"{folder} holds a cluster", f"Say --brokers {len(list(folder.glob('node-*')))}, or choose another folder with --dir")
     from moldau.tools.cli.node import load_config, run_node, set_up_logging
 
     set_up_logging(logging.INFO if options.verbose else logging.WARNING)
@@ -77,12 +86,13 @@ def main(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         "moldau up",
-        "Start a broker right here.  Its folder is made and formatted on first use; Ctrl-C stops it cleanly.",
-        examples=["moldau up", "moldau up --dir /tmp/try --port 19092"],
+        "Start a broker right here, or a cluster.  Its folder is made and formatted on first use; Ctrl-C stops it cleanly.",
+        examples=["moldau up", "moldau up --dir /tmp/try --port 19092", "moldau up --brokers 3 --dir three"],
     )
     parser.add_argument("--dir", default=DEFAULT_DIR, metavar="DIR", help="where its data and settings are (%(default)s)")
     parser.add_argument("--port", type=int, metavar="N", help=f"for clients ({DEFAULT_PORT}, or what its settings say)")
     parser.add_argument("--host", metavar="NAME", help=f"to listen on, and told to clients ({DEFAULT_HOST}, or what its settings say)")
+    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="so many nodes, each a process of its own (%(default)s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="all log lines, not only warnings")
     return parser
 
@@ -91,7 +101,7 @@ def _write_properties(path: Path, options: argparse.Namespace) -> None:
     text = PROPERTIES.format(
         node_id=NODE_ID,
         host=options.host or DEFAULT_HOST,
-        port=_checked(options.port or DEFAULT_PORT),
+        port=checked_port(options.port or DEFAULT_PORT),
         controller_port=_free_port(),
         data=path.parent.absolute() / "data",
     )
@@ -104,17 +114,9 @@ def _write_properties(path: Path, options: argparse.Namespace) -> None:
         ) from error
 
 
-def _checked(port: int) -> int:
-    if not 0 < port < 65536:
-        raise Failure(f"{port} is not a port", "Ports go from 1 to 65535")
-    return port
-
-
 def _free_port() -> int:
     """For the controller's listener, which nobody but this node uses."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port: int = probe.getsockname()[1]
-        return port
+    return free_ports(1)[0]
 
 
 def _overrides(path: Path, folder: Path, options: argparse.Namespace) -> dict[str, str]:
@@ -151,7 +153,7 @@ def _moved(listener: str, options: argparse.Namespace, controllers: Mapping[str,
     if name == "CONTROLLER":
         return f"{name}://{controllers.get(address, address)}"
     host, _, port = address.rpartition(":")
-    return f"{name}://{options.host or host}:{_checked(options.port) if options.port is not None else port}"
+    return f"{name}://{options.host or host}:{checked_port(options.port) if options.port is not None else port}"
 
 
 def _format(config: "NodeConfig") -> None:

@@ -6,7 +6,7 @@ from typing import Any
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
 
-from moldau.pipelines.keyed import FORGET_AFTER_MS
+from moldau.pipelines.keyed import FORGET_AFTER_MS, in_order
 from moldau.pipelines.rolling import DAY_MS, Limit
 from moldau.pipelines.validation.model import Topics
 from moldau.pipelines.validation.processors import Aggregator, CustomerChecks, StockCheck
@@ -21,13 +21,12 @@ def order_row(offset: int, **fields: Any) -> Row:
         "ordered_ms": offset,
         "total_cents": 100,
         "fault": None,
-        "wanted": [("1", 1)],
+        "wanted": [(1, 1)],
         "topic": "orders",
         "partition": 0,
         "offset": offset,
-        "accepted": None,
         "accepted_ms": 1_000 + offset,
-        "key": f"o{offset}",
+        "key": f"o{offset}".encode(),
         "value": b"{}",
     }
     return Row(**(row | fields))
@@ -39,7 +38,7 @@ def said(records: list[Row]) -> list[tuple[str, str, str | None]]:
 
 
 def harness(processor: Any) -> TwsTester:
-    return TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda row: row.accepted_ms)
+    return TwsTester(processor, timeMode="ProcessingTime")
 
 
 def test_customer_checks_judge_in_partition_order_not_in_the_order_of_the_shuffle() -> None:
@@ -50,26 +49,58 @@ def test_customer_checks_judge_in_partition_order_not_in_the_order_of_the_shuffl
         *[("o2", "fraud", "SPENT_LIMIT"), ("o2", "details", None)],
         *[("o3", "fraud", None), ("o3", "details", "QUANTITY")],
     ]
-    assert json.loads(records[0].value)["accepted_ms"] == 1_001
 
 
 def test_a_late_order_is_answered_and_dead_lettered_as_it_was_sent() -> None:
-    rows = [order_row(1, ordered_ms=DAY_MS), order_row(2, ordered_ms=0, value=b"as sent")]
+    rows = [order_row(1, ordered_ms=DAY_MS, accepted_ms=DAY_MS), order_row(2, ordered_ms=0, accepted_ms=DAY_MS, value=b"as sent")]
     records = harness(CustomerChecks(TOPICS, Limit(most=1_000))).test("c", rows)
     assert ("o2", "fraud", "LATE") in said(records)
     (letter,) = [record for record in records if record.topic == TOPICS.dead_letters]
-    assert (letter.key, letter.value, letter.reason, letter.source) == ("o2", b"as sent", "LATE", "orders-0@2")
+    assert (letter.key, letter.value, letter.reason, letter.source) == (b"o2", b"as sent", "LATE", "orders-0@2")
 
 
-def test_malformed_records_and_heartbeats_leave_no_state() -> None:
+def test_malformed_records_leave_no_state() -> None:
     checks = harness(CustomerChecks(TOPICS, Limit(most=1_000)))
-    records = checks.test("", [order_row(1, malformed="NOT_JSON", value=b"\xff"), order_row(2, order_id="")])
-    assert [(record.topic, record.reason) for record in records] == [
-        (TOPICS.dead_letters, "NOT_JSON"),
-        (TOPICS.validations, None),
-        (TOPICS.validations, None),
+    rows = [order_row(1, malformed="NOT_JSON", value=b"\xff", key=b"\xfe"), order_row(2, malformed="NO_VALUE", value=None, key=None)]
+    records = checks.test("", rows)
+    assert [(record.topic, record.key, record.value, record.reason) for record in records] == [
+        (TOPICS.dead_letters, b"\xfe", b"\xff", "NOT_JSON"),
+        (TOPICS.dead_letters, None, None, "NO_VALUE"),
     ]
     assert checks.peekValueState("packed", "") is None
+
+
+def test_an_order_from_the_future_fails_and_moves_no_clock() -> None:
+    ahead, good = order_row(1, ordered_ms=4_102_444_800_000), order_row(2)
+    records = harness(CustomerChecks(TOPICS, Limit(most=1_000))).test("c", [ahead, good])
+    assert said(records)[::2] == [("o1", "fraud", "CLOCK_AHEAD"), ("o2", "fraud", None)]
+    stock = harness(StockCheck(TOPICS, {1: 2}))
+    assert said(stock.test("s", [ahead, good])) == [("o1", "inventory", "CLOCK_AHEAD"), ("o2", "inventory", None)]
+    next_day = order_row(3, ordered_ms=DAY_MS, accepted_ms=DAY_MS, wanted=[(1, 2)])
+    assert said(stock.test("s", [next_day])) == [("o3", "inventory", None)]
+
+
+def test_an_id_uses_the_limits_once() -> None:
+    checks = harness(CustomerChecks(TOPICS, Limit(most=100)))
+    assert len(said(checks.test("c", [order_row(1), order_row(2, order_id="o1")]))) == 2
+    stock = harness(StockCheck(TOPICS, {1: 2}))
+    stock.test("s", [order_row(1), order_row(2, order_id="o1")])
+    assert said(stock.test("s", [order_row(3)])) == [("o3", "inventory", None)]
+
+
+def test_a_rule_that_raises_costs_its_record() -> None:
+    stock = harness(StockCheck(TOPICS, {1: 2}))
+    records = stock.test("s", [order_row(1, wanted=7), order_row(2)])
+    assert [(record.reason, record.source) for record in records] == [("RULE_FAILED", "orders-0@1"), (None, None)]
+
+
+def test_partitions_are_merged_by_acceptance_and_none_is_reordered() -> None:
+    rows = [
+        order_row(1, partition=1, accepted_ms=50),
+        order_row(2, partition=1, accepted_ms=10),
+        order_row(7, partition=0, accepted_ms=20),
+    ]
+    assert [(row.partition, row.offset) for row in in_order(rows)] == [(0, 7), (1, 1), (1, 2)]
 
 
 def test_stock_is_kept_between_batches() -> None:
@@ -83,43 +114,80 @@ def test_a_silent_key_is_forgotten_and_a_busy_one_is_not() -> None:
     stock = harness(StockCheck(TOPICS, {1: 2}))
     stock.test("silent", [order_row(1)])
     stock.test("busy", [order_row(1)])
-    stock.test("busy", [order_row(2, accepted_ms=1_000 + DAY_MS)])
-    stock.setWatermark(FORGET_AFTER_MS + 2_000)
+    stock.setProcessingTime(DAY_MS)
+    stock.test("busy", [order_row(2)])
+    stock.setProcessingTime(FORGET_AFTER_MS + 2_000)
     assert stock.peekValueState("packed", "silent") is None
     assert stock.peekValueState("packed", "busy") is not None
-    stock.setWatermark(FORGET_AFTER_MS + DAY_MS + 2_000)
+    stock.setProcessingTime(FORGET_AFTER_MS + DAY_MS + 2_000)
     assert stock.peekValueState("packed", "busy") is None
 
 
-def created(accepted_ms: int = 5) -> Row:
-    return Row(check=None, reason=None, accepted_ms=accepted_ms, partition=1, text='{"order_id":"o","state":"CREATED","lines":[]}')
+PLACE = {"topic": "orders", "partition": 1, "offset": 9, "accepted_ms": 5, "key": b"k", "value": b"v", "malformed": None}
 
 
-def answer(check: str, reason: str | None = None, accepted_ms: int = 5) -> Row:
-    return Row(check=check, reason=reason, accepted_ms=accepted_ms, partition=None, text=None)
+def created(**fields: Any) -> Row:
+    return Row(**(PLACE | {"check": None, "fault": None, "text": '{"order_id":"o","lines":[]}'} | fields))
+
+
+def answer(check: str, fault: str | None = None) -> Row:
+    return Row(**(PLACE | {"topic": "order-validations", "check": check, "fault": fault, "text": None}))
+
+
+def aggregator(deadline_ms: int = 600, straggler_ms: int = 600) -> TwsTester:
+    return harness(Aggregator(TOPICS, deadline_ms, straggler_ms))
 
 
 def test_the_final_record_is_the_whole_order_in_the_partition_it_came_from() -> None:
-    aggregator = harness(Aggregator(TOPICS, 600))
-    assert aggregator.test("o", [answer("fraud"), answer("inventory", "OUT_OF_STOCK")]) == []
-    (record,) = aggregator.test("o", [created(), answer("details", "QUANTITY")])
-    assert (record.topic, record.key, record.partition) == ("orders", "o", 1)
+    tester = aggregator()
+    assert tester.test("o", [answer("fraud"), answer("inventory", "OUT_OF_STOCK")]) == []
+    (record,) = tester.test("o", [created(), answer("details", "QUANTITY")])
+    assert (record.topic, record.key, record.partition) == ("orders", b"o", 1)
     assert json.loads(record.value) == {"order_id": "o", "state": "FAILED", "lines": [], "reasons": ["OUT_OF_STOCK", "QUANTITY"]}
-    assert aggregator.peekValueState("packed", "o") is None
 
 
-def test_a_deadline_counts_from_acceptance_and_fires_once() -> None:
-    aggregator = harness(Aggregator(TOPICS, 600))
-    aggregator.test("o", [created(), answer("fraud"), answer("details", accepted_ms=300)])
-    assert aggregator.setWatermark(604) == []
-    (record,) = aggregator.setWatermark(606)
+def test_an_id_is_judged_once() -> None:
+    tester = aggregator()
+    tester.test("o", [created(), answer("fraud"), answer("inventory"), answer("details")])
+    (letter,) = tester.test("o", [created(offset=12), answer("fraud"), answer("inventory"), answer("details")])
+    assert (letter.topic, letter.reason, letter.source) == (TOPICS.dead_letters, "REPEATED", "orders-1@12")
+    tester.setProcessingTime(FORGET_AFTER_MS // 2)
+    assert len(tester.test("o", [created(offset=13)])) == 1
+    tester.setProcessingTime(FORGET_AFTER_MS + 1_000)
+    tester.setProcessingTime(FORGET_AFTER_MS + 2_000)
+    assert tester.peekValueState("packed", "o") is None
+
+
+def test_a_deadline_passes_in_silence_and_fires_once() -> None:
+    tester = aggregator()
+    tester.test("o", [created(accepted_ms=10**15)])
+    assert tester.setProcessingTime(599) == []
+    (record,) = tester.setProcessingTime(601)
     assert json.loads(record.value)["state"] == "TIMED_OUT"
-    assert aggregator.test("o", [answer("inventory")]) == []
-    assert aggregator.setWatermark(9_999) == []
+    assert tester.test("o", [answer("inventory")]) == []
+    assert tester.setProcessingTime(9_999) == []
 
 
-def test_a_judged_order_leaves_no_timer() -> None:
-    aggregator = harness(Aggregator(TOPICS, 600))
-    aggregator.test("o", [created(), answer("fraud")])
-    assert len(aggregator.test("o", [answer("details"), answer("inventory")])) == 1
-    assert list(aggregator.handle._timers.getAllKeysWithTimers()) == []
+def test_a_straggler_has_its_own_deadline() -> None:
+    tester = aggregator(deadline_ms=50_000, straggler_ms=100)
+    tester.test("o", [created()])
+    tester.setProcessingTime(1_000)
+    tester.test("o", [answer("fraud"), answer("details", "QUANTITY")])
+    assert tester.setProcessingTime(1_099) == []
+    (record,) = tester.setProcessingTime(1_101)
+    assert json.loads(record.value)["reasons"] == ["QUANTITY"]
+
+
+def test_a_job_that_was_away_times_nobody_out() -> None:
+    tester = aggregator()
+    tester.test("o", [created(), answer("fraud"), answer("details")])
+    assert tester.setProcessingTime(3 * DAY_MS) == []
+    (record,) = tester.test("o", [answer("inventory")])
+    assert json.loads(record.value)["state"] == "VALIDATED"
+
+
+def test_answers_without_an_order_are_forgotten() -> None:
+    tester = aggregator()
+    tester.test("o", [answer("fraud"), answer("inventory"), answer("details")])
+    assert tester.setProcessingTime(601) == []
+    assert tester.peekValueState("packed", "o") is None

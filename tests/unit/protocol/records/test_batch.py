@@ -6,7 +6,6 @@ import pytest
 
 from moldau.protocol.records.batch import (
     HEADER_SIZE,
-    NO_SEQUENCE,
     BatchHeader,
     CorruptBatch,
     TimestampType,
@@ -19,8 +18,10 @@ from moldau.protocol.records.batch import (
     records_of,
     verify_crc,
 )
-from moldau.protocol.records.builder import NewRecord, build_batch, encode_varint
+from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Codec
+from moldau.protocol.varint import write_signed
+from moldau.types import NO_SEQUENCE
 
 COUNT_AT = 57
 ATTRIBUTES_AT = 21
@@ -40,7 +41,7 @@ def around(payload: bytes, count: int = 1) -> bytearray:
 
 
 def record(body: bytes) -> bytes:
-    return encode_varint(len(body)) + body
+    return write_signed(len(body)) + body
 
 
 def test_header_reads_what_was_built() -> None:
@@ -192,14 +193,14 @@ def test_a_header_key_that_is_not_text_is_read_as_java_reads_it() -> None:
         (record(b"\x00\x00\x00\x01\x01\x00") * 2, 1, "left after the 1 records"),
         (record(b"\x00\x00\x00\x01\x01\x00"), -1, "-1 records"),
         (record(b"\x00\x00\x00\x01\x01\x00"), 0x7FFFFFFF, "within record 1"),
-        (encode_varint(-5) + bytes(20), 1, "-5 bytes"),
-        (encode_varint(1 << 30) + bytes(20), 1, "says it has 1073741824 bytes"),
+        (write_signed(-5) + bytes(20), 1, "-5 bytes"),
+        (write_signed(1 << 30) + bytes(20), 1, "says it has 1073741824 bytes"),
         (b"\xff\xff\xff\xff\xff\x01" + bytes(20), 1, "more than 5 bytes"),
         (record(b"\x00" + b"\xff" * 10 + b"\x01" + bytes(10)), 1, "more than 10 bytes"),
-        (record(b"\x00\x00\x00" + encode_varint(100) + bytes(5)), 1, "says it has 100 bytes"),
-        (record(b"\x00\x00\x00\x01" + encode_varint(1 << 29) + bytes(5)), 1, "says it has 536870912 bytes"),
-        (record(b"\x00\x00\x00\x01\x01" + encode_varint(-1)), 1, "-1 headers"),
-        (record(b"\x00\x00\x00\x01\x01" + encode_varint(1 << 29) + bytes(9)), 1, "536870912 headers"),
+        (record(b"\x00\x00\x00" + write_signed(100) + bytes(5)), 1, "says it has 100 bytes"),
+        (record(b"\x00\x00\x00\x01" + write_signed(1 << 29) + bytes(5)), 1, "says it has 536870912 bytes"),
+        (record(b"\x00\x00\x00\x01\x01" + write_signed(-1)), 1, "-1 headers"),
+        (record(b"\x00\x00\x00\x01\x01" + write_signed(1 << 29) + bytes(9)), 1, "536870912 headers"),
         (record(b"\x00\x00\x00\x01\x01\x02\x01\x01"), 1, "no key"),
         (record(b"\x00\x00\x00\x01\x01\x04\x00\x01\x00"), 1, "says it has 2 headers in the 3 bytes left"),
         (record(b"\x00\x00\x00\x06abc\x01\x00") + record(b""), 2, "within record 1"),

@@ -8,8 +8,9 @@ import kafka.record.default_records as kafka_python_records
 import pytest
 
 from moldau.protocol.records.batch import read_header, records_of, verify_crc
-from moldau.protocol.records.builder import BatchOptions, NewRecord, RecordBatchBuilder, build_batch, encode_varint
+from moldau.protocol.records.builder import BatchOptions, NewRecord, RecordBatchBuilder, build_batch
 from moldau.protocol.records.compression import Codec
+from moldau.protocol.varint import write_signed
 
 RECORDS = [
     NewRecord(1_700_000_000_000, b"k", b"v" * 300),
@@ -119,8 +120,8 @@ def test_size_before_compression_is_exact() -> None:
     [(0, "00"), (-1, "01"), (1, "02"), (63, "7e"), (-64, "7f"), (64, "8001"), (-65, "8101"), (2**31 - 1, "feffffff0f")],
 )
 def test_varints(value: int, encoded: str) -> None:
-    assert encode_varint(value).hex() == encoded
+    assert write_signed(value).hex() == encoded
 
 
 def test_the_longest_number_takes_ten_bytes() -> None:
-    assert encode_varint(-(1 << 63)).hex() == "ff" * 9 + "01"
+    assert write_signed(-(1 << 63)).hex() == "ff" * 9 + "01"

@@ -5,12 +5,15 @@ from uuid import UUID
 
 import pytest
 
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
+from moldau.metadata.delta import replay
+from moldau.metadata.image import EMPTY
 from moldau.net.later import Later
-from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from moldau.protocol.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from moldau.replication.partition import Partition
 from moldau.server.handlers.fetch import fetch
 from moldau.types import FileSlice
+from proof.cluster.images import a_broker
 
 BatchOf = Callable[..., memoryview]
 NOW_MS = 1_700_000_000_000
@@ -108,7 +111,7 @@ async def test_waits_until_something_comes(harness: Any, batch_of: BatchOf) -> N
     answers: list[Any] = []
     later = harness.call(fetch, ask(0, max_wait_ms=500), 12)
     assert isinstance(later, Later)
-    later.then(answers.append)
+    later.then(answers.append, answers.append)
     await asyncio.sleep(0)
     assert answers == []
     append(partition, batch_of(b"one"))
@@ -119,10 +122,22 @@ async def test_waits_until_something_comes(harness: Any, batch_of: BatchOf) -> N
     assert not partition._fetchers
 
 
+async def test_a_fetch_that_fails_when_it_is_woken_fails_its_answer(
+    harness: Any, batch_of: BatchOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    partition = harness.lead("t")
+    failures: list[Exception] = []
+    harness.call(fetch, ask(0, max_wait_ms=500), 12).then(failures.append, failures.append)
+    monkeypatch.setattr(partition.log, "read", lambda *_, **__: 1 // 0)
+    append(partition, batch_of(b"one"))
+    await asyncio.sleep(0)
+    assert [type(error) for error in failures] == [ZeroDivisionError]
+
+
 async def test_waits_no_longer_than_asked(harness: Any) -> None:
     harness.lead("t")
     answers: list[Any] = []
-    harness.call(fetch, ask(0, max_wait_ms=500), 12).then(answers.append)
+    harness.call(fetch, ask(0, max_wait_ms=500), 12).then(answers.append, answers.append)
     harness.clock.advance(400)
     harness.broker.replicas.timeouts.expire(harness.clock.monotonic_ms())
     await asyncio.sleep(0)
@@ -143,7 +158,7 @@ async def test_waits_for_as_many_bytes_as_asked(harness: Any, batch_of: BatchOf)
     partition, other = harness.lead("t", 0), harness.lead("t", 1)
     answers: list[Any] = []
     size = len(batch_of(b"x" * 100))
-    harness.call(fetch, ask(0, 0, max_wait_ms=500, min_bytes=2 * size), 12).then(answers.append)
+    harness.call(fetch, ask(0, 0, max_wait_ms=500, min_bytes=2 * size), 12).then(answers.append, answers.append)
     append(partition, batch_of(b"x" * 100))
     await asyncio.sleep(0)
     assert answers == []
@@ -170,3 +185,67 @@ def test_partitions_of_a_topic_stand_together(harness: Any) -> None:
     request.topics += ask(0, topic="b").topics
     response = harness.call(fetch, request, 12)
     assert [(topic.topic, len(topic.partitions)) for topic in response.responses] == [("a", 2), ("b", 1)]
+
+
+@pytest.mark.parametrize("level", [-1, 2, 3])
+@pytest.mark.parametrize("version", [4, 12])
+def test_an_isolation_level_that_nobody_knows_is_refused(harness: Any, level: int, version: int) -> None:
+    harness.lead("t")
+    with pytest.raises(KafkaError, match="INVALID_REQUEST: isolation_level"):
+        harness.call(fetch, ask(0, isolation_level=level), version)
+
+
+@pytest.mark.parametrize("version", [4, 12])
+def test_a_topic_without_a_name_is_unknown_by_its_name(harness: Any, version: int) -> None:
+    assert parts(harness.call(fetch, ask(0, topic=""), version))[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_of_a_partition_that_is_named_twice_what_was_asked_last_is_served(harness: Any, batch_of: BatchOf) -> None:
+    partition = harness.lead("t")
+    harness.lead("t", 1)
+    for _ in range(2):
+        append(partition, batch_of(b"one"))
+    request = ask(0, 0)
+    request.topics[0].partitions.append(FetchPartition(partition=0, fetch_offset=1, partition_max_bytes=1 << 20))
+    found = parts(harness.call(fetch, request, 12))
+    assert [(each.partition_index, len(each.records)) for each in found] == [(0, len(batch_of(b"one"))), (1, 0)]
+
+
+@pytest.mark.parametrize("epoch", [-1, -2])
+def test_an_epoch_below_0_says_nothing(harness: Any, epoch: int) -> None:
+    harness.lead("t")
+    request = ask(0)
+    request.topics[0].partitions[0].current_leader_epoch = epoch
+    assert parts(harness.call(fetch, request, 12))[0].error_code == 0
+
+
+@pytest.mark.parametrize(("epoch", "code"), [(-1, ErrorCode.NOT_LEADER_OR_FOLLOWER), (1, ErrorCode.UNKNOWN_LEADER_EPOCH)])
+def test_a_follower_that_is_not_known_here_yet_asks_again(harness: Any, epoch: int, code: ErrorCode) -> None:
+    harness.lead("t")
+    request = ask(0, replica_state=ReplicaState(replica_id=7))
+    request.topics[0].partitions[0].current_leader_epoch = epoch
+    assert parts(harness.call(fetch, request, 12))[0].error_code == code
+
+
+def test_a_follower_is_told_the_leader_but_not_where_it_is(harness: Any) -> None:
+    harness.cluster.known.add(("elsewhere", 0))
+    harness.cluster.ids["elsewhere"] = UUID(int=77)
+    request = ask(0, topic="", replica_state=ReplicaState(replica_id=7))
+    request.topics[0].topic_id = UUID(int=77)
+    response = harness.call(fetch, request, 16)
+    assert parts(response)[0].current_leader.leader_id == 2
+    assert response.node_endpoints == []
+
+
+def test_a_consumer_is_sent_to_a_replica_in_its_rack(harness_with: Any, batch_of: BatchOf) -> None:
+    harness = harness_with(replica_selector_class="org.apache.kafka.common.replica.RackAwareReplicaSelector")
+    harness.broker.loader.image = replay(EMPTY, [a_broker(1, rack="a"), a_broker(2, rack="b")])
+    partition = harness.lead("t")
+    now_ms = harness.clock.monotonic_ms()
+    partition.lead(leader_epoch=1, partition_epoch=2, replicas=(1, 2), isr=(1, 2), eligible={1: 7, 2: 7}, now_ms=now_ms)
+    append(partition, batch_of(b"one"))
+    partition.follower_fetched(2, offset=1, log_start_offset=0, broker_epoch=7, now_ms=now_ms)
+    (found,) = parts(harness.call(fetch, ask(0, max_wait_ms=500, rack_id="b"), 12))
+    assert (found.preferred_read_replica, found.error_code, len(found.records)) == (2, 0, 0)
+    (found,) = parts(harness.call(fetch, ask(0, rack_id="a"), 12))
+    assert (found.preferred_read_replica, len(found.records) > 0) == (-1, True)

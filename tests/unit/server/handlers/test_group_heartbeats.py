@@ -8,10 +8,10 @@ from moldau.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
-from moldau.server.dispatch import Client, ConnectionClosed, RequestContext
 from moldau.server.handlers.consumer_group_heartbeat import consumer_group_heartbeat
 from moldau.server.handlers.share_group_heartbeat import share_group_heartbeat
 from moldau.server.handlers.streams_group_heartbeat import streams_group_heartbeat
+from moldau.server.requests.dispatch import Client, ConnectionClosed, RequestContext
 
 OLD, NEW = 7, 8
 FINALIZED = {"group.version": 1, "share.version": 1, "streams.version": 1}

@@ -10,8 +10,8 @@ from moldau.protocol.messages.produce import PartitionProduceData, ProduceReques
 from moldau.protocol.records.batch import read_header
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Codec
-from moldau.server.dispatch import ConnectionClosed
 from moldau.server.handlers.produce import ADMIN_CLIENT_ID, produce
+from moldau.server.requests.dispatch import ConnectionClosed
 from moldau.storage.processes import WorkerDied
 
 BatchOf = Callable[..., memoryview]
@@ -56,7 +56,7 @@ def test_acks_all_is_answered_after_the_sync(harness: Any, batch_of: BatchOf) ->
     answers: list[Any] = []
     later = harness.call(produce, ask(batch_of(b"one"), acks=-1), 9)
     assert isinstance(later, Later)
-    later.then(answers.append)
+    later.then(answers.append, answers.append)
     assert answers == []
     harness.flush()
     assert (slot(answers[0]).error_code, slot(answers[0]).base_offset) == (0, 0)
@@ -66,7 +66,7 @@ def test_acks_all_is_answered_after_the_sync(harness: Any, batch_of: BatchOf) ->
 def test_acks_all_is_answered_when_its_time_runs_out(harness: Any, batch_of: BatchOf) -> None:
     harness.lead("t")
     answers: list[Any] = []
-    harness.call(produce, ask(batch_of(b"one"), acks=-1), 9).then(answers.append)
+    harness.call(produce, ask(batch_of(b"one"), acks=-1), 9).then(answers.append, answers.append)
     harness.clock.advance(1010)
     harness.broker.replicas.timeouts.expire(harness.clock.monotonic_ms())
     assert slot(answers[0]).error_code == ErrorCode.REQUEST_TIMED_OUT
@@ -233,3 +233,53 @@ async def test_a_process_that_dies_over_heavy_records_leaves_them_to_be_sent_aga
     monkeypatch.setattr(harness.files, "compute", died)
     assert slot(await harness.call(produce, ask(many(0)), 9)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
     assert partition.log.log_end_offset == 0
+
+
+@pytest.mark.parametrize(
+    ("records", "code"),
+    [
+        (b"", ErrorCode.INVALID_RECORD),
+        (b"abc", ErrorCode.INVALID_RECORD),
+        (None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        ("two batches", ErrorCode.INVALID_RECORD),
+        ("magic 3", ErrorCode.CORRUPT_MESSAGE),
+        ("too short", ErrorCode.CORRUPT_MESSAGE),
+        ("good", ErrorCode.INVALID_REQUIRED_ACKS),
+    ],
+)
+def test_what_is_wrong_with_the_records_is_told_before_acks_that_nobody_knows(
+    harness: Any, batch_of: BatchOf, records: Any, code: ErrorCode
+) -> None:
+    harness.lead("t")
+    data = bytearray(batch_of(b"one"))
+    if records == "two batches":
+        data += bytes(data)
+    elif records == "magic 3":
+        data[16] = 3
+    elif records == "too short":
+        data[8:12] = (5).to_bytes(4, "big")
+    elif isinstance(records, bytes):
+        data = bytearray(records)
+    refused = slot(harness.call(produce, ask(memoryview(data), acks=5, index=9 if records is None else 0), 9))
+    assert refused.error_code == code
+    assert (refused.error_message is not None) is (code is ErrorCode.CORRUPT_MESSAGE)
+
+
+def test_of_a_partition_that_is_named_twice_the_records_named_last_are_written(harness: Any, batch_of: BatchOf) -> None:
+    one, two = harness.lead("t", 0), harness.lead("t", 1)
+    request = ask(batch_of(b"a", b"b", b"c"))
+    request.topic_data[0].partition_data += [PartitionProduceData(index=1, records=batch_of(b"d"))]
+    request.topic_data += ask(batch_of(b"last")).topic_data
+    response = harness.call(produce, request, 9)
+    assert (one.log.log_end_offset, two.log.log_end_offset) == (1, 1)
+    assert sorted(each.index for topic in response.responses for each in topic.partition_responses) == [0, 1]
+
+
+async def test_a_partition_that_its_transaction_does_not_know_is_refused_without_a_look_at_its_log(harness: Any) -> None:
+    harness.lead("t")
+    records = memoryview(
+        build_batch([NewRecord(0, None, b"v")], producer_id=4000, producer_epoch=0, base_sequence=0, is_transactional=True)
+    )
+    refused = slot(await harness.call(produce, ask(records, transactional_id="mine"), 9))
+    assert (refused.error_code, refused.log_start_offset) == (ErrorCode.NOT_ENOUGH_REPLICAS, -1)
+    assert "NOT_COORDINATOR" in refused.error_message, "a tool prints why"

@@ -16,12 +16,13 @@ from moldau.protocol.messages import share_acknowledge as ack
 from moldau.protocol.messages import share_fetch as fetch
 from moldau.protocol.messages import write_share_group_state as write
 from moldau.protocol.records.batch import batches
-from moldau.server import share_acknowledgements
 from moldau.server.handlers.share_acknowledge import share_acknowledge
 from moldau.server.handlers.share_fetch import share_fetch
-from moldau.server.share_acknowledgements import Acknowledging
-from moldau.server.share_partitions import SharePartitions, duration_ms
-from moldau.server.share_session import ShareSessions
+from moldau.server.share import acknowledgements as share_acknowledgements
+from moldau.server.share.acknowledgements import Acknowledging
+from moldau.server.share.partitions import SWEPT_FROM, SharedPartition, SharePartitions, duration_ms
+from moldau.server.share.sessions import ShareSessions
+from moldau.types import TopicPartition
 
 ACCEPT, RELEASE, RENEW = 1, 2, 4
 LOCK_MS = 30_000
@@ -114,7 +115,7 @@ class Desk:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if isinstance(said, Later):
             future.abandon = said.abandon  # type: ignore[attr-defined]
-            said.then(future.set_result)
+            said.then(future.set_result, future.set_exception)
         else:
             future.set_result(said)
         return future
@@ -254,9 +255,34 @@ def test_partitions_that_are_gone_are_forgotten(play: Any) -> None:
         gone = desk.harness.lead("t")
         await joined(desk)
         desk.harness.broker.replicas.remove(gone.topic_partition)
-        desk.harness.lead("t", 1)
-        await joined(desk, "ben", indexes=(1,))
-        assert [key.partition for key in desk.harness.broker.shares._held] == [1]
+        for index in range(1, SWEPT_FROM + 1):
+            desk.harness.lead("t", index)
+        await joined(desk, "ben", indexes=tuple(range(1, SWEPT_FROM + 1)))
+        assert [key.partition for key in desk.harness.broker.shares._held] == list(range(1, SWEPT_FROM + 1))
+
+    play(scene)
+
+
+def test_opening_many_partitions_looks_at_each_of_them_a_few_times(play: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+    is_current = SharedPartition.is_current
+
+    def counted(self: SharedPartition) -> bool:
+        nonlocal looks
+        looks += 1
+        return bool(is_current.fget(self))  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(SharedPartition, "is_current", property(counted))
+    count = 600
+
+    async def scene(desk: Desk) -> None:
+        nonlocal looks
+        for index in range(count):
+            desk.harness.lead("t", index)
+        looks = 0
+        for index in range(count):
+            desk.harness.broker.shares.hold("g", desk.harness.broker.replicas.hosted[TopicPartition("t", index)])
+        assert looks < 4 * count
 
     play(scene)
 

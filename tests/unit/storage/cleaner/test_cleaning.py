@@ -15,7 +15,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.log import AppendResult, Log
 from moldau.storage.producer_state import AppendOrigin
 from moldau.testing.files import MemoryFiles
-from moldau.testing.logs import NOW_MS, open_log, stored_bytes, stored_records
+from proof.storage.logs import NOW_MS, open_log, stored_bytes, stored_records
 
 COMPACTED = dataclasses.replace(LogConfig.load({}), cleanup_policy=("compact",), delete_retention_ms=1000, file_delete_delay_ms=0)
 MAP_BYTES = 1 << 20

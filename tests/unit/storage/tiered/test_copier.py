@@ -7,7 +7,7 @@ from moldau.storage.tiered.decisions import expired
 from moldau.storage.tiered.objects import SUFFIXES, object_name, segment_id_in
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import SegmentState
-from moldau.testing.tiering import NOW, WHERE, Tier
+from proof.tiering.log import NOW, WHERE, Tier
 
 CRASHES = 200
 """More than there are steps."""

@@ -98,7 +98,7 @@ def test_local_segments_go_only_after_a_flush() -> None:
     """Whose leader epochs are not on the disk could not be found in remote storage after a power failure."""
     log, remote = a_log(count=22, local_retention_bytes=0, retention_ms=-1), RemoteLog(WHERE)
     copy_all(log, remote)
-    log.recovery_point = 12
+    log.durability.recovery_point = 12
     assert log.delete_old_segments(NOW) == 2 and log.local_log_start_offset == 10
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.storage.log import AppendResult, Log
-from moldau.testing.tiering import NOW, WHERE, Tier
+from proof.tiering.log import NOW, WHERE, Tier
 
 
 @pytest.mark.parametrize("is_snapshot_there", [True, False])

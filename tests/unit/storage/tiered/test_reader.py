@@ -19,7 +19,7 @@ from moldau.storage.tiered.reader import Busy, RemoteReader
 from moldau.storage.tiered.remote_log import shared_end
 from moldau.storage.tiered.segments import RemoteSegment
 from moldau.storage.time_search import TimestampOffset
-from moldau.testing.tiering import NOW, WHERE, Tier
+from proof.tiering.log import NOW, WHERE, Tier
 
 
 async def read(reader: RemoteReader, tier: Tier, offset: int, max_bytes: int = 1 << 20, **options: Any) -> Any:
@@ -309,7 +309,7 @@ async def test_transactions_that_a_lost_leader_had_decided_otherwise() -> None:
     log.update_high_watermark(log.log_end_offset)
     astray = tier.remote.find(0, 0)
     assert astray is not None and astray.end_offset > fork and shared_end(astray, log.epochs.entries) == fork
-    log.segments[0].base_offset, log._bases = fork, [fork]  # as if what is before the fork were in remote storage only
+    log.segments[0].base_offset, log._segments.bases = fork, [fork]  # as if what is before the fork were in remote storage only
     found = await read(tier.new_reader(chunk_size=100_000), tier, 0, 100_000, with_aborted=True)
     assert [header.base_offset for _, header in batches(found.records)] == [0, 1, 2, 3]
     assert sorted((each.producer_id, each.first_offset) for each in found.aborted) == [(7, 0), (9, 2)]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.clients.fetched import ConsumedRecord
+from moldau.clients.records import ConsumerRecord
 from moldau.tools.cli.connecting import client_settings
 from moldau.tools.cli.consume import as_json, as_text
 from moldau.tools.cli.failure import Failure
@@ -15,7 +15,7 @@ from moldau.tools.cli.terminal import size
 from moldau.tools.cli.up import PROPERTIES
 from moldau.types import uuid_to_text
 
-RECORD = ConsumedRecord("t", 2, 7, 1_700_000_000_123, 0, b"key", b"\xff\x00", (("h", b"v"), ("n", None)), 1)
+RECORD = ConsumerRecord("t", 2, 7, 1_700_000_000_123, 0, b"key", b"\xff\x00", (("h", b"v"), ("n", None)), 1)
 
 
 def test_text_shows_what_was_asked_for_in_a_fixed_order() -> None:
@@ -54,7 +54,7 @@ def test_client_settings_are_read_and_checked(tmp_path: Path) -> None:
     path.write_text("client.id=me\nrequest.timeout.ms=1500\n")
     assert client_settings(str(path))[:2] == ("me", 1500)
     assert client_settings(str(path), {"client.id": "other"}).client_id == "other"
-    for wrong in ("security.protocol=SSL", "request.timeout.ms=soon", "request.timeout.ms=0"):
+    for wrong in ("security.protocol=TELNET", "request.timeout.ms=soon", "request.timeout.ms=0"):
         path.write_text(wrong)
         with pytest.raises(Failure, match=wrong.partition("=")[2].rstrip()):
             client_settings(str(path))

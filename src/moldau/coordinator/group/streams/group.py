@@ -5,8 +5,8 @@
     the first        missing is created                topics, options
     member
 
-An active task is given to a member only when no other holds it, so it has one owner in every epoch.  Everything up to the mark below is
-hard state, changed by `replay`.  A decision works on values of its own and leaves the group alone, but for its soft state.
+An active task is given to a member only when no other holds it, so it has one owner in every epoch.  What is not declared soft
+is hard state, changed by `replay`.  A decision works on values of its own and leaves the group alone, but for its soft state.
 
 Source: StreamsGroup, GroupMetadataManager.streamsGroupHeartbeat.  Called by `machine.GroupMachine`.
 """
@@ -15,17 +15,15 @@ from collections.abc import Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group import sessions
 from moldau.coordinator.group.assignors import sticky
-from moldau.coordinator.group.environment import Client, Commit, Environment
+from moldau.coordinator.group.environment import Client, Commit
+from moldau.coordinator.group.heartbeat_group import HeartbeatGroup
 from moldau.coordinator.group.membership import (
-    FIRST_GROUP_EPOCH,
     JOIN_EPOCH,
-    LEAVE_EPOCH,
-    LEAVE_STATIC_EPOCH,
     Refused,
     commit_error,
     fenced,
@@ -42,7 +40,8 @@ from moldau.coordinator.group.streams.member import Endpoint, Member, MemberStat
 from moldau.coordinator.group.streams.reconciliation import holders_of, reconcile
 from moldau.coordinator.group.streams.tasks import TaskId, Tasks, read_tasks
 from moldau.coordinator.group.streams.topology import Topology
-from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token, answer
+from moldau.coordinator.hard_state import Soft
+from moldau.coordinator.outcome import CoordinatorRecord, Outcome, Reply, Timer, Token
 from moldau.errors import ErrorCode
 from moldau.protocol.messages import streams_group_describe as described
 from moldau.protocol.messages import streams_group_heartbeat as messages
@@ -78,37 +77,27 @@ class _Target(NamedTuple):
 
 
 @dataclass(slots=True)
-class StreamsGroup:
-    group_id: str
-    environment: Environment
-    epoch: int = FIRST_GROUP_EPOCH
-    metadata_hash: int = 0
+class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatRequest]):
+    """A heartbeat is answered with a `HeartbeatResult`.
+
+    Errors of a heartbeat: INVALID_REQUEST, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_MAX_SIZE_REACHED, STREAMS_INVALID_TOPOLOGY.
+    """
+
     validated_topology_epoch: int = NOT_VALIDATED
     assignment_configs: dict[str, str] = field(default_factory=dict)
     """The options that the last group epoch went by."""
     topology: Topology | None = None
-    members: dict[str, Member] = field(default_factory=dict)
-    target_epoch: int = FIRST_GROUP_EPOCH
-    target_timestamp_ms: int = 0
-    target: dict[str, Tasks] = field(default_factory=dict)
-    # Soft from here on.
-    configured: ConfiguredTopology | None = None
-    configured_hash: int = 0
+    configured: Soft[ConfiguredTopology | None] = None
+    configured_hash: Soft[int] = 0
     """Of the topics that `configured` was made for."""
-    topics_version: int = -1
-    """The topics that `configured` was last checked against."""
-    is_delayed: bool = False
+    is_delayed: Soft[bool] = False
     """The first assignment waits for more members."""
-    endpoint_epoch: int = 0
+    endpoint_epoch: Soft[int] = 0
     """Grows whenever a member with an endpoint is given other tasks."""
-    shutdown_requested_by: str | None = None
+    shutdown_requested_by: Soft[str | None] = None
 
     group_type: ClassVar[str] = "streams"
     protocol_type: ClassVar[str] = "streams"
-
-    @property
-    def is_empty(self) -> bool:
-        return not self.members
 
     @property
     def state(self) -> GroupState:
@@ -122,20 +111,6 @@ class StreamsGroup:
         return GroupState.STABLE if is_settled else GroupState.RECONCILING
 
     # -- the heartbeat --------------------------------------------------------------------------------------------------------
-
-    def heartbeat(self, token: Token, request: messages.StreamsGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
-        """Joins, reports, leaves; replies with a `HeartbeatResult`.
-
-        Errors: INVALID_REQUEST, UNKNOWN_MEMBER_ID, FENCED_MEMBER_EPOCH, GROUP_MAX_SIZE_REACHED, STREAMS_INVALID_TOPOLOGY.
-        """
-        try:
-            if request.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
-                return self._leave(token, request, now_ms)
-            return self._report(token, request, client, now_ms)
-        except Refused as refused:
-            return answer(token, HeartbeatResult(answers.refusal(refused.code, refused.message)))
-        except InvalidTopology as invalid:
-            return answer(token, HeartbeatResult(answers.refusal(ErrorCode.STREAMS_INVALID_TOPOLOGY, str(invalid))))
 
     def _report(self, token: Token, request: messages.StreamsGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
         outcome = Outcome()
@@ -163,7 +138,7 @@ class StreamsGroup:
         )
         if settled != member:
             outcome.records.append(members_of.assignment_record(self.group_id, settled))
-        outcome.timers += self._member_timers(settled, now_ms, is_told_anew=is_behind)
+        outcome.timers += self.member_timers(settled, now_ms, is_told_anew=is_behind)
         if request.shutdown_application and self.shutdown_requested_by is None:
             self.shutdown_requested_by = member.member_id
         problems = [self._staleness(member), target.problem, configured.problem, self._shutdown()]
@@ -189,7 +164,7 @@ class StreamsGroup:
         known, epoch = self.members.get(request.member_id), request.member_epoch
         if known is None:
             if epoch != JOIN_EPOCH:
-                raise _unknown_member(request.member_id, self.group_id)
+                raise self.unknown_member(request.member_id)
             if len(self.members) >= self.environment.config.streams_max_size:
                 raise Refused(
                     ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -288,19 +263,23 @@ class StreamsGroup:
             return _Target(self.target_epoch, {}, problem)
         if epoch <= self.target_epoch:
             return _Target(self.target_epoch, self.target)
-        elapsed_ms = now_ms - self.target_timestamp_ms
-        of_all = self.environment.config.streams_assignment_interval_ms
-        interval_ms = self.environment.of_group(self.group_id, "streams.assignment.interval.ms", of_all)
-        if 0 <= elapsed_ms < interval_ms:  # less than 0: the clock was put back meanwhile
+        if not self.is_target_due(epoch, now_ms):
             problem = Problem(Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval.")
             return _Target(self.target_epoch, self.target, problem)
         target = self._compute(members, configured)
-        for member_id, tasks in target.items():
-            if self.target.get(member_id) != tasks:
-                outcome.records.append(members_of.target_record(self.group_id, member_id, tasks))
-        value = stored.StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
-        outcome.records.append(CoordinatorRecord(stored.StreamsGroupTargetAssignmentMetadataKey(group_id=self.group_id), value))
+        outcome.records += self._target_records(self.target, target, epoch, now_ms)
         return _Target(epoch, target)
+
+    def _assignment_interval_ms(self) -> int:
+        of_all = self.environment.config.streams_assignment_interval_ms
+        return self.environment.of_group(self.group_id, "streams.assignment.interval.ms", of_all)
+
+    def _target_record(self, member_id: str, target: Tasks) -> CoordinatorRecord:
+        return members_of.target_record(self.group_id, member_id, target)
+
+    def _target_epoch_record(self, epoch: int, now_ms: int) -> CoordinatorRecord:
+        value = stored.StreamsGroupTargetAssignmentMetadataValue(assignment_epoch=epoch, assignment_timestamp=now_ms)
+        return CoordinatorRecord(stored.StreamsGroupTargetAssignmentMetadataKey(group_id=self.group_id), value)
 
     def _compute(self, members: Mapping[str, Member], configured: ConfiguredTopology) -> dict[str, Tasks]:
         if not configured.is_ready:
@@ -317,13 +296,15 @@ class StreamsGroup:
         if request.shutdown_application and self.shutdown_requested_by is None:
             self.shutdown_requested_by = request.member_id
         if request.member_id not in self.members:
-            raise _unknown_member(request.member_id, self.group_id)
+            raise self.unknown_member(request.member_id)
         outcome = self.fence(request.member_id, now_ms)
         outcome.replies.append(Reply(token, HeartbeatResult(answers.left(request.member_id, request.member_epoch))))
         return outcome
 
+    def _refusal(self, code: ErrorCode, message: str) -> HeartbeatResult:
+        return HeartbeatResult(answers.refusal(code, message))
+
     def fence(self, member_id: str, now_ms: int) -> Outcome:
-        """The member is out: it left, its session ended, or it did not give up tasks in time."""
         if member_id not in self.members:
             return Outcome()
         records = members_of.removal(self.group_id, member_id)
@@ -358,15 +339,12 @@ class StreamsGroup:
         """Errors: those of `fetch_error`."""
         return fetch_error(self.members, member_id, member_epoch)
 
-    def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
-        return commit_timestamp_ms
-
     def subscribed_topics(self) -> Set[str]:
         return self.topology.readers.keys() if self.members and self.topology is not None else frozenset()
 
     # -- hard state -----------------------------------------------------------------------------------------------------------
 
-    def replay(self, key: object, value: object) -> None:
+    def replay(self, key: Any, value: Any) -> None:
         """One of the records that make up a streams group."""
         match key:
             case stored.StreamsGroupMetadataKey():
@@ -379,9 +357,7 @@ class StreamsGroup:
             case stored.StreamsGroupMemberMetadataKey():
                 self._replay_member(key.member_id, value)
             case stored.StreamsGroupTargetAssignmentMetadataKey():
-                is_known = isinstance(value, stored.StreamsGroupTargetAssignmentMetadataValue)
-                self.target_epoch = value.assignment_epoch if is_known else FIRST_GROUP_EPOCH  # type: ignore[attr-defined]
-                self.target_timestamp_ms = value.assignment_timestamp if is_known else 0  # type: ignore[attr-defined]
+                self._replay_target_epoch(value)
             case stored.StreamsGroupTargetAssignmentMemberKey():
                 if isinstance(value, stored.StreamsGroupTargetAssignmentMemberValue):
                     self.target[key.member_id] = members_of.read_target(value)
@@ -433,12 +409,8 @@ class StreamsGroup:
 
     # -- timers and options ---------------------------------------------------------------------------------------------------
 
-    def on_loaded(self, now_ms: int) -> list[Timer]:
-        """Members that were there before the fail-over get a session to report in."""
-        return [timer for member in self.members.values() for timer in self._member_timers(member, now_ms, is_told_anew=True)]
-
-    def _member_timers(self, member: Member, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
-        """`is_told_anew`: whoever has to give something up has its whole time for that from now on."""
+    def member_timers(self, member: Member, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
+        """`is_told_anew`: a member that has to give tasks up has its whole rebalance time-out for that, from now on."""
         of_all = self.environment.config.streams_session_timeout_ms
         session_ms = self.environment.of_group(self.group_id, "streams.session.timeout.ms", of_all)
         due_ms = now_ms + member.rebalance_timeout_ms
@@ -454,10 +426,6 @@ class StreamsGroup:
     def _standby_count(self) -> int:
         of_all = self.environment.config.streams_standby_count
         return self.environment.of_group(self.group_id, "streams.num.standby.replicas", of_all)
-
-
-def _unknown_member(member_id: str, group_id: str) -> Refused:
-    return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {group_id}.")
 
 
 def _reported(request: messages.StreamsGroupHeartbeatRequest) -> Tasks | None:

@@ -13,7 +13,9 @@ from typing import Final, NamedTuple
 
 from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.environment import Topics
+from moldau.coordinator.group.membership import Refused
 from moldau.coordinator.group.streams.topology import Topology, topics_read_by
+from moldau.errors import ErrorCode
 
 SHOWN_AT_MOST: Final = 3
 """Topics that a status names; of others it says how many there are."""
@@ -70,8 +72,11 @@ class ConfiguredTopology:
         return self.problem is None
 
 
-class InvalidTopology(Exception):
+class InvalidTopology(Refused):
     """No set of topics could make it run."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
 
 
 class _Misfit(Exception):

@@ -17,7 +17,7 @@ from moldau.coordinator.group.streams.tasks import HeldTasks, TaskId, TaskIds, T
 
 @dataclass(slots=True, frozen=True)
 class Holders:
-    """Who has which task, or has not yet given it up."""
+    """Which member has which task, or has not given it up yet."""
 
     active: Mapping[TaskId, str]
     """Process of each active task."""

@@ -14,9 +14,9 @@ from moldau.coordinator.share.records import SHARE_STATE_RECORDS
 from moldau.coordinator.txn.records import TRANSACTION_RECORDS
 from moldau.metadata.records import METADATA_RECORDS
 from moldau.protocol.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
-from moldau.protocol.decoding import read_varint
 from moldau.protocol.records.batch import Record
 from moldau.protocol.stored import KeyedRecords, decode_versioned
+from moldau.protocol.varint import read_unsigned
 from moldau.protocol.wire import DecodeError, StoredRecord
 from moldau.tools.cli.dump.message_json import compact, to_json
 from moldau.types import METADATA_TOPIC
@@ -54,9 +54,9 @@ def record_type_name(declared: type[StoredRecord]) -> str:
 
 
 def _framed_version(value: memoryview) -> int:
-    _, position = read_varint(value, 0)
-    _, position = read_varint(value, position)
-    return read_varint(value, position)[0]
+    _, position = read_unsigned(value, 0)
+    _, position = read_unsigned(value, position)
+    return read_unsigned(value, position)[0]
 
 
 def keyed(records: KeyedRecords) -> Decoder:

@@ -8,21 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from moldau.protocol.records.batch import (
-    NO_SEQUENCE,
-    BatchHeader,
-    CorruptBatch,
-    Record,
-    batches,
-    next_sequence,
-    records_of,
-    verify_crc,
-)
+from moldau.protocol.records.batch import BatchHeader, CorruptBatch, Record, batches, next_sequence, records_of, verify_crc
 from moldau.protocol.records.control import ControlType, parse_control_key, parse_end_txn_marker
 from moldau.protocol.wire import DecodeError
 from moldau.raft.control import parse_control_value
 from moldau.tools.cli.dump.decoders import Decoder
 from moldau.tools.cli.dump.message_json import compact, to_json
+from moldau.types import NO_SEQUENCE
 
 LOG: Final = ".log"
 SNAPSHOT: Final = ".checkpoint"

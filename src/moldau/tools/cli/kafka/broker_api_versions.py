@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
-from moldau.clients.admin import Admin
+from moldau.clients.admin.admin import Admin
 from moldau.clients.cluster import Cluster
 from moldau.protocol.messages import REQUESTS
 from moldau.protocol.messages.api_versions import ApiVersionsResponse

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Sequence
 
-from moldau.clients.admin import Admin, EndpointType
+from moldau.clients.admin.admin import Admin, EndpointType
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster

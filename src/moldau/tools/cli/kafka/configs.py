@@ -6,9 +6,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from moldau.clients.admin import Admin, AlterOperation, ConfigChange, ConfigSource, ResourceType
+from moldau.clients.admin.admin import Admin, AlterOperation, ConfigChange, ConfigSource, ResourceType
+from moldau.clients.admin.groups import GroupAdmin
 from moldau.clients.cluster import Cluster
-from moldau.clients.group_admin import GroupAdmin
 from moldau.errors import KafkaError
 from moldau.metadata.topic_names import invalid_topic_reason
 from moldau.protocol.messages.describe_configs import DescribeConfigsResourceResult

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Final
 
-from moldau.clients.fetched import ConsumedRecord
+from moldau.clients.records import ConsumerRecord
 from moldau.tools.cli.connecting import ClientSettings, client_settings, read_properties
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka.formatter import Formatter
@@ -69,7 +69,7 @@ class LinePrinter:
         self._formatter = None if "NoOp" in options.formatter else Formatter(properties)
         self.count = 0
 
-    def print(self, record: ConsumedRecord, delivery_count: int | None = None) -> None:
+    def print(self, record: ConsumerRecord, delivery_count: int | None = None) -> None:
         """Errors: Failure, of a record that cannot be printed; it is counted all the same."""
         self.count += 1
         if self._formatter is not None:

@@ -8,16 +8,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.clients.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.admin import EARLIEST, LATEST, Admin
 from moldau.clients.cluster import Cluster, retrying
-from moldau.clients.consumer import Consumer, ConsumerOptions
-from moldau.clients.group_consumer import GroupConsumer
-from moldau.clients.membership import Topics
+from moldau.clients.consumer import Consumer
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.batch import CorruptBatch
 from moldau.tools.cli.connecting import run
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.grouping import group_options
+from moldau.tools.cli.grouping import consumer_options
 from moldau.tools.cli.kafka.console import POLL_S, LinePrinter, add_console_options, check_formatter, console_settings
 from moldau.tools.cli.kafka.options import KafkaParser, TopicFilter
 from moldau.types import TopicPartition
@@ -89,50 +87,43 @@ def _check(parser: KafkaParser, options: argparse.Namespace) -> None:
 
 async def _consume(cluster: Cluster, options: argparse.Namespace, properties: Mapping[str, str], printer: LinePrinter) -> None:
     timeout_s = None if options.timeout_ms is None else options.timeout_ms / 1000
-    reset = EARLIEST if options.from_beginning or properties.get("auto.offset.reset") == "earliest" else LATEST
-    committed = options.isolation_level == "read_committed" or properties.get("isolation.level") == "read_committed"
-    settings = ConsumerOptions(read_committed=committed, reset=reset)
+    reset = "earliest" if options.from_beginning else properties.get("auto.offset.reset", "latest")
+    level = "read_committed" if "read_committed" in (options.isolation_level, properties.get("isolation.level")) else "read_uncommitted"
     group_id = options.group or properties.get("group.id")
-    if group_id is not None and options.partition is None:
-        grouped = group_options(settings, properties)
-        async with GroupConsumer(cluster, group_id, _topics(options), grouped) as member:
-            await _print_all(member, printer, options, timeout_s)
-        return
-    start = await _positions(cluster, options, properties, timeout_s)
+    if options.partition is not None:
+        group_id = None
+    settings = consumer_options(properties, auto_offset_reset=reset, isolation_level=level, group_id=group_id)
     async with Consumer(cluster, settings) as consumer:
-        await consumer.assign(start)
+        if group_id is None:
+            await consumer.assign(await _positions(cluster, options, properties, timeout_s))
+        elif options.topic is not None:
+            consumer.subscribe([options.topic])
+        else:
+            wanted = TopicFilter(options.include)
+            consumer.subscribe(pattern=lambda topic: wanted.matches(topic, exclude_internal=True))
         await _print_all(consumer, printer, options, timeout_s)
 
 
-async def _print_all(
-    consumer: Consumer | GroupConsumer, printer: LinePrinter, options: argparse.Namespace, timeout_s: float | None
-) -> None:
+async def _print_all(consumer: Consumer, printer: LinePrinter, options: argparse.Namespace, timeout_s: float | None) -> None:
     quiet_since = asyncio.get_running_loop().time()
     while True:
-        records = await consumer.poll(wait_s=POLL_S if timeout_s is None else min(timeout_s, POLL_S))
+        left = None if options.max_messages is None else options.max_messages - printer.count
+        batches = await consumer.poll(POLL_S if timeout_s is None else min(timeout_s, POLL_S), max_records=left)
         now = asyncio.get_running_loop().time()
-        if records:
+        if batches:
             quiet_since = now
         elif timeout_s is not None and now - quiet_since >= timeout_s:
             return
-        for count, record in enumerate(records, 1):
-            try:
-                printer.print(record)
-            except Failure:
-                if not options.skip_message_on_error:
-                    raise
-            if printer.count == options.max_messages:
-                if isinstance(consumer, GroupConsumer):
-                    await consumer.give_back(records[count:])
-                return
+        for records in batches:
+            for record in records:
+                try:
+                    printer.print(record)
+                except Failure:
+                    if not options.skip_message_on_error:
+                        raise
+        if printer.count == options.max_messages:
+            return
         printer.flush()
-
-
-def _topics(options: argparse.Namespace) -> list[str] | Topics:
-    if options.topic is not None:
-        return [options.topic]
-    wanted = TopicFilter(options.include)
-    return lambda view: [topic for topic in view.topics if wanted.matches(topic, exclude_internal=True)]
 
 
 async def _positions(

@@ -6,11 +6,10 @@ import sys
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.clients.accumulator import Batching
 from moldau.clients.cluster import Cluster
-from moldau.clients.producer import ALL, Producer, ProducerOptions, Written
+from moldau.clients.options import OptionError
+from moldau.clients.producer import Producer, ProducerOptions, RecordMetadata
 from moldau.errors import KafkaError
-from moldau.protocol.records.compression import Codec
 from moldau.tools.cli.connecting import client_settings, read_properties, run
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka.line_reader import LineReader
@@ -19,7 +18,7 @@ from moldau.tools.cli.parser import key_value
 from moldau.tools.cli.standard_input import lines_of_standard_input
 
 DEFAULT_READER: Final = "org.apache.kafka.tools.LineMessageReader"
-ACKS: Final = {"all": ALL, "-1": ALL, "0": 0, "1": 1}
+ACKS: Final = ("all", "-1", "0", "1")
 
 
 def main(arguments: list[str]) -> int:
@@ -99,25 +98,35 @@ def producer_options(options: argparse.Namespace, properties: Mapping[str, str])
     acks = options.request_required_acks or properties.get("acks", "all")
     if acks not in ACKS:
         raise Failure(f"acks cannot be {acks}", "Use all, 1 or 0")
+    batch_size = options.max_partition_memory_bytes or options.batch_size or _number(properties, "batch.size", 16384)
+    linger_ms = _number(properties, "linger.ms", 1000) if options.timeout is None else options.timeout
+    request_timeout_ms = options.request_timeout_ms or _number(properties, "request.timeout.ms", 30_000)
     try:
-        codec = Codec.from_name(options.compression_codec or properties.get("compression.type", "none"))
-        batching = Batching(
-            batch_bytes=options.max_partition_memory_bytes or options.batch_size or int(properties.get("batch.size", 16384)),
-            linger_ms=int(properties.get("linger.ms", 1000)) if options.timeout is None else options.timeout,
-            buffer_bytes=options.max_memory_bytes or int(properties.get("buffer.memory", 33554432)),
-            codec=codec,
+        return ProducerOptions(
+            acks=acks,
+            compression_type=options.compression_codec or properties.get("compression.type", "none"),
+            batch_size=batch_size,
+            linger_ms=linger_ms,
+            buffer_memory=options.max_memory_bytes or _number(properties, "buffer.memory", 33554432),
+            request_timeout_ms=request_timeout_ms,
+            delivery_timeout_ms=max(120_000, linger_ms + request_timeout_ms),
         )
-    except ValueError as error:
+    except OptionError as error:
         raise Failure(str(error)) from error
-    timeout_ms = options.request_timeout_ms or int(properties.get("request.timeout.ms", 30_000))
-    return ProducerOptions(acks=ACKS[acks], request_timeout_ms=timeout_ms, batching=batching)
+
+
+def _number(properties: Mapping[str, str], key: str, default: int) -> int:
+    try:
+        return int(properties.get(key, default))
+    except ValueError as error:
+        raise Failure(f"{key} cannot be {properties[key]!r}", "A number is expected") from error
 
 
 async def produce_lines(cluster: Cluster, topic: str, reader: LineReader, options: ProducerOptions, *, sync: bool = False) -> int:
     """Returns how many records were written.  Errors: Failure naming the first that was not, and how many were lost."""
     failures: list[BaseException] = []
 
-    def note(future: "asyncio.Future[Written]") -> None:
+    def note(future: "asyncio.Future[RecordMetadata]") -> None:
         if not future.cancelled() and (error := future.exception()) is not None:
             failures.append(error)
 
@@ -127,10 +136,12 @@ async def produce_lines(cluster: Cluster, topic: str, reader: LineReader, option
         async for line in lines_of_standard_input(prompt):
             count += 1
             record = reader.read(line, count)
-            future = await producer.send(topic, record.value, key=record.key, headers=record.headers)
-            future.add_done_callback(note)
+            delivery = producer.send(topic, record.value, key=record.key, headers=record.headers)
+            delivery.add_done_callback(note)
             if sync:
-                await asyncio.wait_for(asyncio.shield(future), None)
+                await asyncio.wait([delivery])
+            else:
+                await producer.drain()
     if failures:
         first = failures[0]
         detail = first.detail if isinstance(first, KafkaError) else str(first)

@@ -8,7 +8,7 @@ import asyncio
 from typing import Final
 
 from moldau.clients.cluster import Cluster
-from moldau.clients.share_consumer import Acknowledge, ShareConsumer, ShareConsumerOptions
+from moldau.clients.share import Acknowledge, ShareConsumer, ShareConsumerOptions
 from moldau.tools.cli.connecting import run
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka.console import POLL_S, LinePrinter, add_console_options, check_formatter, console_settings

@@ -9,8 +9,8 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
-from moldau.clients.admin import LATEST, Admin
-from moldau.clients.group_admin import CONSUMER, GroupAdmin, GroupDescription
+from moldau.clients.admin.admin import LATEST, Admin
+from moldau.clients.admin.groups import CONSUMER, GroupAdmin, GroupDescription
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.kafka import group_tables as tables

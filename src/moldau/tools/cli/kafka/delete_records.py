@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from moldau.clients.admin import Admin
+from moldau.clients.admin.admin import Admin
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
 from moldau.tools.cli.connecting import on_cluster

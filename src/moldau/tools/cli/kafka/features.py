@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
-from moldau.clients.admin import Admin, UpgradeType
+from moldau.clients.admin.admin import Admin, UpgradeType
 from moldau.clients.cluster import Cluster
 from moldau.metadata.features import FEATURES, LATEST_LEVEL, METADATA_VERSION, RELEASES, default_level, level_of_release
 from moldau.metadata.formatting import FormatError, feature_dependencies, version_mapping

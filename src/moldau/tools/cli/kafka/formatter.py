@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from struct import Struct, error
 from typing import Final
 
-from moldau.clients.fetched import ConsumedRecord
+from moldau.clients.records import ConsumerRecord
 from moldau.tools.cli.failure import Failure
 
 PACKAGE: Final = "org.apache.kafka.common.serialization."
@@ -80,7 +80,7 @@ class Formatter:
             deserializer(properties.get(f"{what}.deserializer", "StringDeserializer")) for what in ("key", "value", "headers")
         )
 
-    def line(self, record: ConsumedRecord, delivery_count: int | None = None) -> bytes:
+    def line(self, record: ConsumerRecord, delivery_count: int | None = None) -> bytes:
         """`delivery_count`: how often a share group's record was delivered, this time too."""
         parts = []
         if self._timestamp:
@@ -102,7 +102,7 @@ class Formatter:
             parts.append(self._null if record.value is None else self._of_value(record.value))
         return self._separator.join(parts) + self._line_end
 
-    def _headers_of(self, record: ConsumedRecord) -> bytes:
+    def _headers_of(self, record: ConsumerRecord) -> bytes:
         if not record.headers:
             return b"NO_HEADERS"
         return self._headers_separator.join(

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from moldau.clients.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.groups import GroupAdmin
 from moldau.clients.cluster import Cluster
-from moldau.clients.group_admin import GroupAdmin
 from moldau.errors import ErrorCode, KafkaError
 from moldau.types import TopicPartition
 

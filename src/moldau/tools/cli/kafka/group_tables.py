@@ -6,7 +6,7 @@ Source: ConsumerGroupCommand.java.
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
-from moldau.clients.group_admin import GroupDescription, MemberDescription
+from moldau.clients.admin.groups import GroupDescription, MemberDescription
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.types import TopicPartition
 

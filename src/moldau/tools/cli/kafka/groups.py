@@ -6,8 +6,8 @@ Differs from Kafka: without --list the mistake is named without the page of opti
 import argparse
 from typing import Final
 
+from moldau.clients.admin.groups import CONSUMER, GroupAdmin
 from moldau.clients.cluster import Cluster
-from moldau.clients.group_admin import CONSUMER, GroupAdmin
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure

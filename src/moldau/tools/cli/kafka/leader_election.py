@@ -8,8 +8,9 @@ import json
 import sys
 from pathlib import Path
 
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.partitions import Answers, ElectionType
 from moldau.clients.cluster import Cluster
-from moldau.clients.partition_admin import Answers, ElectionType, PartitionAdmin
 from moldau.errors import ErrorCode
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
@@ -36,7 +37,7 @@ def main(arguments: list[str]) -> int:
     kind = ElectionType[options.election_type.upper()]
 
     async def work(cluster: Cluster) -> int:
-        tell(kind, await PartitionAdmin(cluster).elect_leaders(kind, partitions))
+        tell(kind, await Admin(cluster).partitions.elect_leaders(kind, partitions))
         return 0
 
     return on_cluster(options, work)

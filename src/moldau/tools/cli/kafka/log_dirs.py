@@ -3,7 +3,7 @@
 import argparse
 from typing import Any
 
-from moldau.clients.admin import Admin
+from moldau.clients.admin.admin import Admin
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_log_dirs import DescribeLogDirsResult

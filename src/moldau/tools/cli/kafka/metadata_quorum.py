@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 
-from moldau.clients.admin import Admin, EndpointType, QuorumDescription
+from moldau.clients.admin.admin import Admin, EndpointType, QuorumDescription
 from moldau.clients.cluster import Cluster
 from moldau.protocol.messages.describe_quorum import Node, ReplicaState
 from moldau.tools.cli.connecting import on_cluster

@@ -11,9 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from moldau.clients.admin import AlterOperation, ConfigChange, ResourceType
+from moldau.clients.admin.admin import Admin, AlterOperation, ConfigChange, ResourceType
+from moldau.clients.admin.partitions import PartitionAdmin, Replica
 from moldau.clients.cluster import Cluster
-from moldau.clients.partition_admin import PartitionAdmin, Replica
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.placement import UsableBroker, place
 from moldau.tools.cli.connecting import on_cluster
@@ -69,7 +69,7 @@ def main(arguments: list[str]) -> int:
     async def work(cluster: Cluster) -> int:
         actions = {"generate": _generate, "execute": _execute, "verify": _verify, "cancel": _cancel, "list": _list}
         try:
-            await actions[action](PartitionAdmin(cluster), options)
+            await actions[action](Admin(cluster).partitions, options)
         except PlanError as error:
             print(error if error.is_terse else f"Error: {error}")
             return 1

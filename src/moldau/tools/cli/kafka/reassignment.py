@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from moldau.clients.partition_admin import Replica, ReplicaFolders
+from moldau.clients.admin.partitions import Replica, ReplicaFolders
 from moldau.protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
 from moldau.tools.cli.dump.message_json import compact
 from moldau.types import TopicPartition

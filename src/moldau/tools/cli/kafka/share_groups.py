@@ -8,7 +8,7 @@ import argparse
 import sys
 from typing import Final
 
-from moldau.clients.share_group_admin import ShareGroupAdmin, ShareGroupDescription
+from moldau.clients.admin.share_groups import ShareGroupAdmin, ShareGroupDescription
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka import share_tables as tables

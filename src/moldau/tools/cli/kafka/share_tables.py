@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from moldau.clients.share_group_admin import ShareGroupDescription, ShareOffset
+from moldau.clients.admin.share_groups import ShareGroupDescription, ShareOffset
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.kafka.group_tables import aligned, assignment_text
 from moldau.types import TopicPartition

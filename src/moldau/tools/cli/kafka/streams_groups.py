@@ -8,8 +8,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from moldau.clients.admin import EARLIEST, LATEST, Admin
-from moldau.clients.streams_group_admin import StreamsGroupAdmin, StreamsGroupDescription
+from moldau.clients.admin.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.streams_groups import StreamsGroupAdmin, StreamsGroupDescription
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.kafka import streams_tables as tables
 from moldau.tools.cli.kafka.group_reset import SCENARIOS, Offsets, add_reset_options, existing_partitions, named_partitions, reset_offsets

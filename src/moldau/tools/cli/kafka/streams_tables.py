@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from moldau.clients.streams_group_admin import StreamsGroupDescription, StreamsMember, Tasks
+from moldau.clients.admin.streams_groups import StreamsGroupDescription, StreamsMember, Tasks
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.kafka.group_tables import aligned
 from moldau.types import TopicPartition

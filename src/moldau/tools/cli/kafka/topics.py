@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from moldau.clients.admin import Admin, ConfigSource, NewTopic, ResourceType
+from moldau.clients.admin.admin import Admin, ConfigSource, NewTopic, ResourceType
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_configs import DescribeConfigsResourceResult

@@ -9,9 +9,9 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from moldau.clients.admin import Admin
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.transactions import NO_DURATION, OpenTransaction, TransactionAdmin
 from moldau.clients.cluster import Cluster
-from moldau.clients.transaction_admin import NO_DURATION, OpenTransaction, TransactionAdmin
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_producers import ProducerState
 from moldau.tools.cli.connecting import on_cluster
@@ -68,7 +68,7 @@ def main(arguments: list[str]) -> int:
 
     async def work(cluster: Cluster) -> int:
         try:
-            await ACTIONS[options.command](TransactionAdmin(cluster), options)
+            await ACTIONS[options.command](Admin(cluster).transactions, options)
         except Refused as refused:
             print(refused, file=sys.stderr)
             return 1
@@ -251,7 +251,7 @@ async def _find_hanging(admin: TransactionAdmin, options: argparse.Namespace) ->
 async def _partitions_to_search(admin: TransactionAdmin, options: argparse.Namespace) -> list[TopicPartition]:
     if options.partition is not None:
         return [TopicPartition(options.topic, options.partition)]
-    topics = Admin(admin.cluster)
+    topics = admin.admin
     try:
         names = [options.topic] if options.topic is not None else [topic.name or "" for topic in await topics.list_topics()]
     except KafkaError as error:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from moldau.clients.fetched import ConsumedRecord
+from moldau.clients.records import ConsumerRecord
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka.formatter import Formatter
 from moldau.tools.cli.kafka.line_reader import Line, LineReader
 
-RECORD = ConsumedRecord("t", 2, 7, 1700, 0, b"k", b"v", (("h1", b"v1"), ("h2", None)), 1)
+RECORD = ConsumerRecord("t", 2, 7, 1700, 0, b"k", b"v", (("h1", b"v1"), ("h2", None)), 1)
 
 
 def test_a_line_is_a_value() -> None:

@@ -1,6 +1,6 @@
 """Tables of groups, as Kafka 4.3.1's tool was seen to print them."""
 
-from moldau.clients.group_admin import GroupDescription, MemberDescription
+from moldau.clients.admin.groups import GroupDescription, MemberDescription
 from moldau.clients.view import Node
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.kafka import group_tables as tables

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.clients.partition_admin import ElectionType, Replica, ReplicaFolders
+from moldau.clients.admin.partitions import ElectionType, Replica, ReplicaFolders
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_partition_reassignments import OngoingPartitionReassignment
 from moldau.tools.cli.failure import Failure

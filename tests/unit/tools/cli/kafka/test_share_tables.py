@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.clients.share_group_admin import ShareGroupDescription, ShareMember, ShareOffset
+from moldau.clients.admin.share_groups import ShareGroupDescription, ShareMember, ShareOffset
 from moldau.clients.view import Node
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.failure import Failure

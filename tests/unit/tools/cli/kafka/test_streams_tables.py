@@ -2,7 +2,7 @@
 
 import pytest
 
-from moldau.clients.streams_group_admin import StreamsGroupDescription, StreamsMember, Subtopology, Tasks
+from moldau.clients.admin.streams_groups import StreamsGroupDescription, StreamsMember, Subtopology, Tasks
 from moldau.clients.view import Node
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka import streams_tables as tables

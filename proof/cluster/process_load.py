@@ -1,0 +1,208 @@
+"""● Stock clients that work on a cluster of processes while it is hurt, and know what they were promised.
+
+Three of them: an idempotent writer whose values count up in each partition, a copier that reads, writes and commits offsets in
+transactions, and readers of a group.  They stop when they are told; `History` is what they saw, for whoever reads everything at the end.
+"""
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+ORDERS: Final = "orders"
+COPIES: Final = "copies"
+PARTITIONS: Final = 3
+WITHIN_S: Final = 120.0
+BETWEEN_SENDS_S: Final = 0.005
+COPIED_AT_A_TIME: Final = 40
+ABORTED_EVERY: Final = 7
+"""The copier gives up every so many transactions of its own will."""
+LONGEST_UNSENT: Final = 2000
+
+
+@dataclass
+class History:
+    """What clients were told, and what is wrong whatever comes later."""
+
+    acknowledged: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
+    acknowledged_at_s: list[float] = field(default_factory=list)
+    read: Counter[tuple[int, int]] = field(default_factory=Counter)
+    committed_transactions: int = 0
+    aborted_transactions: int = 0
+    errors: Counter[str] = field(default_factory=Counter)
+    violations: list[str] = field(default_factory=list)
+
+
+class Client(threading.Thread):
+    """Works until it is told to stop; an exception that nobody foresaw is a violation."""
+
+    def __init__(self, name: str, bootstrap: str, history: History) -> None:
+        super().__init__(name=name, daemon=True)
+        self.bootstrap: Final = bootstrap
+        self.history: Final = history
+        self.told_to_stop: Final = threading.Event()
+
+    def run(self) -> None:
+        try:
+            self.work()
+        except Exception as error:
+            self.history.violations.append(f"{self.name}: {error!r}")
+
+    def work(self) -> None:
+        raise NotImplementedError
+
+    def configured(self, **more: Any) -> dict[str, Any]:
+        return {"bootstrap.servers": self.bootstrap, "error_cb": self._note, "log_level": 0, **more}
+
+    def _note(self, error: KafkaError) -> None:
+        self.history.errors[error.name()] += 1
+        if error.fatal():
+            self.history.violations.append(f"{self.name}: {error.str()} is fatal")
+
+
+class Writer(Client):
+    """Sends 0, 1, 2, … into every partition of `orders`."""
+
+    def work(self) -> None:
+        options = {"acks": "all", "enable.idempotence": True, "message.timeout.ms": int(WITHIN_S * 1000), "linger.ms": 5}
+        producer = Producer(self.configured(**options))
+        sent = 0
+        while not self.told_to_stop.wait(BETWEEN_SENDS_S):
+            if len(producer) < LONGEST_UNSENT:
+                for partition in range(PARTITIONS):
+                    producer.produce(ORDERS, b"%d" % sent, partition=partition, on_delivery=self._acknowledged)
+                sent += 1
+            producer.poll(0)
+        if left := producer.flush(WITHIN_S):
+            self.history.violations.append(f"{self.name}: {left} records were neither acknowledged nor refused")
+
+    def _acknowledged(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.history.violations.append(f"{self.name}: {message.value()!r} was refused: {error.str()}")
+            return
+        partition, _, value = placed(message)
+        self.history.acknowledged[partition].append(value)
+        self.history.acknowledged_at_s.append(time.monotonic())
+
+
+class Copier(Client):
+    """Copies `orders` into the same partitions of `copies`, some at a time, in transactions that hold its offsets, too."""
+
+    def work(self) -> None:
+        reading = {"group.id": "copier", "isolation.level": "read_committed", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+        consumer = Consumer(self.configured(**reading))
+        producer = Producer(self.configured(**{"transactional.id": "copier", "transaction.timeout.ms": 60_000}))
+        producer.init_transactions(WITHIN_S)
+        consumer.subscribe([ORDERS])
+        try:
+            while not self.told_to_stop.is_set():
+                if messages := [one for one in consumer.consume(COPIED_AT_A_TIME, 0.2) if one.error() is None]:
+                    self._copy(consumer, producer, messages)
+        finally:
+            consumer.close()
+
+    def _copy(self, consumer: Consumer, producer: Producer, messages: list[Message]) -> None:
+        try:
+            producer.begin_transaction()
+            for partition, _, value in map(placed, messages):
+                producer.produce(COPIES, b"%d" % value, partition=partition)
+            after = {partition: offset for partition, offset, _ in map(placed, messages)}
+            offsets = [TopicPartition(ORDERS, partition, offset + 1) for partition, offset in after.items()]
+            self._until_done(producer.send_offsets_to_transaction, offsets, consumer.consumer_group_metadata(), WITHIN_S)
+            ended = self.history.committed_transactions + self.history.aborted_transactions
+            if ended % ABORTED_EVERY == ABORTED_EVERY - 1:
+                self._abort(consumer, producer, messages)
+                return
+            self._until_done(producer.commit_transaction, WITHIN_S)
+            self.history.committed_transactions += 1
+        except KafkaException as error:
+            self.history.errors[error.args[0].name()] += 1
+            if not error.args[0].txn_requires_abort():
+                raise
+            self._abort(consumer, producer, messages)
+
+    def _abort(self, consumer: Consumer, producer: Producer, messages: list[Message]) -> None:
+        self._until_done(producer.abort_transaction, WITHIN_S)
+        self.history.aborted_transactions += 1
+        first: dict[int, int] = {}
+        for partition, offset, _ in map(placed, messages):
+            first.setdefault(partition, offset)
+        mine = {one.partition for one in consumer.assignment()}
+        for partition, offset in first.items():
+            if partition in mine:
+                consumer.seek(TopicPartition(ORDERS, partition, offset))
+
+    def _until_done(self, call: Callable[..., object], *arguments: object) -> None:
+        """A call that says that it may be tried again is."""
+        until = time.monotonic() + WITHIN_S
+        while True:
+            try:
+                call(*arguments)
+                return
+            except KafkaException as error:
+                self.history.errors[error.args[0].name()] += 1
+                if not error.args[0].retriable() or time.monotonic() > until:
+                    raise
+
+
+class Reader(Client):
+    """One member of the group `readers`: within one life, a partition's values only count up or, after a rebalance, begin again."""
+
+    def work(self) -> None:
+        options = {"group.id": "readers", "auto.offset.reset": "earliest", "auto.commit.interval.ms": 500, "session.timeout.ms": 20_000}
+        consumer = Consumer(self.configured(**options))
+        last: dict[int, int] = {}
+
+        def assigned(_: Consumer, given: list[TopicPartition]) -> None:
+            for one in given:
+                last.pop(one.partition or 0, None)
+
+        consumer.subscribe([ORDERS], on_assign=assigned)
+        while not self.told_to_stop.is_set():
+            message = consumer.poll(0.2)
+            if message is None:
+                continue
+            if (error := message.error()) is not None:
+                self.history.errors[error.name()] += 1
+                continue
+            partition, _, value = placed(message)
+            if partition in last and value != last[partition] + 1:
+                self.history.violations.append(f"{self.name}: {ORDERS}-{partition} gave {value} after {last[partition]}")
+            last[partition] = value
+            self.history.read[partition, value] += 1
+        consumer.close()
+
+
+def placed(message: Message) -> tuple[int, int, int]:
+    """Partition, offset and value of a record of ours."""
+    partition, offset, value = message.partition(), message.offset(), message.value()
+    assert partition is not None and offset is not None and value is not None
+    return partition, offset, int(value)
+
+
+def read_everything(bootstrap: str, topic: str) -> dict[int, list[int]]:
+    """The committed values of every partition, by assignment."""
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap, "group.id": "audit", "isolation.level": "read_committed", "enable.partition.eof": True}
+    )
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
+    found: dict[int, list[int]] = {partition: [] for partition in range(PARTITIONS)}
+    at_the_end: set[int] = set()
+    until = time.monotonic() + WITHIN_S
+    while len(at_the_end) < PARTITIONS and time.monotonic() < until:
+        message = consumer.poll(1.0)
+        if message is None:
+            continue
+        if (error := message.error()) is None:
+            partition, _, value = placed(message)
+            found[partition].append(value)
+        elif error.code() == KafkaError._PARTITION_EOF:
+            at_the_end.add(message.partition() or 0)
+    consumer.close()
+    if len(at_the_end) < PARTITIONS:
+        raise AssertionError(f"{topic} could be read to its end in partitions {sorted(at_the_end)} only")
+    return found

@@ -1,0 +1,294 @@
+"""● A cluster of real processes is killed, paused, stopped and started from a seed, under stock clients; at the end everything is read.
+
+    python -m proof.cluster.processes --seed 7 --rounds 20 --brokers 3 [--controllers 3]
+
+Looked for: an acknowledged record that is lost, doubled or out of order; a transaction of which a part is there; a client that is told of
+an error that it cannot try again; a cluster that is not whole half a minute after all its nodes run; replicas whose bytes differ.  What is
+wrong is printed, and the exit code is 1 then.
+"""
+
+import argparse
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from moldau.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
+from moldau.testing.child import BrokerFailed
+from moldau.testing.cluster import Cluster
+from proof.cluster.process_load import COPIES, ORDERS, PARTITIONS, WITHIN_S, Client, Copier, History, Reader, Writer, read_everything
+
+WHOLE_WITHIN_S: Final = 30.0
+SESSION_S: Final = 3.0
+CALM_S: Final = (0.5, 3.0)
+BETWEEN_LOOKS_S: Final = 0.1
+SHOWN_VIOLATIONS: Final = 20
+SHORT_GAP_S: Final = 0.2
+METADATA_LOG: Final = "__cluster_metadata"
+COMPARED: Final = (ORDERS, COPIES, "__consumer_offsets", "__transaction_state", METADATA_LOG)
+QUICK: Final = {"broker.session.timeout.ms": str(int(SESSION_S * 1000)), "broker.heartbeat.interval.ms": "500"}
+
+
+class Hurting:
+    """One cluster, its load and the faults of one seed."""
+
+    def __init__(self, cluster: Cluster, seed: int, say: Callable[[str], None] = print) -> None:
+        self.cluster: Final = cluster
+        self.choice: Final = Random(seed)
+        self.say: Final = say
+        self.history: Final = History()
+        self.faults: Final[Counter[str]] = Counter()
+        self.whole_after_s: Final[list[float]] = []
+        self._never: Final = threading.Event()
+        self._clients: list[Client] = []
+        self._kinds: Final[dict[str, Callable[[], None]]] = {
+            "leader killed": lambda: self._kill_for_a_while(self._some_leader()),
+            "controller killed": lambda: self._kill_for_a_while(self.active_controller()),
+            "leader paused": lambda: self._pause(self._some_leader()),
+            "controller paused": lambda: self._pause(self.active_controller()),
+            "rolling restart": self._roll,
+            "two killed": self._kill_two,
+            "all killed": self._kill_all,
+            "all stopped": self._stop_all,
+        }
+
+    def run(self, rounds: int, only: Sequence[str] = ()) -> list[str]:
+        """What is wrong, in words."""
+        self._begin()
+        kinds = list(only or self._kinds)
+        try:
+            for number in range(rounds):
+                kind = kinds[number % len(kinds)] if number < len(kinds) else self.choice.choice(kinds)
+                self._calm(self.choice.uniform(*CALM_S))
+                began_s = time.monotonic()
+                self._kinds[kind]()
+                self.faults[kind] += 1
+                self._wait_until_whole(kind)
+                self.say(
+                    f"round {number}: {kind}, {time.monotonic() - began_s:.1f} s, {len(self.history.acknowledged_at_s):,} acknowledged"
+                )
+        finally:
+            self._end()
+        self._audit()
+        return self.history.violations
+
+    def _begin(self) -> None:
+        admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
+        for future in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in (ORDERS, COPIES)]).values():
+            future.result(WITHIN_S)
+        where, history = self.cluster.bootstrap, self.history
+        self._clients = [Writer("writer", where, history), Copier("copier", where, history)]
+        self._clients += [Reader(f"reader {number}", where, history) for number in (1, 2)]
+        for client in self._clients:
+            client.start()
+        while not history.acknowledged_at_s:
+            self._calm(BETWEEN_LOOKS_S)
+
+    def _end(self) -> None:
+        for client in self._clients:
+            client.told_to_stop.set()
+        for client in self._clients:
+            client.join(2 * WITHIN_S)
+            if client.is_alive():
+                self.history.violations.append(f"{client.name} hangs")
+
+    def _calm(self, seconds: float) -> None:
+        self._never.wait(seconds)
+
+    def active_controller(self) -> int:
+        """Its node; waits until there is one that runs.  Errors: BrokerFailed."""
+        request = DescribeQuorumRequest(
+            topics=[
+                DescribeQuorumRequestTopicData(topic_name=METADATA_LOG, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)])
+            ]
+        )
+        until = time.monotonic() + WHOLE_WITHIN_S
+        while time.monotonic() < until:
+            for node in self.cluster.nodes.values():
+                if node.is_broker and node.is_running:
+                    answer = node.ask(request, version=2)
+                    if answer.error_code == 0 and answer.topics and (leader := answer.topics[0].partitions[0].leader_id) >= 0:
+                        return leader
+            self._calm(BETWEEN_LOOKS_S)
+        raise BrokerFailed("no controller is active")
+
+    def _some_leader(self) -> int:
+        return self.cluster.leader(ORDERS, self.choice.randrange(PARTITIONS))
+
+    def _kill_for_a_while(self, node_id: int) -> None:
+        self.cluster.kill(node_id)
+        self._calm(self.choice.choice((0.0, 0.5, 2.0, SESSION_S + 1)))
+        self.cluster.start_again(node_id)
+
+    def _pause(self, node_id: int) -> None:
+        self.cluster.pause(node_id)
+        self._calm(self.choice.choice((1.0, SESSION_S + 1, SESSION_S + 4)))
+        self.cluster.resume(node_id)
+
+    def _roll(self) -> None:
+        for node_id in self.cluster.nodes:
+            if code := self.cluster.stop(node_id):
+                self.history.violations.append(f"node {node_id} stopped with {code}")
+            self.cluster.start_again(node_id)
+            self._wait_until_whole("rolling restart")
+
+    def _kill_two(self) -> None:
+        nodes = self.choice.sample([node.node_id for node in self.cluster.nodes.values() if node.is_broker], 2)
+        for node_id in nodes:
+            self.cluster.kill(node_id)
+        self._calm(self.choice.choice((0.0, 2.0)))
+        self.cluster.start()
+
+    def _kill_all(self) -> None:
+        for node in self.cluster.nodes.values():
+            node.kill()
+        self.cluster.start()
+
+    def _stop_all(self) -> None:
+        began_s = time.monotonic()
+        stopping = [threading.Thread(target=self._stop, args=(node_id,)) for node_id in self.cluster.nodes]
+        for one in stopping:
+            one.start()
+        for one in stopping:
+            one.join()
+        self.say(f"all stopped within {time.monotonic() - began_s:.1f} s")
+        self.cluster.start()
+
+    def _stop(self, node_id: int) -> None:
+        began_s = time.monotonic()
+        if code := self.cluster.stop(node_id):
+            self.history.violations.append(f"node {node_id} stopped with {code} after {time.monotonic() - began_s:.1f} s")
+
+    def _wait_until_whole(self, kind: str) -> None:
+        """Until every broker says of every partition that all its replicas are in sync."""
+        began_s, missing, told = time.monotonic(), ["nobody asked yet"], False
+        while missing:
+            missing = list(self._missing())
+            elapsed_s = time.monotonic() - began_s
+            if missing and elapsed_s > WHOLE_WITHIN_S and not told:
+                told = True
+                self.history.violations.append(f"{kind}: not whole after {elapsed_s:.0f} s: {missing[:5]}")
+            if missing and elapsed_s > 4 * WHOLE_WITHIN_S:
+                raise BrokerFailed(f"{kind}: still not whole: {missing}")
+            if missing:
+                self._calm(BETWEEN_LOOKS_S)
+        self.whole_after_s.append(time.monotonic() - began_s)
+
+    def _missing(self) -> Iterator[str]:
+        for node in self.cluster.nodes.values():
+            if not node.is_running:
+                yield f"node {node.node_id} ended by itself"
+            elif node.is_broker:
+                for topic in node.metadata().topics:
+                    for one in topic.partitions:
+                        if one.leader_id < 0 or len(one.isr_nodes) < len(one.replica_nodes):
+                            yield f"{node.name}: {topic.name}-{one.partition_index} led by {one.leader_id}, in sync {sorted(one.isr_nodes)}"
+
+    def _audit(self) -> None:
+        wrong = self.history.violations
+        orders, copies = (read_everything(self.cluster.bootstrap, topic) for topic in (ORDERS, COPIES))
+        for partition in range(PARTITIONS):
+            acknowledged, there, copied = self.history.acknowledged[partition], orders[partition], copies[partition]
+            wrong += _differences(f"{ORDERS}-{partition}", acknowledged, there)
+            if copied != there[: len(copied)]:
+                wrong += _differences(f"{COPIES}-{partition}", there[: len(copied)], copied)
+            unread = max((value for at, value in self.history.read if at == partition), default=-1) + 1
+            skipped = [value for value in range(unread) if not self.history.read[partition, value]]
+            if skipped:
+                wrong.append(f"the group left out {len(skipped)} records of {ORDERS}-{partition}: {skipped[:5]}…")
+        self._stop_all_for_good()
+        wrong += different_logs(self.cluster)
+
+    def _stop_all_for_good(self) -> None:
+        for node_id in self.cluster.nodes:
+            self._stop(node_id)
+
+    def figures(self) -> Iterator[str]:
+        history = self.history
+        at_s = history.acknowledged_at_s
+        long = sorted(later - sooner for sooner, later in pairwise(at_s) if later - sooner > SHORT_GAP_S)
+        yield f"faults: {dict(sorted(self.faults.items()))}"
+        yield f"{sum(map(len, history.acknowledged.values())):,} records acknowledged, {sum(history.read.values()):,} read by the group"
+        yield f"{history.committed_transactions} transactions committed, {history.aborted_transactions} aborted"
+        yield f"errors that clients were told of: {dict(history.errors)}"
+        for what, values in (("gaps without an acknowledgement", long), ("until whole again", sorted(self.whole_after_s))):
+            if values:
+                parts = ", ".join(f"p{round(100 * part)} {_quantile(values, part):.2f} s" for part in (0.5, 0.99))
+                yield f"{what}: {len(values)}, {parts}, longest {values[-1]:.2f} s"
+
+
+def _differences(where: str, wanted: list[int], there: list[int]) -> Iterator[str]:
+    count = Counter(there)
+    if lost := [value for value in wanted if not count[value]]:
+        yield f"{where}: {len(lost)} records are lost: {lost[:5]}…"
+    if doubled := [value for value, times in count.items() if times > 1]:
+        yield f"{where}: {len(doubled)} records are there more than once: {doubled[:5]}…"
+    if there != sorted(there):
+        yield f"{where}: records are out of order"
+    if wanted != there and not lost and not doubled:
+        yield f"{where}: {len(set(there) - set(wanted))} records are there that nobody was promised"
+
+
+def _quantile(ordered: Sequence[float], part: float) -> float:
+    return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+def different_logs(cluster: Cluster) -> Iterator[str]:
+    """Partitions whose files differ between nodes, from the first offset that all of them have.  For nodes that stopped."""
+    for name in COMPARED:
+        folders: dict[str, dict[int, bytes]] = {}
+        for node in cluster.nodes.values():
+            for folder in sorted(node.log_dir.glob(f"{name}-*")):
+                folders.setdefault(folder.name, {})[node.node_id] = _bytes_of(folder)
+        for folder_name, by_node in folders.items():
+            if name == METADATA_LOG:  # the last to stop may have written what the others never saw
+                shortest = min(map(len, by_node.values()))
+                by_node = {node_id: data[:shortest] for node_id, data in by_node.items()}
+            if len(set(by_node.values())) > 1:
+                yield f"{folder_name}: replicas differ: { ({node_id: len(data) for node_id, data in by_node.items()}) } bytes"
+
+
+def _bytes_of(folder: Path) -> bytes:
+    return b"".join(segment.read_bytes() for segment in sorted(folder.glob("*.log")))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--controllers", type=int, default=0)
+    parser.add_argument("--only", action="append", default=[], help="a kind of fault; may be given several times")
+    parser.add_argument("--directory", type=Path, help="where the nodes' folders are left")
+    options = parser.parse_args(arguments)
+    with Cluster(options.brokers, options.controllers, properties=QUICK, directory=options.directory) as cluster:
+        hurting = Hurting(cluster, options.seed, _say)
+        try:
+            violations = hurting.run(options.rounds, options.only)
+        finally:
+            for line in hurting.figures():
+                _say(line)
+            for line in hurting.history.violations[:SHOWN_VIOLATIONS]:
+                _say(f"WRONG: {line}")
+    return 1 if violations else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""What a peer can ask that costs most: see `worst.py`."""

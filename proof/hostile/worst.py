@@ -1,0 +1,89 @@
+"""◇ The worst requests of an API, made from its declaration: the most elements that fit into a frame, for each list that it has.
+
+    for worst in worst_requests(CreateTopicsRequest, version=7, size=1 << 20): worst.what, worst.request
+
+In each of them one list is as long as the frame allows, and every list around it has one element; elements differ in their first name or
+number, so that nothing is done once for all of them.  One more has the longest strings instead.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from moldau.protocol.declared import Field, Struct
+from moldau.protocol.header import encode_request, size_of
+from moldau.protocol.wire import Request
+
+LONGEST_STRING: Final = 32_767
+WIDTH: Final = 6
+"""Characters of a name that is told from the others by its number."""
+
+
+class Worst(NamedTuple):
+    what: str
+    request: Request[Any]
+    elements: int
+
+
+def worst_requests(declared: type[Request[Any]], version: int, size: int) -> Iterator[Worst]:
+    """At most `size` bytes each."""
+    for path in lists_of(declared, version):
+        one, two = (size_in_bytes(_made(declared, version, path, count), version) for count in (1, 2))
+        count = max(1, (size - one) // max(1, two - one))
+        yield Worst(".".join(path), _made(declared, version, path, count), count)
+    yield Worst("long strings", _made(declared, version, (), 1, text="x" * LONGEST_STRING), 1)
+
+
+def size_in_bytes(request: Request[Any], version: int) -> int:
+    return size_of(encode_request(request, version=version, correlation_id=1, client_id="worst"))
+
+
+def lists_of(declared: type[Struct], version: int) -> Iterator[tuple[str, ...]]:
+    """The paths of field names that lead to each list."""
+    for field in declared.FIELDS:
+        if not field.is_in(version):
+            continue
+        if field.kind == "array":
+            yield (field.name,)
+        if field.struct is not None:
+            yield from ((field.name, *below) for below in lists_of(field.struct, version))
+
+
+def _made(declared: type[Any], version: int, path: tuple[str, ...], count: int, *, text: str = "t", number: int = 0) -> Any:
+    """`number` tells it from its like."""
+    values = {}
+    is_told_apart = number == 0
+    for field in declared.FIELDS:
+        if not field.is_in(version):
+            continue
+        wanted = 0 if is_told_apart else number
+        below = path[1:] if path[:1] == (field.name,) else ()
+        if field.kind == "array":
+            length = count if path == (field.name,) else 1
+            values[field.name] = [_element(field, version, below, count, text, at) for at in range(length)]
+        elif field.struct is not None:
+            values[field.name] = _made(field.struct, version, below, count, text=text)
+        else:
+            values[field.name] = _plain(field.kind, wanted, text)
+            is_told_apart |= field.kind in ("string", "int32", "int64", "uuid")
+    return declared(**values)
+
+
+def _element(field: Field, version: int, path: tuple[str, ...], count: int, text: str, number: int) -> Any:
+    if field.struct is not None:
+        return _made(field.struct, version, path, count, text=text, number=number)
+    return _plain(str(field.element), number, text)
+
+
+def _plain(kind: str, number: int, text: str) -> Any:
+    if kind == "string":
+        return text if len(text) > 1 else f"{text}{number:0{WIDTH}d}"
+    if kind == "uuid":
+        return UUID(int=(number << 64) + 1)
+    if kind in ("bytes", "records"):
+        return b""
+    if kind == "boolean":
+        return False
+    if kind == "float64":
+        return float(number)
+    return number % 128 if kind == "int8" else number % 32_768 if kind in ("int16", "uint16") else number

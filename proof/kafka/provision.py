@@ -1,0 +1,54 @@
+"""● Everything that tests and benchmarks need beside pip's packages: Java, Apache Kafka 4.3.1, Spark's connector, kcat.
+
+`python -m proof.kafka.provision` brings it all, with progress; the functions bring what is missing when they are
+called, so a single test run alone works too.  Jars and Java stay in the user's cache (`moldau.pipelines.provision`),
+shared by every checkout.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from moldau.pipelines.provision import ProvisionError, java_environment, java_home, spark_connector_jars
+from moldau.pipelines.provision.cache import only_one
+from moldau.pipelines.provision.jars import jar_set
+
+__all__ = ["java_environment", "java_home", "kafka_classpath", "kcat", "spark_connector_jars"]
+
+KAFKA_VERSION = "4.3.1"
+
+
+def kafka_classpath() -> str:
+    """The Java class path of Apache Kafka's broker and tools.  Raises ProvisionError."""
+    return os.pathsep.join(map(str, jar_set(f"kafka-{KAFKA_VERSION}")))
+
+
+def kcat(*, install: bool = False) -> Path | None:
+    """The kcat program, or None; with `install`, Debian's package is brought where that needs no password."""
+    found = shutil.which("kcat") or shutil.which("kafkacat")
+    if found is None and install and os.geteuid() == 0 and shutil.which("apt-get"):
+        with only_one("kcat"):
+            print("Bringing Debian's package kcat", file=sys.stderr, flush=True)
+            for command in (["apt-get", "update", "-q"], ["apt-get", "install", "-q", "-y", "--no-install-recommends", "kcat"]):
+                subprocess.run(command, stdout=sys.stderr, env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"}, check=False)
+        found = shutil.which("kcat")
+    return Path(found) if found else None
+
+
+def main() -> int:
+    """Bring everything; an exit code."""
+    try:
+        print(f"Java: {java_home()}", flush=True)
+        print(f"Apache Kafka {KAFKA_VERSION}: {len(kafka_classpath().split(os.pathsep))} jars", flush=True)
+        print(f"Spark's Kafka connector: {len(spark_connector_jars())} jars", flush=True)
+    except ProvisionError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(f"kcat: {kcat(install=True) or 'not here and not installable without root; its tests will be skipped'}", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

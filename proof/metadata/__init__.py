@@ -1,0 +1,1 @@
+"""Our decisions about metadata beside those of Kafka's own classes."""

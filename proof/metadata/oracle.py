@@ -1,0 +1,74 @@
+"""● Kafka 4.3.1's own controller classes, asked what they decide.
+
+    with Oracle() as oracle:
+        answers = oracle.ask(case)
+
+`oracle/Decisions.java` calls the classes in Kafka's jars.  It is compiled once by `javac` and runs as a child process: one case a line in,
+one line of answers out.  Records and messages cross as Kafka's own bytes, so that encoding is compared as well.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from proof.kafka.apache import java_command
+from proof.kafka.provision import kafka_classpath
+
+SOURCE: Final = Path(__file__).parent / "oracle" / "Decisions.java"
+MAIN: Final = "org.apache.kafka.controller.Decisions"
+FLAGS: Final = ("-XX:+UseSerialGC", "-Xmx256m")
+
+
+def javac() -> str | None:
+    """The Java compiler, or None where there is only a runtime."""
+    return shutil.which("javac")
+
+
+def compiled(source: Path = SOURCE) -> Path:
+    """The folder of classes, made when the source has changed.  Errors: CalledProcessError, AssertionError without a compiler."""
+    compiler = javac()
+    assert compiler is not None, "there is no javac: install a JDK"
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
+    made = Path(tempfile.gettempdir()) / f"moldau-oracle-{os.getuid()}-{digest}"
+    if not made.exists():
+        scratch = Path(tempfile.mkdtemp(dir=made.parent))
+        command = [compiler, "-nowarn", "-proc:none", "-cp", kafka_classpath(), "-d", str(scratch), str(source)]
+        subprocess.run(command, check=True, capture_output=True)
+        try:
+            scratch.rename(made)
+        except OSError:  # another process was faster
+            shutil.rmtree(scratch)
+    return made
+
+
+class Oracle:
+    """The child process.  One question at a time."""
+
+    def __enter__(self) -> Self:
+        command = java_command(MAIN, flags=FLAGS)
+        position = command.index("-cp") + 1
+        command[position] = os.pathsep.join([str(compiled()), command[position]])
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
+        )
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, traceback: TracebackType | None) -> None:
+        self._process.communicate(timeout=60)
+
+    def ask(self, case: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The answer to each step: `records` (hex), `response` (hex), or `error`."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps(case) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        assert line, "Kafka's classes gave no answer: run them by hand to see why"
+        answers: list[dict[str, Any]] = json.loads(line)["steps"]
+        return answers

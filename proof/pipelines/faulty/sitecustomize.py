@@ -1,0 +1,83 @@
+"""● In every Python process whose path begins here: one step of the sink kills what a file names, once.
+
+The file says `step victim`, as `end:after driver`.  Whoever comes to the step first and can rename the file does it.
+"""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from functools import wraps
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+TARGET = "pyspark_moldau.sink"
+FOLDER = os.environ.get("MOLDAU_FAULTS")
+STEPS = {"begin": "begin", "marker": "committed", "add_offset": "add_offset", "end": "end", "handed": "_write_handed"}
+METHODS = {"task": ("_Task", "write"), "batch": ("_Task", "_send"), "commit": ("_Writer", "_end")}
+
+
+def strike(step: str) -> None:
+    assert FOLDER is not None
+    fault = Path(FOLDER) / "fault"
+    try:
+        wanted, victim = fault.read_text(encoding="ascii").split()
+        if wanted != step:
+            return
+        fault.rename(fault.with_name("struck"))
+    except (OSError, ValueError):
+        return
+    if victim == "driver":
+        os.killpg(int((Path(FOLDER) / "driver.pid").read_text(encoding="ascii")), signal.SIGKILL)
+    elif victim == "broker":
+        os.kill(int((Path(FOLDER) / "broker.pid").read_text(encoding="ascii")), signal.SIGKILL)
+    elif victim == "worker":
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+def watched(step: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def called(*arguments: Any, **named: Any) -> Any:
+        strike(f"{step}:before")
+        result = function(*arguments, **named)
+        strike(f"{step}:after")
+        return result
+
+    return called
+
+
+class Loader(importlib.abc.Loader):
+    def __init__(self, real: Any) -> None:
+        self.real = real
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        return self.real.create_module(spec)  # type: ignore[no-any-return]
+
+    def exec_module(self, module: ModuleType) -> None:
+        self.real.exec_module(module)
+        for step, name in STEPS.items():
+            setattr(module, name, watched(step, getattr(module, name)))
+        for step, (owner, name) in METHODS.items():
+            declared = getattr(module, owner)
+            setattr(declared, name, watched(step, getattr(declared, name)))
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        if fullname != TARGET:
+            return None
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(fullname)
+        if spec is not None:
+            spec.loader = Loader(spec.loader)
+        return spec
+
+
+if FOLDER is not None:
+    sys.meta_path.insert(0, Finder())

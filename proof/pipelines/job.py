@@ -1,0 +1,67 @@
+"""● A driver that is to be killed: copies a topic, or keeps sums of it, until all that there is now is written.
+
+    python -m proof.pipelines.job copy|sum BOOTSTRAP SOURCE TARGET CHECKPOINT RECORDS_PER_BATCH
+
+A query that fails is started again, as a runner does; the process ends with 0 when one has come to the end.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
+
+from moldau.pipelines.session import SHORT_LIVED, open_session
+
+MOST_FAILURES = 500
+
+
+class Sums(StatefulProcessor):
+    """A running sum a key."""
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self.total = handle.getValueState("total", "total BIGINT")
+
+    def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+        kept = self.total.get()
+        total = (kept[0] if kept else 0) + sum(row.number for row in rows)
+        self.total.update((total,))
+        yield Row(key=key[0], value=str(total))
+
+    def close(self) -> None:
+        pass
+
+
+def summed(records: DataFrame) -> DataFrame:
+    """Of each tenth number a running sum, kept in state.  A Python sink gets what is appended, and nothing else."""
+    number = F.col("value").cast("string").cast("bigint")
+    keyed = records.select((number % 10).cast("string").alias("key"), number.alias("number")).groupBy("key")
+    return keyed.transformWithState(Sums(), "key STRING, value STRING", "Append", "None")
+
+
+def main(kind: str, bootstrap: str, source: str, target: str, checkpoint: str, records_per_batch: str) -> None:
+    log_file = Path(checkpoint).with_name("spark.log")
+    spark = open_session("kills", master="local[2]", log_file=log_file, settings={**SHORT_LIVED, "spark.log.level": "OFF"})
+    given = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": "10000"}
+    options = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": records_per_batch}
+    records = spark.readStream.format("moldau").options(**given, **options).load()
+    frame = summed(records) if kind == "sum" else records.select("key", "value")
+    writer = frame.writeStream.format("moldau").outputMode("append")
+    writer = writer.options(**given, topic=target, checkpointLocation=checkpoint).trigger(availableNow=True)
+    for _ in range(MOST_FAILURES):
+        try:
+            writer.start().awaitTermination()
+        except StreamingQueryException as error:
+            told = [line.strip() for line in str(error).splitlines() if "Error" in line or "Exception" in line]
+            print("failed:", (told or [str(error)])[-1][:300], flush=True)
+        else:
+            print("done", flush=True)
+            return
+    sys.exit("it fails for good")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

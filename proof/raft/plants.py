@@ -1,0 +1,343 @@
+"""◇ Mistakes that a consensus machine or its driver could have, each of which the simulation must find."""
+
+from typing import Any, Final
+from unittest.mock import patch
+
+from moldau.raft.events import Entry, Fetched, Ready, Synced
+from moldau.raft.messages import Fetch, FetchAnswer, Vote, VoteAnswer
+from moldau.raft.node import RaftNode
+from moldau.raft.roles import Candidate, ElectionState, Follower, Leader, Prospective, Resigned, Unattached
+from moldau.raft.voters import ReplicaKey, VoterSet
+from moldau.types import NO_LEADER, OffsetAndEpoch
+from proof.raft.bag import Driver, Plant
+
+
+class VotesBeforeTheDisk(Driver):
+    """What an election rests on leaves before it is on the disk."""
+
+    def persist(self, ready: Ready) -> None:
+        for reply in ready.replies:
+            self.reply(reply.token, reply.answer)
+        ready.replies = []
+        super().persist(ready)
+
+
+class NeverPersists(Driver):
+    """Elections are kept in memory."""
+
+    def persisted(self, life: int) -> None:
+        before = self.disk.election
+        super().persisted(life)
+        if life == self.life:
+            self.disk.election = before
+
+
+class AppendsAreDurableAtOnce(Driver):
+    """Says that what it appended is on the disk when it has only been written."""
+
+    def append(self, entry: Entry | Fetched) -> bool:
+        done = super().append(entry)
+        if done:
+            self.world.later(0, self.say_synced, self.life)
+        return done
+
+    def say_synced(self, life: int) -> None:
+        if life == self.life and self.node is not None and self.persisting is None:
+            self.step(Synced(self.disk.end_offset))
+
+
+class TruncationIsNotSynced(Driver):
+    """Says so of a truncation too; what was cut off may come back."""
+
+    def carry_out(self, ready: Ready) -> None:
+        super().carry_out(ready)
+        if ready.truncate_to is not None:
+            self.world.later(0, self.say_synced, self.life)
+
+    def say_synced(self, life: int) -> None:
+        if life == self.life and self.node is not None and self.persisting is None:
+            self.step(Synced(self.disk.end_offset))
+
+
+class ForgetsTheVote(RaftNode):
+    """The vote goes when a leader is known: a Prospective in the same epoch gives it again."""
+
+    def _learn(self, epoch: int, leader_id: int, leader_at: Any, now_ms: int) -> None:
+        before = self.role
+        super()._learn(epoch, leader_id, leader_at, now_ms)
+        if self.role is not before and isinstance(self.role, Follower):
+            self.role.election = self._to_persist(self.role.election._replace(voted_id=-1, voted_directory_id=ReplicaKey(0).directory_id))
+
+
+class ForgetsLeaderAndVote(ForgetsTheVote):
+    """And the leader, when it is lost."""
+
+    def _ask_first(self, role: Any, now_ms: int) -> None:
+        role.election = role.election._replace(leader_id=NO_LEADER)
+        super()._ask_first(role, now_ms)
+
+
+class VotesForAnyLog(RaftNode):
+    """The candidate's log is not looked at."""
+
+    def _grants(self, request: Vote) -> bool:
+        return super()._grants(request._replace(last_epoch=1 << 30))
+
+
+class ComparesLogsByLength(RaftNode):
+    """A longer log wins over a newer one."""
+
+    def _grants(self, request: Vote) -> bool:
+        longer = request.end_offset >= self.end_offset
+        return super()._grants(request._replace(last_epoch=1 << 30 if longer else -1))
+
+
+class ComparesLogsByEpoch(RaftNode):
+    """A log of the same epoch wins however short it is."""
+
+    def _grants(self, request: Vote) -> bool:
+        newer = request.last_epoch >= self.history.last_epoch
+        return super()._grants(request._replace(last_epoch=1 << 30 if newer else -1))
+
+
+class VotesTwice(RaftNode):
+    """A vote given is no reason not to give another."""
+
+    def _grants(self, request: Vote) -> bool:
+        election = self.role.election
+        if isinstance(self.role, Unattached | Prospective) and election.has_voted and not request.is_pre_vote:
+            self.role.election = election._replace(voted_id=-1)
+        return super()._grants(request)
+
+
+class LeadsOnAfterRestart(RaftNode):
+    """Who led goes on in its epoch."""
+
+    def _first_role(self, election: ElectionState, now_ms: int) -> Any:
+        role = super()._first_role(election, now_ms)
+        if isinstance(role, Resigned):
+            leader = Leader(election, self.end_offset - 1, (self.me.id,), now_ms, self._quorum_deadline(now_ms))
+            from moldau.raft.roles import Replica
+
+            leader.replicas[self._my_key] = Replica(self.me.directory_id, self.synced_offset)
+            return leader
+        return role
+
+
+class LedIsUnattached(RaftNode):
+    """Who led starts without a leader, free to vote in its epoch."""
+
+    def _first_role(self, election: ElectionState, now_ms: int) -> Any:
+        role = super()._first_role(election, now_ms)
+        return Unattached(ElectionState(election.epoch), role.deadline_ms) if isinstance(role, Resigned) else role
+
+
+class CountsOlderEpochs(RaftNode):
+    """The high watermark moves over entries of older epochs by counting copies."""
+
+    def _commit(self, role: Leader) -> None:
+        start, role.epoch_start_offset = role.epoch_start_offset, -1
+        try:
+            super()._commit(role)
+        finally:
+            role.epoch_start_offset = start
+
+
+class CountsUnsynced(RaftNode):
+    """A leader's own copy counts before it is on the disk."""
+
+    def _commit(self, role: Leader) -> None:
+        if self._my_key in role.replicas:
+            role.replicas[self._my_key].end_offset = self.end_offset
+        super()._commit(role)
+
+
+class FetchesUnsynced(RaftNode):
+    """A follower says that it has what is not on its disk."""
+
+    def _may_fetch(self, now_ms: int) -> bool:
+        return self._installing is None
+
+    def _fetch_answered(self, answer: FetchAnswer, line: Any, now_ms: int) -> None:
+        synced, self.synced_offset = self.synced_offset, self.end_offset
+        super()._fetch_answered(answer, line, now_ms)
+        self.synced_offset = min(synced, self.end_offset)
+
+
+class AsksWithUnsynced(RaftNode):
+    """A candidate counts what a crash can still take away."""
+
+    def _ask_for_votes(self, role: Any, now_ms: int) -> None:
+        synced, self.synced_offset = self.synced_offset, self.end_offset
+        super()._ask_for_votes(role, now_ms)
+        self.synced_offset = synced
+
+
+class NoDivergence(RaftNode):
+    """A leader believes any follower's offset."""
+
+    def _where_logs_part(self, fetch: Fetch) -> FetchAnswer | None:
+        return None if fetch.offset <= self.end_offset else super()._where_logs_part(fetch)
+
+
+class TruncatesByOffset(RaftNode):
+    """KIP-279: the leader's end of an epoch that the follower does not have."""
+
+    def _truncate(self, leaders: OffsetAndEpoch) -> None:
+        super()._truncate(OffsetAndEpoch(leaders.offset, self.history.last_epoch))
+
+
+class TruncatesToHighWatermark(RaftNode):
+    """KIP-101: what a follower thinks is committed, which may be less than what is."""
+
+    def _truncate(self, leaders: OffsetAndEpoch) -> None:
+        pass
+
+
+class BelievesTheHighWatermark(RaftNode):
+    """The leader's high watermark goes before the records."""
+
+    def _fetch_answered(self, answer: FetchAnswer, line: Any, now_ms: int) -> None:
+        if answer.diverging is not None and answer.high_watermark > (self.high_watermark or 0):
+            self._move_high_watermark(min(answer.high_watermark, self.end_offset))
+        super()._fetch_answered(answer, line, now_ms)
+
+
+class CountsAnyDirectory(RaftNode):
+    """A voter that came back with an empty disk is taken for the one before: the id without the directory."""
+
+    def _heard_from(self, role: Leader, replica: ReplicaKey, offset: int, now_ms: int) -> None:
+        voter = self.voters.by_id.get(replica.id)
+        super()._heard_from(role, replica if voter is None else voter.key, offset, now_ms)
+
+
+class AnyDirectoryVotes(RaftNode):
+    """Such a voter votes."""
+
+    @property
+    def is_voter(self) -> bool:
+        return self.me.id in self.voters.by_id
+
+    def _is_meant(self, voter: ReplicaKey | None) -> bool:
+        return voter is None or voter.id == self.me.id
+
+
+class ObserversCount(RaftNode):
+    """Observers count for the majority."""
+
+    def _commit(self, role: Leader) -> None:
+        ends = sorted((one.end_offset for one in role.replicas.values()), reverse=True)
+        if len(ends) >= self.voters.majority:
+            replicated = ends[self.voters.majority - 1]
+            if replicated > role.epoch_start_offset and (self.high_watermark is None or replicated > self.high_watermark):
+                self._move_high_watermark(replicated)
+
+
+class HalfIsEnough(RaftNode):
+    """Half of the voters elect a leader."""
+
+    def _count_votes(self, now_ms: int) -> None:
+        with patch.object(VoterSet, "majority", property(lambda self: (len(self) + 1) // 2)):
+            super()._count_votes(now_ms)
+
+
+class OldVotesCount(RaftNode):
+    """A vote of an older candidacy counts in the newer one."""
+
+    def _is_settled_by(self, answer: Any, now_ms: int) -> bool:
+        return False if isinstance(answer, VoteAnswer) and answer.epoch <= self.epoch else super()._is_settled_by(answer, now_ms)
+
+    def _answered(self, to: int, number: int, answer: Any, now_ms: int) -> None:
+        if isinstance(answer, VoteAnswer) and answer.is_granted:
+            self._vote_answered(to, answer, now_ms)
+            return
+        super()._answered(to, number, answer, now_ms)
+
+
+class PreVotesCount(RaftNode):
+    """Becoming a candidate takes the answers of the pre-vote along."""
+
+    def _stand(self, now_ms: int) -> None:
+        granted = set(self.role.granted) if isinstance(self.role, Prospective) else set()
+        super()._stand(now_ms)
+        if isinstance(self.role, Candidate):
+            self.role.granted |= granted
+            self._count_votes(now_ms)
+
+
+class ResignedCommits(RaftNode):
+    """A resigned leader is still taken for one by those who fetch."""
+
+    def _out_of_patience(self, role: Any, now_ms: int) -> None:
+        if isinstance(role, Resigned):
+            self._become(Unattached(ElectionState(role.election.epoch), now_ms + self._election_timeout()), now_ms)
+        else:
+            super()._out_of_patience(role, now_ms)
+
+
+class EmptyDiskVotes(RaftNode):
+    """A replica that has a log and no record of its votes votes."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **{**options, "may_vote": True})
+
+
+class LosesElection(Driver):
+    """The file with the votes is lost in a crash now and then; the machine is not told."""
+
+    def crash(self) -> None:
+        super().crash()
+        if self.world.chance.random() < 0.3:
+            self.disk.election = None
+
+
+class StaysInPower(RaftNode):
+    """A leader that nobody hears goes on for ever."""
+
+    def _quorum_deadline(self, now_ms: int) -> int:
+        return 1 << 62
+
+
+def planted(node: type[RaftNode] = RaftNode, driver: type[Driver] = Driver) -> Plant:
+    plant = Plant()
+    plant.node, plant.driver = node, driver
+    plant.name = node.__name__ if node is not RaftNode else driver.__name__
+    return plant
+
+
+NODES: Final = (
+    ForgetsTheVote,
+    ForgetsLeaderAndVote,
+    VotesForAnyLog,
+    ComparesLogsByLength,
+    ComparesLogsByEpoch,
+    VotesTwice,
+    LeadsOnAfterRestart,
+    LedIsUnattached,
+    CountsOlderEpochs,
+    CountsUnsynced,
+    FetchesUnsynced,
+    AsksWithUnsynced,
+    NoDivergence,
+    TruncatesByOffset,
+    TruncatesToHighWatermark,
+    BelievesTheHighWatermark,
+    CountsAnyDirectory,
+    AnyDirectoryVotes,
+    ObserversCount,
+    HalfIsEnough,
+    OldVotesCount,
+    PreVotesCount,
+    ResignedCommits,
+)
+DRIVERS: Final = (VotesBeforeTheDisk, NeverPersists, AppendsAreDurableAtOnce, TruncationIsNotSynced)
+
+
+PLANTS: Final = {
+    plant.name: plant
+    for plant in (
+        *(planted(node) for node in NODES),
+        *(planted(driver=driver) for driver in DRIVERS),
+        planted(EmptyDiskVotes, LosesElection),
+    )
+}

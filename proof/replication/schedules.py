@@ -1,0 +1,466 @@
+"""● One replicated partition under random schedules, on pure objects: no loop, no network, no time but what a step says.
+
+    schedule = Schedule(seed=7)
+    schedule.run(steps=200)        # raises Violation
+
+A step appends, fetches, delivers an answer, syncs, cuts the power of a broker, takes its disk, elects, tells a broker what the controller
+has said, or carries what a leader proposes for the in-sync set.  Answers and proposals are under way for any number of steps, and some
+never arrive.  Held against a model:
+
+- an acknowledged record is in the log of whoever is elected from the in-sync set, byte for byte, and on stable storage of min.insync
+  replicas at the moment when it is acknowledged;
+- a leader's high watermark never goes back;
+- what leader and follower have below both high watermarks is the same;
+- in the end, when all is told and fetched, all logs are equal.
+
+After an unclean election the model forgets what that leader does not have.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.fetch import FetchableTopicResponse, FetchPartition, FetchResponse, PartitionData
+from moldau.protocol.records.batch import read_header, records_of
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.replication.catch_up import Verdict, begin_following, begin_in_range, take
+from moldau.replication.config import ReplicationConfig
+from moldau.replication.follower import Followed, Follower
+from moldau.replication.isr import IsrProposal
+from moldau.replication.manager import ReplicaManager
+from moldau.replication.partition import Isolation, Partition, refused_partition
+from moldau.replication.waits import ProduceWait
+from moldau.storage.config import LogConfig
+from moldau.storage.epochs import EpochEntry
+from moldau.storage.log import AppendResult, Log
+from moldau.storage.manager import LogManager
+from moldau.testing.files import MemoryFiles
+from moldau.types import NO_LEADER, FileSlice, TopicPartition
+
+WHERE: Final = TopicPartition("t", 0)
+TOPIC_ID: Final = UUID(int=9)
+WALL_MS: Final = 1_750_000_000_000
+LAG_MS: Final = 500
+CONFIG: Final = ReplicationConfig.load({"replica.fetch.backoff.ms": "20", "replica.fetch.wait.max.ms": "100"})
+LOG_CONFIG: Final = LogConfig.load({"min.insync.replicas": "2", "log.flush.policy": "ack", "log.segment.bytes": "1048576"})
+
+
+class Violation(AssertionError):
+    """What must not happen has happened."""
+
+
+@dataclass(slots=True)
+class Slot:
+    error_code: int = 0
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """A follower's fetch that was answered and has not arrived."""
+
+    leader_id: int
+    response: FetchResponse
+
+
+class Broker:
+    """One life after another on one disk."""
+
+    def __init__(self, schedule: "Schedule", broker_id: int) -> None:
+        self.id: Final = broker_id
+        self.schedule: Final = schedule
+        self.files: MemoryFiles
+        self.lose_disk()
+        self._loaded_end = 0
+        self.is_up = False
+        self.epoch = 0
+        self.replicas: ReplicaManager
+        self.partition: Partition
+        self.logs: LogManager
+        self.follower: Follower
+        self.followed: Followed | None = None
+        self.answer: UnderWay | None = None
+        self.proposal: IsrProposal | None = None
+        """Under way to the controller."""
+
+    @property
+    def log(self) -> Log:
+        return self.partition.log
+
+    @property
+    def durable_end(self) -> int:
+        """What it found on its disk when it was started is on it."""
+        return max(self.log.recovery_point, self._loaded_end)
+
+    def start(self) -> None:
+        schedule = self.schedule
+        schedule.epochs += 1
+        self.epoch = schedule.epochs
+        self.is_up = True
+        self.logs = LogManager(self.files, ["/d"], LOG_CONFIG, unique=lambda: UUID(int=schedule.choice.getrandbits(128)))
+        self.logs.open(WALL_MS)
+        self.logs.load_all(lambda topic: LOG_CONFIG, WALL_MS)
+        log = self.logs.get(WHERE) or self.logs.get_or_create(WHERE, LOG_CONFIG, now_ms=WALL_MS, topic_id=TOPIC_ID)
+        self.replicas = ReplicaManager(
+            local_id=self.id, lag_time_max_ms=LAG_MS, on_flush_wanted=lambda log: None, on_earlier_timeout=lambda due_ms: None
+        )
+        self.replicas.peers = self
+        self.partition = self.replicas.host(WHERE, TOPIC_ID, log)
+        self._loaded_end = log.log_end_offset
+        self.follower = Follower(local_id=self.id, config=CONFIG)
+        self.followed = self.answer = self.proposal = None
+
+    def crash(self, *, with_power: bool) -> None:
+        self.is_up = False
+        if with_power:
+            self.files.crash(self.schedule.choice)
+        self.files.held_locks.clear()
+
+    def lose_disk(self) -> None:
+        self.files = MemoryFiles()
+        self.files.mkdir("/d")
+        self.files.sync_dir("/")
+
+    def sync(self) -> None:
+        self.log.flush()
+        self.replicas.log_flushed(self.log)
+
+    # Peers of its replicas
+
+    def follow(self, partition: Partition) -> None:
+        known = self.follower.get(partition)
+        if known is None or not known.is_current:
+            begin_following(self.logs, partition, WALL_MS)
+            self.followed = self.follower.add(partition)
+            self.answer = None
+
+    def leave(self, partition: Partition) -> None:
+        self.follower.remove(partition)
+        self.followed = self.answer = None
+
+    def flushed(self, partition: Partition) -> None:
+        pass
+
+    def propose(self, partition: Partition) -> None:
+        self.proposal = partition.proposal
+
+
+class Schedule:
+    """See the module."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed: Final = seed
+        self.choice: Final = random.Random(seed)
+        self.epochs = 100
+        self.now_ms = 1000
+        self.number = 0
+        self.acknowledged: dict[int, bytes] = {}
+        """By offset, the value that was acknowledged."""
+        self.watermarks: dict[tuple[int, int], int] = {}
+        self.brokers: Final = {broker_id: Broker(self, broker_id) for broker_id in (1, 2, 3)}
+        self.isr: tuple[int, ...] = (1, 2, 3)
+        self.leader_id, self.leader_epoch, self.partition_epoch = NO_LEADER, 0, 0
+        self.unclean_epoch = 0
+        """What leaders of earlier ones acknowledge from then on is lost."""
+        self.done: dict[str, int] = {}
+        for broker in self.brokers.values():
+            broker.start()
+        self._elect(1)
+        for broker in self.brokers.values():
+            self._tell(broker)
+
+    def run(self, steps: int) -> None:
+        steps_and_weights = {
+            self.append: 8,
+            self.fetch: 16,
+            self.deliver: 16,
+            self.sync: 12,
+            self.tell: 8,
+            self.alter: 5,
+            self.pass_time: 1,
+            self.crash: 1,
+            self.start: 3,
+            self.elect: 1,
+            self.elect_unclean: 0.1,
+        }
+        for _ in range(steps):
+            (step,) = self.choice.choices(list(steps_and_weights), list(steps_and_weights.values()))
+            step()
+            self.done[step.__name__] = self.done.get(step.__name__, 0) + 1
+            self.check()
+        self.settle()
+
+    # Steps
+
+    def _anyone(self) -> Broker | None:
+        alive = [broker for broker in self.brokers.values() if broker.is_up]
+        return self.choice.choice(alive) if alive else None
+
+    def append(self) -> None:
+        leaders = [broker for broker in self.brokers.values() if broker.is_up and broker.partition.is_leader]
+        if not leaders:
+            return
+        broker = self.choice.choice(leaders)
+        self.number += 1
+        value = b"%d" % self.number
+        result = broker.partition.append_from_client(build_batch([NewRecord(value=value, timestamp=WALL_MS)]), acks=-1, now_ms=WALL_MS)
+        if isinstance(result, AppendResult):
+            slot, offset = Slot(), result.first_offset
+            wait = ProduceWait(lambda: self._settled(broker, slot, offset, value))
+            if broker.partition.await_acknowledgement(offset + 1, wait, slot):
+                self._settled(broker, slot, offset, value)
+
+    def _settled(self, leader: Broker, slot: Slot, offset: int, value: bytes) -> None:
+        if slot.error_code or leader.partition.leader_epoch < self.unclean_epoch:
+            return
+        self.acknowledged[offset] = value
+        durable = [broker.id for broker in self.brokers.values() if broker.durable_end > offset and _value_at(broker.log, offset) == value]
+        if len(durable) < 2 or leader.id not in durable:
+            raise Violation(
+                f"seed {self.seed}: {value!r} at {offset}, of {leader.id}, is acknowledged and on stable storage of {durable} only"
+            )
+
+    def fetch(self) -> None:
+        broker = self._anyone()
+        if broker is None or broker.followed is None or broker.answer is not None or not broker.followed.is_flushed:
+            return
+        leader = self.brokers[broker.partition.leader_id]
+        request = broker.follower.next_request(self.now_ms, broker.epoch)
+        if request is None:
+            return
+        if not leader.is_up or self.choice.random() < 0.1:
+            broker.follower.lost()
+            return
+        # Whatever the session knows, the leader answers the question as it stands.
+        question = broker.followed.question()
+        asked = FetchPartition(
+            partition=0,
+            current_leader_epoch=question.leader_epoch,
+            fetch_offset=question.offset,
+            last_fetched_epoch=question.last_epoch,
+            log_start_offset=question.log_start_offset,
+            partition_max_bytes=300,
+        )
+        found = self._answer(leader, broker, asked)
+        session_id = 0 if request.session_epoch == 0 and self.choice.random() < 0.5 else max(request.session_id, 1)
+        topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=[found])]
+        broker.answer = UnderWay(leader.id, FetchResponse(session_id=session_id, responses=topics))
+
+    def _answer(self, leader: Broker, follower: Broker, asked: FetchPartition) -> PartitionData:
+        """As `handlers/fetch.py`."""
+        partition = leader.partition
+        refusal = partition.refusal_of(asked.current_leader_epoch, from_leader_only=True)
+        if not refusal and (partition.is_stale(follower.id, follower.epoch) or follower.id not in partition.followers):
+            refusal = ErrorCode.NOT_LEADER_OR_FOLLOWER
+        if refusal:
+            return refused_partition(0, refusal)
+        found = partition.read(
+            asked.fetch_offset,
+            asked.partition_max_bytes,
+            Isolation.LOG_END,
+            min_one_batch=True,
+            last_fetched_epoch=asked.last_fetched_epoch,
+        )
+        if not found.error_code and found.diverging_epoch.epoch < 0:
+            partition.follower_fetched(
+                follower.id,
+                offset=asked.fetch_offset,
+                log_start_offset=asked.log_start_offset,
+                broker_epoch=follower.epoch,
+                now_ms=self.now_ms,
+            )
+        records = found.records
+        found.records = memoryview(bytearray(records.read() if isinstance(records, FileSlice) else records or b""))
+        return found
+
+    def deliver(self) -> None:
+        broker = self._anyone()
+        if broker is None or broker.answer is None:
+            return
+        answer, broker.answer = broker.answer, None
+        if self.choice.random() < 0.05:
+            broker.follower.lost()
+            return
+        for followed, data in broker.follower.answers(answer.response):
+            verdict = take(broker.logs, followed.partition, data, WALL_MS)
+            broker.follower.settle(followed, verdict, self.now_ms)
+            leader = self.brokers[followed.partition.leader_id]
+            if verdict is Verdict.OUT_OF_RANGE:
+                found = leader.partition if leader.is_up else None
+                if found is not None and not found.refusal_of(followed.leader_epoch, from_leader_only=True):
+                    start, end = found.log.log_start_offset, found.log.log_end_offset
+                    begin_in_range(broker.logs, followed.partition.log, leader_start_offset=start, leader_end_offset=end, now_ms=WALL_MS)
+                broker.follower.settle(followed, Verdict.TAKEN, self.now_ms)
+
+    def sync(self) -> None:
+        broker = self._anyone()
+        if broker is not None:
+            broker.sync()
+
+    def tell(self) -> None:
+        broker = self._anyone()
+        if broker is not None:
+            self._tell(broker)
+
+    def alter(self) -> None:
+        broker = self._anyone()
+        if broker is None or broker.proposal is None:
+            return
+        proposal = broker.proposal
+        if proposal is not broker.partition.proposal:
+            broker.proposal = broker.partition.proposal
+            return
+        code = self._decide(broker, proposal)
+        if self.choice.random() < 0.1:
+            return  # the answer is lost; it is asked again
+        broker.proposal = None
+        if code is ErrorCode.NONE:
+            broker.partition.isr_committed(
+                proposal, leader_epoch=self.leader_epoch, partition_epoch=self.partition_epoch, isr=self.isr, now_ms=self.now_ms
+            )
+        elif broker.partition.isr_refused(proposal, code):
+            broker.proposal = proposal
+
+    def _decide(self, broker: Broker, proposal: IsrProposal) -> ErrorCode:
+        """What the controller says of an in-sync set."""
+        if broker.id != self.leader_id or proposal.leader_epoch != self.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        if proposal.partition_epoch != self.partition_epoch:
+            return ErrorCode.INVALID_UPDATE_VERSION
+        for each in proposal.isr:
+            other = self.brokers[each]
+            state = broker.partition.followers.get(each)
+            epoch = other.epoch if each == broker.id or state is None else state.broker_epoch
+            if not other.is_up or epoch not in (-1, other.epoch):
+                return ErrorCode.INELIGIBLE_REPLICA
+        self.isr = proposal.isr
+        self.partition_epoch += 1
+        return ErrorCode.NONE
+
+    def pass_time(self) -> None:
+        self.now_ms += self.choice.choice((10, 100, LAG_MS + 1))
+        for broker in self.brokers.values():
+            if broker.is_up:
+                broker.partition.shrink_isr(self.now_ms)
+
+    def crash(self) -> None:
+        broker = self._anyone()
+        if broker is None:
+            return
+        broker.crash(with_power=self.choice.random() < 0.7)
+        others = tuple(each for each in self.isr if each != broker.id)
+        if broker.id in self.isr and others:
+            self.isr = others
+        self.partition_epoch += 1
+        if self.leader_id == broker.id:
+            self.elect()
+
+    def start(self) -> None:
+        down = [broker for broker in self.brokers.values() if not broker.is_up]
+        if down:
+            broker = self.choice.choice(down)
+            if broker.id not in self.isr and self.choice.random() < 0.3:
+                broker.lose_disk()
+            broker.start()
+            self.partition_epoch += 1
+            if self.leader_id == NO_LEADER and broker.id in self.isr:
+                self._elect(broker.id)
+            self._tell(broker)
+
+    def elect(self) -> None:
+        candidates = [each for each in self.isr if self.brokers[each].is_up]
+        self._elect(self.choice.choice(candidates) if candidates else NO_LEADER)
+
+    def elect_unclean(self) -> None:
+        broker = self._anyone()
+        if broker is not None and broker.id not in self.isr:
+            log = broker.log
+            self.acknowledged = {offset: value for offset, value in self.acknowledged.items() if _value_at(log, offset) == value}
+            self.isr = (broker.id,)
+            self._elect(broker.id)
+            self.unclean_epoch = self.leader_epoch
+
+    def _elect(self, broker_id: int) -> None:
+        self.leader_id = broker_id
+        self.leader_epoch += 1
+        self.partition_epoch += 1
+        if broker_id == NO_LEADER:
+            return
+        log = self.brokers[broker_id].log if self.brokers[broker_id].is_up else None
+        for offset, value in self.acknowledged.items():
+            if log is not None and _value_at(log, offset) != value:
+                raise Violation(f"seed {self.seed}: {value!r} was acknowledged at {offset}, and new leader {broker_id} does not have it")
+
+    def _tell(self, broker: Broker) -> None:
+        alive = {each.id: each.epoch for each in self.brokers.values() if each.is_up}
+        broker.replicas.apply(
+            broker.partition,
+            leader_id=self.leader_id,
+            leader_epoch=self.leader_epoch,
+            partition_epoch=self.partition_epoch,
+            replicas=(1, 2, 3),
+            isr=self.isr,
+            eligible=alive,
+            now_ms=self.now_ms,
+        )
+        broker.partition.take_eligible(alive, self.now_ms)
+
+    # What must hold
+
+    def check(self) -> None:
+        for broker in self.brokers.values():
+            if not broker.is_up or not broker.partition.is_leader:
+                continue
+            key, watermark = (broker.epoch, broker.partition.leader_epoch), broker.log.high_watermark
+            if watermark < self.watermarks.get(key, 0):
+                raise Violation(f"seed {self.seed}: the high watermark of {broker.partition} went back to {watermark}")
+            self.watermarks[key] = watermark
+
+    def settle(self) -> None:
+        """Everybody is there, hears of everything and fetches until nothing is left."""
+        while any(not broker.is_up for broker in self.brokers.values()):
+            self.start()
+        if self.leader_id == NO_LEADER:
+            self.elect()
+        for round_number in range(80):
+            self.now_ms += 100
+            if round_number == 5:
+                self.append()
+            for broker in self.brokers.values():
+                self._tell(broker)
+                broker.sync()
+            for _ in range(10):
+                self.fetch()
+                self.deliver()
+                self.alter()
+                self.sync()
+        logs = [broker.log for broker in self.brokers.values()]
+        contents = [(log.log_end_offset, _epochs(log), _content(log)) for log in logs]
+        if any(content != contents[0] for content in contents):
+            raise Violation(f"seed {self.seed}: in the end the logs differ: {[content[:2] for content in contents]}")
+        if len(self.isr) < len(self.brokers):
+            raise Violation(f"seed {self.seed}: in the end only {self.isr} are in sync")
+        for offset, value in self.acknowledged.items():
+            if _value_at(logs[0], offset) != value:
+                raise Violation(f"seed {self.seed}: in the end {value!r} at {offset}, which was acknowledged, is gone")
+
+
+def _epochs(log: Log) -> list[EpochEntry]:
+    """Those with records."""
+    return [entry for entry in log.epochs.entries if entry.start_offset < log.log_end_offset]
+
+
+def _content(log: Log) -> bytes:
+    return b"".join(segment.file.pread(segment.size, 0) for segment in log.segments)
+
+
+def _value_at(log: Log, offset: int) -> bytes | None:
+    """Of the one record of a batch."""
+    data = log.read(offset, 1, min_one_batch=True)
+    if isinstance(data, ErrorCode) or data.records is None:
+        return None
+    view = memoryview(data.records.read())
+    header = read_header(view)
+    (record,) = records_of(view)
+    return bytes(record.value or b"") if header.base_offset == offset else None

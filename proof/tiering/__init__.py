@@ -1,0 +1,1 @@
+"""● A replicated log on two tiers in simulation.  Start with `simulation.py`."""

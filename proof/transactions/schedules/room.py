@@ -1,0 +1,298 @@
+"""● A broker without a cluster: its real handlers, coordinators, partitions and logs, on memory and virtual time.
+
+Two topics, one partition of `__consumer_offsets` and one of `__transaction_state`.  Requests come as messages, not as bytes; a sync takes
+some milliseconds; markers go from the coordinator to the partitions, and questions from there to the coordinator, as between two brokers.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, cast
+from unittest.mock import patch
+from uuid import UUID
+
+from moldau.coordinator.group.assignors.model import TopicView
+from moldau.coordinator.outcome import ProducerIdAndEpoch
+from moldau.coordinator.txn.state import IDLE
+from moldau.errors import ErrorCode
+from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.loader import Loader
+from moldau.net.channel import ChannelClosed
+from moldau.net.later import Later
+from moldau.protocol.header import RequestHeader
+from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+from moldau.protocol.messages.write_txn_markers import (
+    WriteTxnMarkersRequest,
+)
+from moldau.protocol.wire import AnyResponse, Request
+from moldau.replication.manager import ReplicaManager
+from moldau.replication.partition import Partition
+from moldau.server.coordinators.transactions import Membership
+from moldau.server.handlers import MODULES
+from moldau.server.node.accepted import is_fixed
+from moldau.server.node.assembly import assemble
+from moldau.server.node.config import ROOMS, NodeConfig
+from moldau.server.node.log_mover import LogMover
+from moldau.server.requests.broker import Features, Leader
+from moldau.server.requests.dispatch import Api, Client, ConnectionClosed, RequestContext, refusal_of
+from moldau.server.requests.registry import apis_of
+from moldau.storage.log import Log
+from moldau.storage.manager import LogManager
+from moldau.testing.clock import EPOCH_MS, SimClock
+from moldau.testing.files import MemoryFiles
+from moldau.types import GROUP_TOPIC, NO_LEADER, TRANSACTION_TOPIC, TopicPartition
+from proof.transactions.schedules.wire import Link, Lost, Weather, Wire
+
+DATA: Final = (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0))
+GROUP_OFFSETS: Final = TopicPartition(GROUP_TOPIC, 0)
+TRANSACTION_STATE: Final = TopicPartition(TRANSACTION_TOPIC, 0)
+LONGEST_SYNC_S: Final = 0.02
+BROKER_ID: Final = 1
+ANOTHER_BROKER_ID: Final = 2
+OFFSET_FETCH_VERSION: Final = 9
+PROPERTIES: Final = {
+    "process.roles": "broker,controller",
+    "node.id": str(BROKER_ID),
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+    "log.dirs": "/data",
+    "controller.quorum.bootstrap.servers": "localhost:9093",
+    "offsets.topic.num.partitions": "1",
+}
+APIS: Final[dict[int, Api]] = apis_of(MODULES, "broker")
+
+
+class _Cluster:
+    """The metadata: a few topics, all led here."""
+
+    version = 1
+
+    def __init__(self) -> None:
+        self._ids: Final = {topic: UUID(int=1000 + number) for number, topic in enumerate(dict.fromkeys(each.topic for each in DATA))}
+
+    def topic_name(self, topic_id: UUID) -> str | None:
+        return next((name for name, known in self._ids.items() if known == topic_id), None)
+
+    def has_partition(self, topic: str, index: int) -> bool:
+        return (topic, index) in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE)
+
+    def leader_of(self, topic: str, index: int, listener: str) -> Leader:
+        return Leader(BROKER_ID, 1, None, None)
+
+    def features(self) -> Features:
+        return Features({}, {}, 1)
+
+    def by_name(self, name: str) -> TopicView | None:
+        topic_id = self._ids.get(name)
+        return TopicView(topic_id, name, 2) if topic_id is not None else None
+
+    def by_id(self, topic_id: UUID) -> TopicView | None:
+        name = self.topic_name(topic_id)
+        return self.by_name(name) if name is not None else None
+
+    def names(self) -> list[str]:
+        return list(self._ids)
+
+
+class _NobodyAsks:
+    """The controller of a room in which every topic is there."""
+
+    async def ask(self, request: Request[AnyResponse], *, version: int | None = None) -> AnyResponse:
+        raise AssertionError(f"{request} goes to no controller")
+
+    async def forward(self, request: Request[AnyResponse], context: RequestContext) -> AnyResponse:
+        return await self.ask(request)
+
+
+class OverTheWire:
+    """Other brokers, over a connection that breaks like any other: once there is a wire, every partition with records is led elsewhere."""
+
+    def __init__(self) -> None:
+        self.wire: Wire | None = None
+        self._link: Link | None = None
+
+    def leader_of(self, where: TopicPartition) -> int:
+        return NO_LEADER if self.wire is None or where == TRANSACTION_STATE else ANOTHER_BROKER_ID
+
+    async def ask(self, broker_id: int, request: Request[AnyResponse]) -> AnyResponse:
+        assert self.wire is not None and isinstance(request, WriteTxnMarkersRequest)
+        if self._link is None or self._link.is_given_up or self._link.is_closed:
+            self._link = self.wire.connect()
+        version = 2 if request.markers[0].transaction_version >= 2 else 1
+        try:
+            return cast(AnyResponse, await self._link.ask(lambda: request, version))
+        except Lost as error:
+            raise ChannelClosed(str(error)) from error
+
+
+@contextmanager
+def remote_coordinator(delay_s: Callable[[], float]) -> Iterator[None]:
+    """Whoever asks a transaction's coordinator about a partition waits for the way there and back, as from another broker."""
+    ask = Membership._ask
+
+    async def asked_from_afar(self: Membership, partition: Partition, *, adds: bool) -> ErrorCode:
+        await asyncio.sleep(delay_s())
+        code = await ask(self, partition, adds=adds)
+        await asyncio.sleep(delay_s())
+        return code
+
+    with patch.object(Membership, "_ask", asked_from_afar):
+        yield
+
+
+class Room:
+    """See the module.  Made on a running loop."""
+
+    def __init__(self, choice: random.Random, *, properties: Mapping[str, str]) -> None:
+        config = NodeConfig.parse({**PROPERTIES, **properties})
+        self._choice: Final = choice
+        self._loop: Final = asyncio.get_running_loop()
+        self.clock: Final = SimClock(self._loop)
+        self._files: Final = MemoryFiles()
+        self._files.mkdir("/data")
+        self._syncing: set[Log] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._next_block = 0
+        self.failures: list[str] = []
+        cluster = _Cluster()
+        replicas = ReplicaManager(
+            local_id=BROKER_ID, lag_time_max_ms=30_000, on_flush_wanted=self._sync_soon, on_earlier_timeout=lambda due_ms: None
+        )
+        ids = random.Random(1)
+        self._brokers: Final = OverTheWire()
+        self.broker: Final = assemble(
+            config=config,
+            cluster_id="5L6g3nShT-eMCtK--X86sw",
+            schema=ConfigSchema(config.properties, ROOMS, node_id=BROKER_ID, is_fixed=is_fixed),
+            files=self._files,
+            clock=self.clock,
+            random=ids,
+            controller=_NobodyAsks(),
+            allocate_producer_ids=self._allocate,
+            loader=Loader(self.clock),
+            cluster=cluster,
+            replicas=replicas,
+            brokers=self._brokers,
+            logs=cast(LogManager, None),
+            mover=cast(LogMover, None),
+        )
+        self.coordinators: Final = self.broker.coordinators
+        self.coordinators.topics_changed(cluster, (), ())
+
+        def new_uuid() -> UUID:
+            return UUID(int=ids.getrandbits(128))
+
+        for name in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE):
+            log = Log.open(self._files, f"/data/{name}", name, config.log, now_ms=EPOCH_MS, topic_id=new_uuid())
+            self._lead(replicas.host(name, new_uuid(), log), 1)
+
+    def send_markers_over(self, wire: Wire) -> None:
+        self._brokers.wire = wire
+
+    def partition(self, name: TopicPartition) -> Partition:
+        return self.broker.replicas.hosted[name]
+
+    # requests
+
+    def serve(self, link: Link, request: Any, version: int, answer: Callable[[Any], None]) -> None:
+        """As `Dispatcher` does it, without the bytes."""
+        api = APIS[type(request).API_KEY]
+        header = RequestHeader(api.request.API_KEY, version, 1, "schedule")
+        client = Client(listener="PLAINTEXT", host="10.0.0.9", port=5, connection_number=link.number)
+        context = RequestContext(header, client, self.clock.now_ms())
+        try:
+            said = api.handle(self.broker, context, request)
+        except ConnectionClosed:
+            link.close()
+            return
+        except Exception as error:
+            answer(self._refusal(error, context, request))
+            return
+        if isinstance(said, Later):
+            said.then(answer, lambda error: answer(self._refusal(error, context, request)))
+        elif isinstance(said, Awaitable):
+            task = self._loop.create_task(self._answer_later(link, said, context, request, answer))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            answer(said)
+
+    async def _answer_later(
+        self, link: Link, said: Awaitable[Any], context: RequestContext, request: Any, answer: Callable[[Any], None]
+    ) -> None:
+        try:
+            answer(await said)
+        except ConnectionClosed:
+            link.close()
+        except Exception as error:
+            answer(self._refusal(error, context, request))
+
+    def _refusal(self, error: Exception, context: RequestContext, request: Any) -> Any:
+        refusal = refusal_of(error, context, request)
+        if isinstance(error, AssertionError):
+            self.failures.append(f"{type(request).__name__} failed: {error!r}")
+        return refusal
+
+    async def answers_offset_fetch(self, group: str) -> bool:
+        """Whether a client that wants stable offsets is told within a second."""
+        asked = OffsetFetchRequestGroup(group_id=group, topics=None)
+        answered = self._loop.create_future()
+        wire = Wire(self.serve, self._choice, Weather(slow_chance=0.0), is_replayable=lambda _: False)
+        self.serve(wire.connect(), OffsetFetchRequest(groups=[asked], require_stable=True), OFFSET_FETCH_VERSION, answered.set_result)
+        await asyncio.sleep(1.0)
+        return answered.done()
+
+    # faults
+
+    def fail_over(self, name: TopicPartition) -> None:
+        """The partition is led anew: its coordinator starts from the log."""
+        partition = self.partition(name)
+        self._lead(partition, partition.leader_epoch + 1)
+
+    def _lead(self, partition: Partition, epoch: int) -> None:
+        partition.lead(
+            leader_epoch=epoch,
+            partition_epoch=epoch,
+            replicas=(BROKER_ID,),
+            isr=(BROKER_ID,),
+            eligible={BROKER_ID: 1},
+            now_ms=self.clock.monotonic_ms(),
+        )
+        self.coordinators.leadership_changed(partition)
+
+    def _sync_soon(self, log: Log) -> None:
+        if log not in self._syncing:
+            self._syncing.add(log)
+            self._loop.call_later(self._choice.random() * LONGEST_SYNC_S, self._sync, log)
+
+    def _sync(self, log: Log) -> None:
+        self._syncing.discard(log)
+        log.flush()
+        self.broker.replicas.log_flushed(log)
+
+    async def _allocate(self) -> range:
+        self._next_block += 1000
+        return range(self._next_block, self._next_block + 1000)
+
+    # what the verdict asks
+
+    def committed_offset(self, group: str, partition: TopicPartition) -> int | None:
+        (shard,) = self.coordinators.groups.active_shards()
+        found = shard.machine.offsets.committed(group).get(partition)
+        return found.offset if found is not None else None
+
+    def closed_coordinators(self) -> list[str]:
+        return [topic.topic for topic in (self.coordinators.groups, self.coordinators.transactions) if not topic.active_shards()]
+
+    def pending_groups(self, groups: list[str]) -> list[str]:
+        (shard,) = self.coordinators.groups.active_shards()
+        return [group for group in groups if shard.machine.offsets.has_pending(group)]
+
+    def open_producers(self) -> list[ProducerIdAndEpoch]:
+        (shard,) = self.coordinators.transactions.active_shards()
+        return [
+            ProducerIdAndEpoch(each.producer_id, each.producer_epoch)
+            for each in shard.machine.transactions.values()
+            if each.state not in IDLE
+        ]

@@ -1,0 +1,144 @@
+"""● What an administrator asks about share groups (KIP-932): describe, their offsets, delete."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from moldau.clients.admin.groups import GroupAdmin
+from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
+from moldau.clients.coordinators import Coordinators
+from moldau.clients.view import Node
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages import alter_share_group_offsets as alter
+from moldau.protocol.messages import delete_share_group_offsets as delete
+from moldau.protocol.messages import describe_share_group_offsets as describe
+from moldau.protocol.messages.list_groups import ListedGroup
+from moldau.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from moldau.types import TopicPartition
+
+SHARE: Final = "share"
+
+
+class ShareOffset(NamedTuple):
+    """`start_offset` is the first record that is not done with; None where nobody has read yet, or nobody counts."""
+
+    start_offset: int | None
+    leader_epoch: int | None
+    lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareMember:
+    member_id: str
+    client_id: str
+    host: str
+    rack_id: str | None
+    epoch: int
+    assignment: Sequence[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class ShareGroupDescription:
+    group_id: str
+    state: str
+    assignor: str
+    coordinator: Node
+    members: Sequence[ShareMember]
+    epoch: int
+    target_epoch: int
+
+
+class ShareGroupAdmin:
+    """`within_s`: how long a coordinator that is not there yet is waited for."""
+
+    def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:
+        self.cluster = cluster
+        self.groups = GroupAdmin(cluster, within_s=within_s)
+        self._coordinators = Coordinators(cluster)
+        self._within_s = within_s
+
+    async def list_groups(self, *, states: Iterable[str] = ()) -> list[ListedGroup]:
+        """Of all brokers.  Errors: KafkaError."""
+        return await self.groups.list_groups(states=states, types=[SHARE])
+
+    async def describe(self, group_id: str) -> ShareGroupDescription:
+        """Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
+        coordinator = await self._coordinators.node_of(group_id, within_s=self._within_s)
+        request = ShareGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+        response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
+        group = response.groups[0]
+        _raise_for(group.error_code, group.error_message)
+        members = [
+            ShareMember(
+                member.member_id,
+                member.client_id,
+                member.client_host,
+                member.rack_id,
+                member.member_epoch,
+                [TopicPartition(topic.topic_name, index) for topic in member.assignment.topic_partitions for index in topic.partitions],
+            )
+            for member in group.members
+        ]
+        return ShareGroupDescription(
+            group_id, group.group_state, group.assignor_name, coordinator, members, group.group_epoch, group.assignment_epoch
+        )
+
+    async def offsets(self, group_id: str) -> dict[TopicPartition, ShareOffset]:
+        """Of all partitions that the group has read or was to read.  Errors: KafkaError."""
+        asked = describe.DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)
+        request = describe.DescribeShareGroupOffsetsRequest(groups=[asked])
+        response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
+        group = response.groups[0]
+        _raise_for(group.error_code, group.error_message)
+        return {
+            TopicPartition(topic.topic_name, one.partition_index): _share_offset(one)
+            for topic in group.topics
+            for one in topic.partitions
+            if one.error_code == ErrorCode.NONE
+        }
+
+    async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
+        """The group must have no members; it is made if there is none.  Errors: KafkaError when the request fails as a whole."""
+        topics: dict[str, list[alter.AlterShareGroupOffsetsRequestPartition]] = {}
+        for one, offset in offsets.items():
+            asked = alter.AlterShareGroupOffsetsRequestPartition(partition_index=one.partition, start_offset=offset)
+            topics.setdefault(one.topic, []).append(asked)
+        request = alter.AlterShareGroupOffsetsRequest(
+            group_id=group_id,
+            topics=[alter.AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=asked) for topic, asked in topics.items()],
+        )
+        response = await self._coordinators.ask(group_id, request, lambda one: one.error_code, within_s=self._within_s)
+        _raise_for(response.error_code, response.error_message)
+        return {
+            TopicPartition(topic.topic_name, one.partition_index): _error(one.error_code, one.error_message)
+            for topic in response.responses
+            for one in topic.partitions
+        }
+
+    async def delete_offsets(self, group_id: str, topics: Iterable[str]) -> dict[str, KafkaError | None]:
+        """By topic.  Errors: KafkaError when the request fails as a whole (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP)."""
+        asked = [delete.DeleteShareGroupOffsetsRequestTopic(topic_name=topic) for topic in dict.fromkeys(topics)]
+        request = delete.DeleteShareGroupOffsetsRequest(group_id=group_id, topics=asked)
+        response = await self._coordinators.ask(group_id, request, lambda one: one.error_code, within_s=self._within_s)
+        _raise_for(response.error_code, response.error_message)
+        return {topic.topic_name: _error(topic.error_code, topic.error_message) for topic in response.responses}
+
+    async def delete(self, group_id: str) -> None:
+        """Errors: KafkaError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+        await self.groups.delete(group_id)
+
+
+def _share_offset(found: describe.DescribeShareGroupOffsetsResponsePartition) -> ShareOffset:
+    if found.start_offset < 0:
+        return ShareOffset(None, None, None)
+    return ShareOffset(found.start_offset, found.leader_epoch if found.leader_epoch >= 0 else None, found.lag if found.lag >= 0 else None)
+
+
+def _error(code: int, message: str | None) -> KafkaError | None:
+    return KafkaError(ErrorCode.of(code), message) if code else None
+
+
+def _raise_for(code: int, message: str | None) -> None:
+    error = _error(code, message)
+    if error is not None:
+        raise error

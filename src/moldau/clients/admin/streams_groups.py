@@ -1,0 +1,147 @@
+"""● What an administrator asks about streams groups (KIP-1071): describe, who runs which task.  Offsets are those of any group."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.clients.admin.groups import GroupAdmin, GroupDescription, MemberDescription
+from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
+from moldau.clients.coordinators import Coordinators
+from moldau.clients.view import Node
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages import streams_group_describe as messages
+from moldau.protocol.messages.list_groups import ListedGroup
+from moldau.types import TopicPartition
+
+STREAMS: Final = "streams"
+NO_TOPOLOGY: Final = -1
+
+TasksBySubtopology = Mapping[str, Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Partitions by subtopology, in each role."""
+
+    active: TasksBySubtopology
+    standby: TasksBySubtopology
+    warmup: TasksBySubtopology
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsMember:
+    member_id: str
+    process_id: str
+    client_id: str
+    host: str
+    epoch: int
+    assignment: Tasks
+    target: Tasks
+    is_classic: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Subtopology:
+    source_topics: Sequence[str]
+    repartition_source_topics: Sequence[str]
+    changelog_topics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsGroupDescription:
+    group_id: str
+    state: str
+    coordinator: Node
+    epoch: int
+    target_epoch: int
+    topology_epoch: int
+    subtopologies: Mapping[str, Subtopology]
+    members: Sequence[StreamsMember]
+
+    def input_topics(self) -> set[str]:
+        """What the program reads of others."""
+        return {topic for each in self.subtopologies.values() for topic in each.source_topics}
+
+    def internal_topics(self) -> set[str]:
+        named = {topic for each in self.subtopologies.values() for topic in (*each.repartition_source_topics, *each.changelog_topics)}
+        return named - self.input_topics()
+
+    def read_by(self, member: StreamsMember) -> list[TopicPartition]:
+        """The partitions of its active tasks."""
+        found = []
+        for subtopology_id, partitions in member.assignment.active.items():
+            subtopology = self.subtopologies[subtopology_id]
+            for topic in (*subtopology.source_topics, *subtopology.repartition_source_topics):
+                found += [TopicPartition(topic, partition) for partition in partitions]
+        return sorted(found)
+
+
+class StreamsGroupAdmin:
+    """`within_s`: how long a coordinator that is not there yet is waited for."""
+
+    def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:
+        self.cluster = cluster
+        self.groups = GroupAdmin(cluster, within_s=within_s)
+        self._coordinators = Coordinators(cluster)
+        self._within_s = within_s
+
+    async def list_groups(self, *, states: Iterable[str] = ()) -> list[ListedGroup]:
+        """Of all brokers.  Errors: KafkaError."""
+        return await self.groups.list_groups(states=states, types=[STREAMS])
+
+    async def describe(self, group_id: str) -> StreamsGroupDescription:
+        """Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
+        coordinator = await self._coordinators.node_of(group_id, within_s=self._within_s)
+        request = messages.StreamsGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+        response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
+        group = response.groups[0]
+        if group.error_code:
+            raise KafkaError(ErrorCode.of(group.error_code), group.error_message)
+        topology = group.topology
+        return StreamsGroupDescription(
+            group_id,
+            group.group_state,
+            coordinator,
+            group.group_epoch,
+            group.assignment_epoch,
+            topology.epoch if topology is not None else NO_TOPOLOGY,
+            {each.subtopology_id: _subtopology(each) for each in (topology.subtopologies if topology is not None else None) or ()},
+            [_member(each) for each in group.members],
+        )
+
+    async def describe_as_readers(self, group_id: str) -> GroupDescription:
+        """As a group of readers: members with the partitions of their active tasks.  Errors: as `describe`."""
+        group = await self.describe(group_id)
+        members = [
+            MemberDescription(each.member_id, None, each.client_id, each.host, group.read_by(each), each.epoch) for each in group.members
+        ]
+        return GroupDescription(group_id, "Streams", group.state, "", group.coordinator, members, group.epoch, group.target_epoch)
+
+
+def _subtopology(described: messages.Subtopology) -> Subtopology:
+    return Subtopology(
+        described.source_topics,
+        [topic.name for topic in described.repartition_source_topics],
+        [topic.name for topic in described.state_changelog_topics],
+    )
+
+
+def _member(described: messages.Member) -> StreamsMember:
+    return StreamsMember(
+        described.member_id,
+        described.process_id,
+        described.client_id,
+        described.client_host,
+        described.member_epoch,
+        _tasks(described.assignment),
+        _tasks(described.target_assignment),
+        described.is_classic,
+    )
+
+
+def _tasks(described: messages.Assignment) -> Tasks:
+    active, standby, warmup = (
+        {each.subtopology_id: each.partitions for each in role}
+        for role in (described.active_tasks, described.standby_tasks, described.warmup_tasks)
+    )
+    return Tasks(active, standby, warmup)

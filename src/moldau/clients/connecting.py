@@ -1,0 +1,86 @@
+"""● From a client's options to its cluster: addresses, TLS, SASL.
+
+    cluster = cluster_of("localhost:9092", options)          # or a `Cluster` that is shared with others
+
+TLS: an `ssl_context`, or Kafka's options with PEM files.  SASL: credentials as an object, or Kafka's options with a JAAS line.
+"""
+
+import re
+import ssl
+from collections.abc import Sequence
+from typing import Final
+
+from moldau.clients.cluster import Cluster
+from moldau.clients.options import ClientOptions, OptionError
+from moldau.net.sasl import Credentials, Plain, Scram
+from moldau.net.transport import Network
+
+_JAAS_PAIR: Final = re.compile(r"""(\w+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s;"']+)""")
+
+
+def cluster_of(
+    servers: str | Sequence[str] | None,
+    options: ClientOptions,
+    *,
+    ssl_context: ssl.SSLContext | None = None,
+    sasl: Credentials | None = None,
+    network: Network | None = None,
+) -> Cluster:
+    """Nothing is opened yet.  Errors: OptionError, OSError for files of certificates that cannot be read."""
+    bootstrap = options.bootstrap_servers if servers is None else servers if isinstance(servers, str) else ",".join(servers)
+    protocol = options.security_protocol.upper()
+    if ssl_context is None and protocol.endswith("SSL"):
+        ssl_context = _context_of(options)
+    if sasl is None and protocol.startswith("SASL"):
+        sasl = _credentials_of(options)
+    try:
+        return Cluster.connect(
+            bootstrap,
+            network=network,
+            client_id=options.client_id,
+            connect_within_s=options.socket_connection_setup_timeout_ms / 1000,
+            answer_within_s=options.request_timeout_ms / 1000,
+            ssl_context=ssl_context,
+            sasl=sasl,
+        )
+    except ValueError as error:
+        raise OptionError(f"bootstrap.servers: {error}") from None
+
+
+def _context_of(options: ClientOptions) -> ssl.SSLContext:
+    for name, kind in (("ssl_truststore_type", options.ssl_truststore_type), ("ssl_keystore_type", options.ssl_keystore_type)):
+        if kind.upper() != "PEM":
+            raise OptionError(
+                f"{name.replace('_', '.')} cannot be {kind!r}: Python reads PEM; `openssl pkcs12 -in store.p12 -out store.pem` converts"
+            )
+    context = ssl.create_default_context(cafile=options.ssl_truststore_location, cadata=options.ssl_truststore_certificates)
+    if options.ssl_keystore_location is not None:
+        context.load_cert_chain(options.ssl_keystore_location, password=options.ssl_key_password)
+    if not options.ssl_endpoint_identification_algorithm:
+        context.check_hostname = False
+    return context
+
+
+def _credentials_of(options: ClientOptions) -> Credentials:
+    mechanism = options.sasl_mechanism.upper()
+    jaas = _jaas(options.sasl_jaas_config or "")
+    username, password = options.sasl_username or jaas.get("username"), options.sasl_password or jaas.get("password")
+    if mechanism == "OAUTHBEARER":
+        raise OptionError("sasl.mechanism OAUTHBEARER needs a token: give sasl=OAuthBearer(token)")
+    if username is None or password is None:
+        raise OptionError(f"sasl.mechanism {mechanism} needs a name and a password: sasl.username and sasl.password, or sasl.jaas.config")
+    if mechanism == "PLAIN":
+        return Plain(username, password)
+    try:
+        return Scram(username, password, mechanism)
+    except ValueError:
+        raise OptionError(
+            f"sasl.mechanism cannot be {options.sasl_mechanism!r}: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER is expected"
+        ) from None
+
+
+def _jaas(text: str) -> dict[str, str]:
+    found = {}
+    for name, value in _JAAS_PAIR.findall(text):
+        found[name] = re.sub(r"\\(.)", r"\1", value[1:-1]) if value[:1] in "\"'" else value
+    return found

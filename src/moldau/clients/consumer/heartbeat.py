@@ -1,0 +1,235 @@
+"""● A member of a group by the consumer protocol (KIP-848): one heartbeat says everything, and the coordinator assigns.
+
+    heartbeat ──assignment──▶ target ──step: revoke──▶ told ──▶ assign what is new ──told──▶ …
+
+Guarantee: what the target takes away is given up, with the user's knowledge, before the coordinator hears so; what it adds is read only
+then.  Fenced, everything is lost at once, and the member joins anew.  Source: AbstractHeartbeatRequestManager, AbstractMembershipManager.
+"""
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Final
+
+from moldau.clients.cluster import Cluster, Unreachable
+from moldau.clients.consumer.member import MemberState, Owner
+from moldau.clients.consumer.offsets import Identity
+from moldau.clients.consumer.options import ConsumerOptions
+from moldau.clients.coordinators import Coordinators
+from moldau.clients.errors import error_of
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
+    TopicPartitions,
+)
+from moldau.types import TopicPartition, uuid_to_text
+
+LOG: Final = logging.getLogger(__name__)
+
+JOIN: Final = 0
+LEAVE: Final = -1
+LEAVE_STATIC: Final = -2
+FENCED: Final = frozenset({ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID})
+FIRST_INTERVAL_MS: Final = 5_000
+
+
+class HeartbeatMember:
+    """See the module."""
+
+    def __init__(self, cluster: Cluster, options: ConsumerOptions, owner: Owner) -> None:
+        assert options.group_id is not None
+        self.state = MemberState.OUTSIDE
+        self.member_id: Final = uuid_to_text(uuid.uuid4())
+        self.member_epoch = JOIN
+        self._group_id: Final = options.group_id
+        self._cluster = cluster.sibling()
+        self._coordinators = Coordinators(self._cluster)
+        self._options = options
+        self._owner = owner
+        self._task: asyncio.Task[None] | None = None
+        self._beat_now = asyncio.Event()
+        self._interval_s = FIRST_INTERVAL_MS / 1000
+        self._target: frozenset[TopicPartition] | None = None
+        """What the coordinator wants us to have; None: what we have."""
+        self._told: object = None
+        """What the last heartbeat said, to say only what has changed."""
+        self._failure: KafkaError | None = None
+        self._polled_at = 0.0
+
+    def identity(self) -> Identity:
+        return Identity(self.member_id, self.member_epoch, self._options.group_instance_id, is_of_consumer_protocol=True)
+
+    def polled(self) -> None:
+        self._polled_at = asyncio.get_running_loop().time()
+
+    def subscription_changed(self) -> None:
+        self._beat_now.set()
+
+    # ------------------------------------------------------------ in the user's poll
+
+    async def step(self) -> None:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            if self._owner.owned:
+                await self._owner.lose(self._owner.owned)
+            raise failure
+        if self.state is MemberState.LOST:
+            await self._owner.lose(self._owner.owned)
+            self._target = None
+            self.state = MemberState.OUTSIDE
+            self._beat_now.set()
+        if self._task is None:
+            self.polled()
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="heartbeat")
+        while self._target is not None and not self._is_lost():
+            await self._reconcile(self._target)
+
+    async def _reconcile(self, target: frozenset[TopicPartition]) -> None:
+        owned = self._owner.owned
+        if owned - target:
+            await self._owner.revoke(owned - target)
+        if self._target != target or self._is_lost():
+            return  # it has changed while the user was told
+        if target - self._owner.owned:
+            await self._owner.assign(target - self._owner.owned)
+        if self._target == target:
+            self._target = None
+        if not self._is_lost():
+            self.state = MemberState.STABLE
+        self._beat_now.set()
+
+    def _is_lost(self) -> bool:
+        return self.state is MemberState.LOST
+
+    # ------------------------------------------------------------ staying
+
+    async def _run(self) -> None:
+        loop, options = asyncio.get_running_loop(), self._options
+        while True:
+            self._beat_now.clear()
+            if self.state is not MemberState.LOST:
+                if loop.time() - self._polled_at > options.max_poll_interval_ms / 1000:
+                    if self.state is not MemberState.OUTSIDE:
+                        LOG.warning(
+                            "group %s: no poll for max.poll.interval.ms=%d: the member leaves", self._group_id, options.max_poll_interval_ms
+                        )
+                        self._lost()
+                        await self._leave_quietly()
+                else:
+                    await self._beat()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval_s):
+                    await self._beat_now.wait()
+
+    async def _beat(self) -> None:
+        request, said = self._request()
+        try:
+            response = await self._coordinators.ask(
+                self._group_id, request, lambda one: one.error_code, within_s=self._options.request_timeout_ms / 1000
+            )
+        except (OSError, Unreachable) as error:
+            LOG.info("group %s: no heartbeat: %s", self._group_id, error)
+            self._told = None
+            await asyncio.sleep(self._options.retry_backoff_ms / 1000)
+            self._beat_now.set()
+        except KafkaError as error:
+            if error.code.retriable:
+                LOG.info("group %s: no heartbeat: %s", self._group_id, error)
+            else:
+                self._failure = error_of(error.code, error.detail)
+                self._owner.news()
+        else:
+            self._told = said
+            await self._take(response)
+
+    def _request(self) -> tuple[ConsumerGroupHeartbeatRequest, object]:
+        options = self._options
+        topics, owned = sorted(self._owner.subscribed()), self._owner.owned
+        is_joining = self.member_epoch == JOIN
+        said = (tuple(topics), owned)
+        told = None if is_joining else self._told
+        request = ConsumerGroupHeartbeatRequest(group_id=self._group_id, member_id=self.member_id, member_epoch=self.member_epoch)
+        request.instance_id = options.group_instance_id
+        if told is None:
+            request.rack_id = options.client_rack or None
+            request.rebalance_timeout_ms = options.max_poll_interval_ms
+            request.server_assignor = options.group_remote_assignor
+        if told is None or told[0] != said[0]:  # type: ignore[index]
+            request.subscribed_topic_names = topics
+        if told is None or told[1] != owned:  # type: ignore[index]
+            request.topic_partitions = [] if is_joining else self._with_ids(owned)
+        return request, said
+
+    def _with_ids(self, partitions: Iterable[TopicPartition]) -> list[TopicPartitions]:
+        topics: dict[str, list[int]] = {}
+        for topic, index in sorted(partitions):
+            topics.setdefault(topic, []).append(index)
+        view = self._cluster.view
+        return [
+            TopicPartitions(topic_id=view.topic_id_of(topic), partitions=indexes)
+            for topic, indexes in topics.items()
+            if topic in view.topics
+        ]
+
+    async def _take(self, response: ConsumerGroupHeartbeatResponse) -> None:
+        code = ErrorCode.of(response.error_code)
+        if code in FENCED:
+            self._lost()
+            return
+        if code is ErrorCode.UNRELEASED_INSTANCE_ID or (code.retriable and code is not ErrorCode.NONE):
+            self._told = None
+            return
+        if code is not ErrorCode.NONE:
+            self._failure = error_of(code, response.error_message or f"group {self._group_id}: {code.text}")
+            self.member_epoch = JOIN
+            self._owner.news()
+            return
+        self.member_epoch = response.member_epoch
+        self._interval_s = max(response.heartbeat_interval_ms, 1) / 1000
+        if self.state is MemberState.OUTSIDE:
+            self.state = MemberState.JOINING
+        if response.assignment is not None:
+            self._target = await self._named(response.assignment.topic_partitions)
+            self._owner.news()
+
+    async def _named(self, assigned: Iterable[TopicPartitions]) -> frozenset[TopicPartition]:
+        """Topics that are not known by their ids yet are looked up; those that are gone are left out."""
+        assigned = list(assigned)
+        if any(one.topic_id not in self._cluster.view.names for one in assigned):
+            with suppress(OSError, Unreachable, KafkaError):
+                await self._cluster.refresh(sorted(self._owner.subscribed()))
+        names = self._cluster.view.names
+        return frozenset(
+            TopicPartition(names[one.topic_id], index) for one in assigned if one.topic_id in names for index in one.partitions
+        )
+
+    def _lost(self) -> None:
+        self.state = MemberState.LOST
+        self.member_epoch = JOIN
+        self._told = None
+        self._target = None
+        self._owner.news()
+
+    # ------------------------------------------------------------ leaving
+
+    async def leave(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+        if self.member_epoch > JOIN:
+            await self._leave_quietly()
+        self.state = MemberState.OUTSIDE
+        self._cluster.close()
+
+    async def _leave_quietly(self) -> None:
+        epoch = LEAVE if self._options.group_instance_id is None else LEAVE_STATIC
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=self._group_id, member_id=self.member_id, member_epoch=epoch, instance_id=self._options.group_instance_id
+        )
+        self.member_epoch = JOIN
+        with suppress(OSError, Unreachable, KafkaError):
+            within_s = self._options.request_timeout_ms / 1000
+            await self._coordinators.ask(self._group_id, request, lambda one: one.error_code, within_s=within_s)

@@ -1,0 +1,118 @@
+"""◇ The consumer's options, by Kafka's names.  Source: ConsumerConfig.java.
+
+Defaults that differ from Kafka's: max_poll_records is none, because whole batches are handed out; what is fetched ahead has a limit of its
+own, prefetch_max_bytes.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from moldau.clients.options import ClientOptions, OptionError, require
+
+ASSIGNORS: Final = ("range", "roundrobin", "sticky", "cooperative-sticky")
+JAVA_ASSIGNORS: Final = {
+    "org.apache.kafka.clients.consumer.RangeAssignor": "range",
+    "org.apache.kafka.clients.consumer.RoundRobinAssignor": "roundrobin",
+    "org.apache.kafka.clients.consumer.StickyAssignor": "sticky",
+    "org.apache.kafka.clients.consumer.CooperativeStickyAssignor": "cooperative-sticky",
+}
+BY_DURATION: Final = "by_duration:"
+_DURATION: Final = re.compile(r"P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d+)?)S)?)?")
+EARLIEST: Final = -2
+LATEST: Final = -1
+
+Deserializer = Callable[[bytes], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerOptions(ClientOptions):
+    """`auto_offset_reset`: earliest, latest, none, or by_duration: and an ISO-8601 duration.  `max_poll_records` None: whole batches."""
+
+    group_id: str | None = None
+    group_instance_id: str | None = None
+    group_protocol: str = "classic"
+    group_remote_assignor: str | None = None
+    partition_assignment_strategy: str | tuple[str, ...] = ("range", "cooperative-sticky")
+    auto_offset_reset: str = "latest"
+    enable_auto_commit: bool = True
+    auto_commit_interval_ms: int = 5_000
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000
+    max_poll_records: int | None = None
+    isolation_level: str = "read_uncommitted"
+    fetch_min_bytes: int = 1
+    fetch_max_bytes: int = 50 * 1024 * 1024
+    fetch_max_wait_ms: int = 500
+    max_partition_fetch_bytes: int = 1024 * 1024
+    prefetch_max_bytes: int = 64 * 1024 * 1024
+    check_crcs: bool = True
+    default_api_timeout_ms: int = 60_000
+    allow_auto_create_topics: bool = True
+    exclude_internal_topics: bool = True
+    key_deserializer: Deserializer | None = None
+    value_deserializer: Deserializer | None = None
+    interceptors: Any = ()
+
+    def check(self) -> None:
+        ClientOptions.check(self)
+        require(self.group_protocol.lower() in ("classic", "consumer"), "group_protocol", self.group_protocol, "classic or consumer")
+        levels = ("read_uncommitted", "read_committed")
+        require(self.isolation_level in levels, "isolation_level", self.isolation_level, " or ".join(levels))
+        for name in ("fetch_max_wait_ms", "fetch_min_bytes", "auto_commit_interval_ms"):
+            require(getattr(self, name) >= 0, name, getattr(self, name), "it cannot be negative")
+        for name in ("fetch_max_bytes", "max_partition_fetch_bytes", "prefetch_max_bytes", "session_timeout_ms", "max_poll_interval_ms"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "it has to be above 0")
+        require(
+            self.max_poll_records is None or self.max_poll_records > 0, "max_poll_records", self.max_poll_records, "it has to be above 0"
+        )
+        require(
+            0 < self.heartbeat_interval_ms < self.session_timeout_ms,
+            "heartbeat_interval_ms",
+            self.heartbeat_interval_ms,
+            f"it has to be above 0 and below session.timeout.ms={self.session_timeout_ms}",
+        )
+        _ = self.assignors, self.reset_before_ms
+
+    @property
+    def reads_committed(self) -> bool:
+        return self.isolation_level == "read_committed"
+
+    @property
+    def speaks_consumer_protocol(self) -> bool:
+        return self.group_protocol.lower() == "consumer"
+
+    @property
+    def assignors(self) -> tuple[str, ...]:
+        """By the names that members vote for.  Errors: OptionError."""
+        given = self.partition_assignment_strategy
+        names = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
+        found = tuple(JAVA_ASSIGNORS.get(name, name) for name in names if name)
+        for name in found:
+            if name not in ASSIGNORS:
+                known = ", ".join(ASSIGNORS)
+                raise OptionError(f"partition.assignment.strategy cannot be {name!r}: one or more of {known} are expected")
+        if not found:
+            raise OptionError("partition.assignment.strategy cannot be empty")
+        return found
+
+    @property
+    def reset_target(self) -> int | None:
+        """EARLIEST, LATEST; None: an error is raised instead.  By duration, it is a point in time: see `reset_before_ms`."""
+        return {"earliest": EARLIEST, "latest": LATEST}.get(self.auto_offset_reset.lower())
+
+    @property
+    def reset_before_ms(self) -> int | None:
+        """So long before now reading begins.  Errors: OptionError."""
+        text = self.auto_offset_reset
+        if text.lower() in ("earliest", "latest", "none"):
+            return None
+        found = _DURATION.fullmatch(text.removeprefix(BY_DURATION)) if text.startswith(BY_DURATION) else None
+        if found is None or not any(found.groups()):
+            raise OptionError(
+                f"auto.offset.reset cannot be {text!r}: earliest, latest, none, or a duration as in by_duration:PT1H is expected"
+            )
+        days, hours, minutes, seconds = (float(one or 0) for one in found.groups())
+        return int((((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000)

@@ -1,0 +1,153 @@
+"""◇ The sticky assignors: as balanced as subscriptions allow, and whoever has a partition keeps it where that costs no balance.
+
+`sticky` gives everything at once, because members of an eager group have given everything up.  `cooperative-sticky` gives nobody what
+another member still holds: it is given up first, and assigned in the rebalance that follows (KIP-429).
+
+What a member had stands in its subscription: owned_partitions and a generation, or user_data in Java's layouts:
+
+    sticky               topics:array(topic:string partitions:array(int32)) generation:int32
+    cooperative-sticky   generation:int32
+
+Balance and stickiness are Java's promises, the choice among equals is our own.  Source: AbstractStickyAssignor.java; KIP-54, 341, 792.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from struct import Struct, error
+from typing import Final
+
+from moldau.clients.consumer.assignors import Assignment, Subscriber
+from moldau.types import TopicPartition
+
+_INT32: Final = Struct(">i")
+_INT16: Final = Struct(">h")
+NO_GENERATION: Final = -1
+
+
+def assign_sticky(subscribers: Sequence[Subscriber], partitions: Mapping[str, Sequence[int]]) -> Assignment:
+    return _balanced(subscribers, partitions)
+
+
+def assign_cooperative_sticky(subscribers: Sequence[Subscriber], partitions: Mapping[str, Sequence[int]]) -> Assignment:
+    """Without what somebody else has to give up first."""
+    assignment = _balanced(subscribers, partitions)
+    holders = _owners(subscribers, partitions)
+    return {member: [one for one in assigned if holders.get(one, member) == member] for member, assigned in assignment.items()}
+
+
+def _owners(subscribers: Sequence[Subscriber], partitions: Mapping[str, Sequence[int]]) -> dict[TopicPartition, str]:
+    """Who has what: of two claims the one of the newer generation holds, of equal ones neither."""
+    claims: dict[TopicPartition, tuple[int, str | None]] = {}
+    for one in sorted(subscribers, key=lambda each: each.rank):
+        for owned in one.owned:
+            if owned.topic not in one.topics or owned.partition not in partitions.get(owned.topic, ()):
+                continue
+            generation, holder = claims.get(owned, (NO_GENERATION - 1, None))
+            if one.generation > generation:
+                claims[owned] = (one.generation, one.member_id)
+            elif one.generation == generation and holder != one.member_id:
+                claims[owned] = (generation, None)
+    return {owned: holder for owned, (_, holder) in claims.items() if holder is not None}
+
+
+def _balanced(subscribers: Sequence[Subscriber], partitions: Mapping[str, Sequence[int]]) -> Assignment:
+    ranked = sorted(subscribers, key=lambda each: each.rank)
+    readers = {topic: [each.member_id for each in ranked if topic in each.topics] for topic in partitions}
+    everything = [TopicPartition(topic, index) for topic in sorted(partitions) for index in sorted(partitions[topic]) if readers[topic]]
+    had = _owners(subscribers, partitions)
+    assignment: dict[str, list[TopicPartition]] = {each.member_id: [] for each in ranked}
+    for one in everything:
+        if one in had:
+            assignment[had[one]].append(one)
+    # Those with the fewest readers first: the others have more to choose from.
+    for one in sorted((one for one in everything if one not in had), key=lambda each: len(readers[each.topic])):
+        least = min(readers[one.topic], key=lambda member: len(assignment[member]))
+        assignment[least].append(one)
+    _even_out(assignment, readers)
+    return {member: sorted(assigned) for member, assigned in assignment.items()}
+
+
+def _even_out(assignment: dict[str, list[TopicPartition]], readers: Mapping[str, Sequence[str]]) -> None:
+    """Moves partitions as long as that makes two members more equal.  Each time the sum of squares gets lower, so this ends."""
+    while True:
+        for member in sorted(assignment, key=lambda each: -len(assignment[each])):
+            moves = _way_from(member, assignment, readers)
+            if moves:
+                for giver, taker, partition in moves:
+                    assignment[giver].remove(partition)
+                    assignment[taker].append(partition)
+                break
+        else:
+            return
+
+
+def _way_from(
+    member: str, assignment: Mapping[str, list[TopicPartition]], readers: Mapping[str, Sequence[str]]
+) -> list[tuple[str, str, TopicPartition]]:
+    """The shortest way for one partition of `member`'s to go to somebody with two less, maybe by others, who pass on one of their own."""
+    came: dict[str, tuple[str, TopicPartition]] = {}
+    todo = [member]
+    for giver in todo:
+        last_of = {one.topic: one for one in sorted(assignment[giver])}
+        for topic, partition in last_of.items():
+            for taker in readers[topic]:
+                if taker == member or taker in came:
+                    continue
+                came[taker] = (giver, partition)
+                if len(assignment[member]) - len(assignment[taker]) >= 2:
+                    return _moves(member, taker, came)
+                todo.append(taker)
+    return []
+
+
+def _moves(member: str, end: str, came: Mapping[str, tuple[str, TopicPartition]]) -> list[tuple[str, str, TopicPartition]]:
+    moves = []
+    while end != member:
+        giver, partition = came[end]
+        moves.append((giver, end, partition))
+        end = giver
+    return moves
+
+
+# ---------------------------------------------------------------- user data
+
+
+def sticky_user_data(owned: Iterable[TopicPartition], generation: int) -> bytes:
+    topics: dict[str, list[int]] = {}
+    for topic, index in sorted(owned):
+        topics.setdefault(topic, []).append(index)
+    parts = [_INT32.pack(len(topics))]
+    for topic, indexes in topics.items():
+        name = topic.encode()
+        parts += [_INT16.pack(len(name)), name, _INT32.pack(len(indexes)), *(_INT32.pack(index) for index in indexes)]
+    return b"".join([*parts, _INT32.pack(generation)])
+
+
+def read_sticky_user_data(data: bytes | None) -> tuple[list[TopicPartition], int]:
+    """Nothing for what cannot be read: another member's bytes decide about stickiness only."""
+    owned: list[TopicPartition] = []
+    if data is None:
+        return owned, NO_GENERATION
+    try:
+        position, topic_count = 4, _INT32.unpack_from(data)[0]
+        for _ in range(min(max(topic_count, 0), len(data))):
+            size = _INT16.unpack_from(data, position)[0]
+            topic = data[position + 2 : position + 2 + size].decode()
+            position += 2 + max(size, 0)
+            count = _INT32.unpack_from(data, position)[0]
+            position += 4
+            if not 0 <= count <= (len(data) - position) // 4:
+                return [], NO_GENERATION
+            owned += [TopicPartition(topic, _INT32.unpack_from(data, position + 4 * index)[0]) for index in range(count)]
+            position += 4 * count
+        generation = _INT32.unpack_from(data, position)[0] if position + 4 <= len(data) else NO_GENERATION
+    except (error, UnicodeDecodeError):
+        return [], NO_GENERATION
+    return owned, generation
+
+
+def cooperative_user_data(generation: int) -> bytes:
+    return _INT32.pack(generation)
+
+
+def read_cooperative_user_data(data: bytes | None) -> int:
+    return NO_GENERATION if data is None or len(data) < 4 else int(_INT32.unpack_from(data)[0])

@@ -1,0 +1,183 @@
+"""◇ A client's options: keywords with Kafka's names in snake_case, or a mapping in Kafka's own spelling.
+
+    Producer("localhost:9092", linger_ms=5, compression_type="zstd")
+    Producer(options={"bootstrap.servers": "localhost:9092", "linger.ms": "5"})
+    Producer(options=read_properties(text))
+
+An option that nobody knows is an error that names the nearest one.  Options of Java's clients that have no meaning here are listed with the
+reason in `WITHOUT_EFFECT`, and are accepted.
+"""
+
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, Final, TypeVar, get_args, get_type_hints
+
+from moldau.config import nearest
+
+C = TypeVar("C", bound="ClientOptions")
+
+WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "key.serializer": "a Java class; give a function as key_serializer",
+    "value.serializer": "a Java class; give a function as value_serializer",
+    "key.deserializer": "a Java class; give a function as key_deserializer",
+    "value.deserializer": "a Java class; give a function as value_deserializer",
+    "interceptor.classes": "Java classes; give objects as interceptors",
+    "metric.reporters": "Java classes; read client.metrics()",
+    "metrics.num.samples": "metrics are counters and histograms here",
+    "metrics.recording.level": "metrics are counters and histograms here",
+    "metrics.sample.window.ms": "metrics are counters and histograms here",
+    "auto.include.jmx.reporter": "there is no JMX",
+    "enable.metrics.push": "metrics are read by client.metrics()",
+    "send.buffer.bytes": "the operating system chooses",
+    "receive.buffer.bytes": "the operating system chooses",
+    "connections.max.idle.ms": "connections are kept until either side closes them",
+    "socket.connection.setup.timeout.max.ms": "attempts are independent",
+    "client.dns.lookup": "all addresses of a name are tried",
+    "retry.backoff.max.ms": "see retry.backoff.ms",
+    "reconnect.backoff.ms": "see retry.backoff.ms",
+    "reconnect.backoff.max.ms": "see retry.backoff.ms",
+}
+
+
+PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class OptionError(ValueError):
+    """An option that is not known, or a value that it cannot have.  The text names the option and the way out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """What every client has."""
+
+    bootstrap_servers: str = "localhost:9092"
+    client_id: str = "moldau"
+    client_rack: str = ""
+    request_timeout_ms: int = 30_000
+    retry_backoff_ms: int = 100
+    metadata_max_age_ms: int = 300_000
+    socket_connection_setup_timeout_ms: int = 10_000
+    security_protocol: str = "PLAINTEXT"
+    sasl_mechanism: str = "PLAIN"
+    sasl_jaas_config: str | None = field(default=None, repr=False)
+    sasl_username: str | None = None
+    sasl_password: str | None = field(default=None, repr=False)
+    ssl_truststore_type: str = "PEM"
+    ssl_truststore_location: str | None = None
+    ssl_truststore_certificates: str | None = None
+    ssl_keystore_type: str = "PEM"
+    ssl_keystore_location: str | None = None
+    ssl_key_password: str | None = field(default=None, repr=False)
+    ssl_endpoint_identification_algorithm: str = "https"
+
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        """Errors: OptionError."""
+        for name in ("request_timeout_ms", "metadata_max_age_ms", "socket_connection_setup_timeout_ms"):
+            require(getattr(self, name) > 0, name, getattr(self, name), "it has to be above 0")
+        require(
+            self.security_protocol.upper() in PROTOCOLS,
+            "security_protocol",
+            self.security_protocol,
+            f"one of {', '.join(PROTOCOLS)} is expected",
+        )
+        require(self.retry_backoff_ms >= 0, "retry_backoff_ms", self.retry_backoff_ms, "it cannot be negative")
+
+
+def require(holds: bool, name: str, value: object, why: str) -> None:
+    """Errors: OptionError."""
+    if not holds:
+        raise OptionError(f"{name.replace('_', '.')} cannot be {value!r}: {why}")
+
+
+def parse_options(declared: type[C], given: Mapping[str, Any]) -> C:
+    """From names in either spelling; text becomes what the option is.  None leaves an option at its default.
+
+    Errors: OptionError.
+    """
+    known = {one.name: one for one in fields(declared)}
+    types = get_type_hints(declared)
+    values: dict[str, Any] = {}
+    for key, value in given.items():
+        name = key.replace(".", "_").replace("-", "_")
+        if name in known:
+            if value is not None or _takes_none(types[name]):
+                values[name] = _parsed(key, value, types[name])
+        elif key.replace("_", ".") not in WITHOUT_EFFECT:
+            raise _unknown(declared, key, known)
+    return declared(**values)
+
+
+def _unknown(declared: type[ClientOptions], key: str, known: Mapping[str, Field[Any]]) -> OptionError:
+    who = declared.__name__.removesuffix("Options").lower()
+    is_dotted = "." in key
+    meant = nearest(key.replace(".", "_"), known)
+    if meant is None:
+        return OptionError(f"{key} is not an option of a {who}; its options are {', '.join(sorted(known))}")
+    return OptionError(f"{key} is not an option of a {who}; the nearest is {meant.replace('_', '.') if is_dotted else meant}")
+
+
+def _takes_none(kind: Any) -> bool:
+    return type(None) in get_args(kind)
+
+
+def _parsed(key: str, value: Any, kind: Any) -> Any:
+    if not isinstance(value, str):
+        return _checked(key, value, kind)
+    kinds = set(get_args(kind)) or {kind}
+    text = value.strip()
+    try:
+        if bool in kinds:
+            return {"true": True, "false": False}[text.lower()]
+        if int in kinds and not (str in kinds and not text.lstrip("-").isdigit()):
+            return int(text)
+        if float in kinds:
+            return float(text)
+    except (KeyError, ValueError):
+        wanted = "true or false" if bool in kinds else "a number"
+        raise OptionError(f"{key} cannot be {value!r}: {wanted} is expected") from None
+    return value
+
+
+def _checked(key: str, value: Any, kind: Any) -> Any:
+    kinds = tuple(get_args(kind)) or (kind,)
+    if int in kinds and bool not in kinds and isinstance(value, bool):
+        raise OptionError(f"{key} cannot be {value!r}: a number is expected")
+    if kind in (int, float, str, bool) and not isinstance(value, (int, float) if kind is float else kind):
+        raise OptionError(f"{key} cannot be {value!r}: {kind.__name__} is expected")
+    return value
+
+
+def read_properties(text: str) -> dict[str, str]:
+    """A properties file as Java reads it, as far as clients' files go: comments, `key=value`, `key: value`, lines that go on after `\\`."""
+    found: dict[str, str] = {}
+    whole = ""
+    for line in text.splitlines():
+        line = line.lstrip()
+        if not whole and (not line or line[0] in "#!"):
+            continue
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            whole += line[:-1]
+            continue
+        whole += line
+        at = _end_of_key(whole)
+        key, rest = whole[:at], whole[at:].lstrip(" \t")
+        if rest[:1] in ("=", ":") and rest:
+            rest = rest[1:].lstrip(" \t")
+        found[key.replace("\\", "")] = rest.replace("\\n", "\n").replace("\\\\", "\\")
+        whole = ""
+    return found
+
+
+def _end_of_key(line: str) -> int:
+    for index, letter in enumerate(line):
+        if letter in "=: \t" and (not index or line[index - 1] != "\\"):
+            return index
+    return len(line)
+
+
+def defaults_of(declared: type[ClientOptions]) -> dict[str, Any]:
+    """By Kafka's spelling: for the reference."""
+    return {one.name.replace("_", "."): one.default if one.default is not MISSING else None for one in fields(declared)}

@@ -1,0 +1,114 @@
+"""◇ Which partition a record goes to.
+
+    default              by the key, as Java's client does; without one, the partition with the least on its way, for a batch at a time
+    uniform_sticky       as without a key, always
+    round_robin          each record to the next partition
+    consistent_random    librdkafka's default: CRC-32 of the key, at random without one or with an empty one
+    murmur2_random       librdkafka's name for Java's rule
+    fnv1a_random         as Sarama and some others: FNV-1a of the key
+
+Any function of (topic, key, value, partition count) is one, too.  Source: BuiltInPartitioner.java; KIP-480, KIP-794; rdkafka_partitioner.c.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Final
+
+from moldau.protocol.murmur import murmur2
+
+Partitioner = Callable[[str, bytes | None, bytes | None, int], int]
+MAX_CACHED_KEY: Final = 256
+_hash_of: Final = lru_cache(maxsize=65536)(murmur2)
+
+
+def partition_for_key(key: bytes | bytearray | memoryview, partition_count: int) -> int:
+    """Java's rule: murmur2 without its sign bit."""
+    if type(key) is bytes and len(key) <= MAX_CACHED_KEY:
+        return (_hash_of(key) & 0x7FFFFFFF) % partition_count
+    return (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+class StickyPartitioner:
+    """For records without a key: one partition for about `batch_bytes`, then the one with the least bytes on their way, so that batches
+    fill and a slow partition gets less."""
+
+    __slots__ = ("_batch_bytes", "_is_adaptive", "_places")
+
+    def __init__(self, batch_bytes: int, *, is_adaptive: bool = True) -> None:
+        self._batch_bytes = batch_bytes
+        self._is_adaptive = is_adaptive
+        self._places: dict[str, tuple[int, int]] = {}
+
+    def partition(self, topic: str, size: int, partition_count: int, load: Callable[[int], float] | None = None) -> int:
+        """`load`: how much waits for a partition; infinite where it has no leader."""
+        current, filled = self._places.get(topic, (0, 0))
+        if (filled and filled + size > self._batch_bytes) or current >= partition_count:
+            current, filled = self._next(current, partition_count, load), 0
+        self._places[topic] = (current, filled + size)
+        return current
+
+    def leave(self, topic: str, partition_count: int, load: Callable[[int], float] | None = None) -> None:
+        """Its partition takes nothing now: another one, from the next record on."""
+        current, _ = self._places.get(topic, (0, 0))
+        self._places[topic] = (self._next(current, partition_count, load), 0)
+
+    def _next(self, current: int, partition_count: int, load: Callable[[int], float] | None) -> int:
+        following = [(current + step) % partition_count for step in range(1, partition_count + 1)]
+        if load is None or not self._is_adaptive:
+            return following[0]
+        return min(following, key=load)
+
+
+class RoundRobin:
+    """Each record of a topic to the next partition."""
+
+    def __init__(self) -> None:
+        self._next: dict[str, int] = {}
+
+    def __call__(self, topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
+        following = self._next.get(topic, -1) + 1
+        self._next[topic] = following
+        return following % partition_count
+
+
+def _keyed(hash_of: Callable[[bytes], int], *, is_empty_random: bool) -> Callable[[Callable[[], float]], Partitioner]:
+    def make(draw: Callable[[], float]) -> Partitioner:
+        def partition(topic: str, key: bytes | None, value: bytes | None, partition_count: int) -> int:
+            if key is None or (is_empty_random and not key):
+                return min(int(draw() * partition_count), partition_count - 1)
+            return hash_of(key) % partition_count
+
+        return partition
+
+    return make
+
+
+def fnv1a(key: bytes) -> int:
+    """32 bits, read as signed and made positive, as librdkafka and Sarama do."""
+    value = 0x811C9DC5
+    for byte in key:
+        value = (value ^ byte) * 0x01000193 & 0xFFFFFFFF
+    signed = value - (1 << 32) if value >= 1 << 31 else value
+    return abs(signed)
+
+
+HASHED: Final[Mapping[str, Callable[[Callable[[], float]], Partitioner]]] = {
+    "consistent_random": _keyed(zlib.crc32, is_empty_random=True),
+    "murmur2_random": _keyed(lambda key: murmur2(key) & 0x7FFFFFFF, is_empty_random=False),
+    "fnv1a_random": _keyed(fnv1a, is_empty_random=False),
+}
+NAMES: Final[Sequence[str]] = ("default", "uniform_sticky", "round_robin", *HASHED)
+
+
+def partitioner_of(given: object, draw: Callable[[], float]) -> Partitioner | None:
+    """None: the default.  `draw`: from 0 to 1, by chance.  Errors: ValueError."""
+    if callable(given):
+        return given
+    if given in ("default", "uniform_sticky"):
+        return None
+    if given == "round_robin":
+        return RoundRobin()
+    if isinstance(given, str) and given in HASHED:
+        return HASHED[given](draw)
+    raise ValueError(f"partitioner cannot be {given!r}: a function, or one of {', '.join(NAMES)}")

@@ -1,0 +1,252 @@
+"""● Carries what the accumulator hands out to the leaders of its partitions, and their answers back.
+
+A turn takes whatever may leave, and ends; the next one comes with the next record, answer, metadata or due time.  Nothing here waits for
+one partition while another could be served.  Called by `producer`.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol
+
+from moldau.clients.cluster import STALE_METADATA, Cluster, Unreachable
+from moldau.clients.errors import DeliveryTimedOut, error_of
+from moldau.clients.producer.accumulator import Accumulator, Ended
+from moldau.clients.producer.batch import PendingBatch
+from moldau.clients.producer.delivery import Token
+from moldau.clients.producer.options import ProducerOptions
+from moldau.clients.topics import Topics
+from moldau.clock import Clock
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from moldau.types import TopicPartition
+
+LOG: Final = logging.getLogger(__name__)
+
+Batch = PendingBatch[Token]
+TRANSACTION_V1_PRODUCE: Final = 11
+"""The newest version of Produce that does not add partitions to a transaction by itself (KIP-890)."""
+
+
+class Permits(Protocol):
+    """What the producer says of partitions: see `transactor`."""
+
+    def may_write(self, topic_partition: TopicPartition) -> bool: ...
+
+    @property
+    def max_produce_version(self) -> int | None: ...
+
+    def departed(self, batches: Sequence[Batch]) -> None: ...
+
+    def failed(self, error: KafkaError) -> None: ...
+
+
+class Sender:
+    """See the module.  `identify`: fetches a producer id, and is called when the accumulator needs one."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ProducerOptions,
+        accumulator: Accumulator[Token],
+        topics: Topics,
+        clock: Clock,
+        permits: Permits,
+        on_progress: Callable[[], None],
+    ) -> None:
+        self.flushing = 0
+        self.record_count = self.error_count = self.request_count = self.byte_count = self.retry_count = 0
+        self.identify: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self._cluster = cluster
+        self._options = options
+        self._accumulator = accumulator
+        self._topics = topics
+        self._clock = clock
+        self._permits = permits
+        self._on_progress = on_progress
+        self._loop = asyncio.get_running_loop()
+        self._in_flight: dict[int, int] = defaultdict(int)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._identifying: asyncio.Task[None] | None = None
+        self._is_scheduled = False
+        self._is_closed = False
+        self._timer: asyncio.TimerHandle | None = None
+
+    # ------------------------------------------------------------ turns
+
+    def wake(self) -> None:
+        """A turn soon."""
+        if not self._is_scheduled and not self._is_closed:
+            self._is_scheduled = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_scheduled = False
+        if self._is_closed:
+            return
+        accumulator, now_ms = self._accumulator, self._clock.monotonic_ms()
+        if accumulator.needs_identity and not accumulator.is_empty:
+            self._start_identifying()
+        self.tell(accumulator.expire(now_ms))
+        while True:
+            requests, leaderless = accumulator.take(
+                now_ms, self._leader_of, self._may_send_to, self._permits.may_write, flush=self.flushing > 0
+            )
+            for topic_partition in leaderless:
+                self._topics.use(topic_partition.topic)
+                self._topics.refresh_soon()
+            if not requests:
+                break
+            for node_id, batches in requests.items():
+                self._permits.departed(batches)
+                self._in_flight[node_id] += 1
+                self.spawn(self._send(node_id, batches))
+        self._set_timer(now_ms)
+
+    def _set_timer(self, now_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due_ms = self._accumulator.next_event_ms(now_ms)
+        if due_ms is not None:
+            self._timer = self._loop.call_later(max(due_ms, 1) / 1000, self.wake)
+
+    def _leader_of(self, topic_partition: TopicPartition) -> int | None:
+        leader = self._cluster.view.leader_of(topic_partition)
+        return None if leader is None else leader.node_id
+
+    def _may_send_to(self, node_id: int) -> bool:
+        return self._in_flight[node_id] < self._options.max_in_flight_requests_per_connection
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _start_identifying(self) -> None:
+        if self._identifying is None and self.identify is not None:
+            self._identifying = self._loop.create_task(self.identify(), name="producer id")
+            self._identifying.add_done_callback(self._identified)
+
+    def _identified(self, task: "asyncio.Task[None]") -> None:
+        self._identifying = None
+        if not task.cancelled() and (error := task.exception()) is not None:
+            LOG.error("no producer id could be had", exc_info=error)
+        self.wake()
+
+    # ------------------------------------------------------------ requests
+
+    async def _send(self, node_id: int, batches: Sequence[Batch]) -> None:
+        try:
+            answers = await self._ask(node_id, batches)
+        except (OSError, Unreachable) as error:
+            self._refuse_all(batches, ErrorCode.NETWORK_EXCEPTION, str(error) or type(error).__name__)
+            self._topics.refresh_soon()
+        except KafkaError as error:
+            self._refuse_all(batches, error.code, error.detail)
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            LOG.exception("a request could not be made")
+            self._refuse_all(batches, ErrorCode.UNKNOWN_SERVER_ERROR, f"{type(error).__name__}: {error}")
+        else:
+            for batch in batches:
+                self._settle(batch, answers.get(batch.topic_partition))
+        finally:
+            self._in_flight[node_id] -= 1
+        self._on_progress()
+        self.wake()
+
+    async def _ask(self, node_id: int, batches: Sequence[Batch]) -> dict[TopicPartition, PartitionProduceResponse]:
+        request = self._request_of(batches)
+        self.request_count += 1
+        if request.acks == 0:
+            await self._cluster.post(request, node_id=node_id)
+            return {batch.topic_partition: PartitionProduceResponse(index=0, base_offset=-1) for batch in batches}
+        response = await self._cluster.send(
+            request, node_id=node_id, extra_s=self._options.request_timeout_ms / 1000, max_version=self._permits.max_produce_version
+        )
+        names = self._cluster.view.names
+        return {
+            TopicPartition(topic.name or names.get(topic.topic_id, ""), one.index): one
+            for topic in response.responses
+            for one in topic.partition_responses
+        }
+
+    def _request_of(self, batches: Sequence[Batch]) -> ProduceRequest:
+        topics: dict[str, list[PartitionProduceData]] = defaultdict(list)
+        for batch in batches:
+            topic, partition = batch.topic_partition
+            data = batch.encode()
+            self.byte_count += len(data)
+            # A copy when it is tried again: the first attempt's bytes may still wait for their socket, and a stamp is written over them.
+            topics[topic].append(PartitionProduceData(index=partition, records=memoryview(data if batch.attempts == 1 else bytes(data))))
+        return ProduceRequest(
+            transactional_id=self._options.transactional_id,
+            acks=self._options.acks_number,
+            timeout_ms=self._options.request_timeout_ms,
+            topic_data=[
+                TopicProduceData(name=topic, topic_id=self._cluster.view.topic_id_of(topic), partition_data=partitions)
+                for topic, partitions in topics.items()
+            ],
+        )
+
+    # ------------------------------------------------------------ answers
+
+    def _settle(self, batch: Batch, answer: PartitionProduceResponse | None) -> None:
+        if answer is None:
+            detail = f"the broker's answer leaves {batch.topic_partition} out"
+            self._refuse(batch, ErrorCode.UNKNOWN_SERVER_ERROR, detail)
+            return
+        code = ErrorCode.of(answer.error_code)
+        if code is ErrorCode.NONE or code is ErrorCode.DUPLICATE_SEQUENCE_NUMBER:
+            if self._accumulator.succeeded(batch):
+                timestamp = answer.log_append_time_ms if answer.log_append_time_ms >= 0 else None
+                offset = answer.base_offset if code is ErrorCode.NONE else -1
+                self.record_count += batch.count
+                _tell(batch, offset, timestamp, None)
+            return
+        if code in STALE_METADATA:
+            self._topics.refresh_soon()
+        self._refuse(batch, code, answer.error_message or code.text)
+
+    def _refuse_all(self, batches: Sequence[Batch], code: ErrorCode, detail: str) -> None:
+        for batch in batches:
+            self._refuse(batch, code, detail)
+
+    def _refuse(self, batch: Batch, code: ErrorCode, detail: str) -> None:
+        ended = self._accumulator.refused(batch, code, f"{batch.topic_partition}: {detail}", self._clock.monotonic_ms())
+        if not ended:
+            self.retry_count += 1
+        self.tell(ended)
+
+    def tell(self, ended: Sequence[Ended[Token]]) -> None:
+        """These batches are given up."""
+        for batch, code, detail in ended:
+            error = DeliveryTimedOut(detail) if code is ErrorCode.REQUEST_TIMED_OUT else error_of(code, detail)
+            self._permits.failed(error)
+            self.error_count += batch.count
+            LOG.warning("%d records for %s were not delivered: %s", batch.count, batch.topic_partition, error)
+            _tell(batch, -1, None, error)
+        if ended:
+            self._on_progress()
+
+    async def close(self) -> None:
+        """At once; what has not ended yet is told so by the producer."""
+        self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
+        tasks = [*self._tasks, *([self._identifying] if self._identifying is not None else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _tell(batch: Batch, base_offset: int, timestamp: int | None, error: KafkaError | None) -> None:
+    topic_partition = batch.topic_partition
+    position = 0
+    for token in batch.tokens:
+        token.written(topic_partition, base_offset + position if base_offset >= 0 else -1, timestamp, error)
+        position += token.count
+    batch.tokens = []

@@ -1,0 +1,180 @@
+"""◇ What happens to partitions when brokers come and go: who leaves the in-sync sets, and who leads then.
+
+    fenced, shutting down      leaves every in-sync set; stays eligible where too few are left (KIP-966)
+    stopped uncleanly          leaves the eligible sets too: it may have lost what only its page cache held
+    unregistered               the same: it does not come back
+    a directory is offline     leaves the in-sync sets of the replicas in that directory
+    unfenced                   leads what has no leader, where it may
+
+A broker leaves in pieces of at most `PIECE` partitions, so that the event loop has other turns in between.  The record that says what
+became of the broker comes with the last piece: a controller that takes over half-way finds the broker as it was and begins again.
+Source: ReplicationControlManager.generateLeaderAndIsrUpdates and its callers.
+"""
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.image import BrokerRegistration, MetadataImage, PartitionRegistration, TopicImage
+from moldau.metadata.outcome import PIECE
+from moldau.metadata.partition_change import Election, change_of, may_lead
+from moldau.metadata.records import BrokerRegistrationChangeRecord
+from moldau.protocol.wire import StoredRecord
+from moldau.types import NO_LEADER
+
+FENCE: Final = 1
+UNFENCE: Final = -1
+SHUTTING_DOWN: Final = 1
+
+
+class Departure(NamedTuple):
+    """Records, and whether they are all that there is to write."""
+
+    records: list[StoredRecord]
+    is_complete: bool
+
+
+def fence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Departure:
+    """The broker may neither lead nor be in sync.  `broker_id` is registered."""
+    broker = image.brokers[broker_id]
+    left = leave(image, schema, broker_id)
+    if left.is_complete:
+        left.records.append(BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=broker.epoch, fenced=FENCE))
+    return left
+
+
+def shut_down(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration) -> Departure:
+    """The broker hands its leaderships over before it stops (KIP-841)."""
+    left = leave(image, schema, broker.id)
+    if left.is_complete and not broker.in_controlled_shutdown:
+        change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=SHUTTING_DOWN)
+        left.records.insert(0, change)
+    return left
+
+
+def unfence(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration) -> list[StoredRecord]:
+    """The broker may lead again, and leads what has no leader.  Any number of records."""
+
+    def is_active(one: int) -> bool:
+        return one == broker.id or image.is_active(one)
+
+    records: list[StoredRecord] = [BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE)]
+    for topic, number in _partitions(image, lambda partition: partition.leader == NO_LEADER):
+        record = change_of(image, schema, topic, number, is_active=is_active).record()
+        if record is not None:
+            records.append(record)
+    return records
+
+
+def leave(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, lost_its_log: bool = False) -> Departure:
+    """Out of every in-sync set; with `lost_its_log` out of the eligible ones too."""
+
+    def concerns(partition: PartitionRegistration) -> bool:
+        return broker_id in partition.isr or (lost_its_log and broker_id in partition.elr)
+
+    return _leave(image, schema, broker_id, concerns, lost_its_log=lost_its_log)
+
+
+def leave_directories(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, offline: list[UUID]) -> Departure:
+    """Log directories of this broker failed: their replicas are in sync no more, and partitions may go on elsewhere."""
+    newly = [one for one in broker.log_dirs if one in offline]
+    if not newly:
+        return Departure([], is_complete=True)
+
+    def concerns(partition: PartitionRegistration) -> bool:
+        if partition.directory_of(broker.id) not in newly:
+            return False
+        return broker.id in partition.isr or partition.is_reassigning or not may_lead(image, partition)(partition.leader)
+
+    left = _leave(image, schema, broker.id, concerns)
+    if left.is_complete:
+        online = [one for one in broker.log_dirs if one not in newly]
+        left.records.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online))
+    return left
+
+
+def _leave(
+    image: MetadataImage,
+    schema: ConfigSchema,
+    broker_id: int,
+    concerns: Callable[[PartitionRegistration], bool],
+    *,
+    lost_its_log: bool = False,
+) -> Departure:
+    def is_active(one: int) -> bool:
+        return one != broker_id and image.is_active(one)
+
+    records: list[StoredRecord] = []
+    for topic, number in _partitions(image, concerns):
+        if len(records) == PIECE:
+            return Departure(records, is_complete=False)
+        if _has_left(image, schema, broker_id, topic, number):
+            continue
+        change = change_of(image, schema, topic, number, is_active=is_active)
+        change.isr = [one for one in change.partition.isr if one != broker_id]
+        change.lost_their_log = (broker_id,) if lost_its_log else ()
+        record = change.record()
+        if record is not None:
+            records.append(record)
+    return Departure(records, is_complete=True)
+
+
+def _has_left(image: MetadataImage, schema: ConfigSchema, broker_id: int, topic: TopicImage, number: int) -> bool:
+    """Without eligible replicas the last one in sync stays in the set, leaderless: a piece must not look into such partitions again."""
+    partition = topic.partitions[number]
+    is_last = partition.isr == (broker_id,) and partition.leader == NO_LEADER and not partition.elr
+    return is_last and not image.is_elr_enabled and not schema.is_unclean_election_enabled(image, topic.name)
+
+
+def _partitions(image: MetadataImage, concerns: Callable[[PartitionRegistration], bool]) -> Iterator[tuple[TopicImage, int]]:
+    for topic in image.topics.values():
+        for number, partition in enumerate(topic.partitions):
+            if concerns(partition):
+                yield topic, number
+
+
+# ---------------------------------------------------------------------- without being asked, now and then
+
+
+def balance_leaders(image: MetadataImage, schema: ConfigSchema) -> Departure:
+    """Leaderships back to the preferred replicas that are in sync, a piece of them; and away from brokers that may not lead.
+
+    Source: maybeBalancePartitionLeaders.
+    """
+
+    def concerns(partition: PartitionRegistration) -> bool:
+        leader, preferred, fit = partition.leader, partition.preferred_leader, may_lead(image, partition)
+        is_settled = not partition.is_reassigning and not partition.elr and fit(leader)
+        return leader != preferred and (not is_settled or (preferred in partition.isr and fit(preferred)))
+
+    return _elect(image, schema, concerns, Election.PREFERRED)
+
+
+def elect_uncleanly(image: MetadataImage, schema: ConfigSchema) -> Departure:
+    """A leader for partitions that have none, where unclean.leader.election.enable allows records to be lost for it; a piece of them.
+
+    Source: maybeElectUncleanLeaders, unclean.leader.election.interval.ms.
+    """
+
+    def concerns(partition: PartitionRegistration) -> bool:
+        has_more_to_settle = partition.is_reassigning or partition.elr
+        return partition.leader == NO_LEADER and (bool(has_more_to_settle) or any(map(image.is_active, partition.replicas)))
+
+    return _elect(image, schema, concerns, Election.UNCLEAN)
+
+
+def _elect(image: MetadataImage, schema: ConfigSchema, concerns: Callable[[PartitionRegistration], bool], election: Election) -> Departure:
+    def elected() -> Iterator[StoredRecord]:
+        for topic, number in _partitions(image, concerns):
+            if election is Election.UNCLEAN and not schema.is_unclean_election_enabled(image, topic.name):
+                continue
+            change = change_of(image, schema, topic, number)
+            change.election = election
+            record = change.record()
+            if record is not None:
+                yield record
+
+    records = list(islice(elected(), PIECE + 1))
+    return Departure(records[:PIECE], is_complete=len(records) <= PIECE)

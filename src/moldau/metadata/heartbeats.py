@@ -1,0 +1,184 @@
+"""◇ Whether a broker lives, and what it is allowed to do next: fenced, unfenced, shutting down.
+
+    register ─▶ fenced ─(caught up)─▶ unfenced ─(wants to stop)─▶ in controlled shutdown ─(leads nothing)─▶ fenced, may stop
+                  ▲___________ no heartbeat for broker.session.timeout.ms ___│
+
+`Sessions` is soft state: when each broker was heard of last, and how far each has read.  It begins anew with every active controller.
+Source: BrokerHeartbeatManager, BrokerHeartbeatTracker, ReplicationControlManager.processBrokerHeartbeat; KIP-631, 841.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final
+from uuid import UUID
+
+from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.delta import replay
+from moldau.metadata.departures import Departure, fence, leave_directories, shut_down, unfence
+from moldau.metadata.features import is_cordoning_supported
+from moldau.metadata.image import BrokerRegistration, MetadataImage
+from moldau.metadata.outcome import Outcome
+from moldau.metadata.producer_ids import check_broker_epoch
+from moldau.metadata.records import BrokerRegistrationChangeRecord
+from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from moldau.protocol.wire import StoredRecord
+
+NEVER: Final = (1 << 63) - 1
+
+
+class State(Enum):
+    """A broker as the controller deals with it."""
+
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "controlled shutdown"
+    SHUTDOWN_NOW = "may stop now"
+
+
+@dataclass(slots=True)
+class Session:
+    """`heard_ms` is of the steady clock, None before the first heartbeat."""
+
+    heard_ms: int | None = None
+    metadata_offset: int = -1
+    """The last offset that the broker has read, inclusive."""
+    shutdown_offset: int = -1
+    """Whoever has read up to here, inclusive, knows that its leaderships have moved; -1 while it is not shutting down."""
+
+
+@dataclass(slots=True)
+class Sessions:
+    """Who lives.  Times are of the steady clock, in milliseconds."""
+
+    timeout_ms: int
+    by_broker: dict[int, Session] = field(default_factory=dict)
+
+    def touch(self, broker_id: int, now_ms: int, metadata_offset: int = -1) -> Session:
+        """The broker was heard of, and says how far it has read (inclusive)."""
+        session = self.by_broker.setdefault(broker_id, Session())
+        session.heard_ms = now_ms
+        session.metadata_offset = metadata_offset
+        return session
+
+    def is_valid(self, broker_id: int, now_ms: int) -> bool:
+        session = self.by_broker.get(broker_id)
+        return session is not None and session.heard_ms is not None and now_ms - session.heard_ms <= self.timeout_ms
+
+    def begin(self, broker_id: int) -> None:
+        """A new process with this id registered.  It has no session before its first heartbeat: when it dies before, the next may come."""
+        self.by_broker[broker_id] = Session()
+
+    def forget(self, broker_id: int) -> None:
+        """Its process is gone for sure: the next one need not wait until a session ends."""
+        self.by_broker.pop(broker_id, None)
+
+    def adopt(self, brokers: Mapping[int, BrokerRegistration], now_ms: int) -> None:
+        """A new active controller gives every unfenced broker a whole session to be heard of; a fenced one has none to lose."""
+        self.by_broker = {one.id: Session(None if one.fenced else now_ms) for one in brokers.values()}
+
+    def overdue(self, image: MetadataImage, now_ms: int) -> list[int]:
+        """Unfenced brokers that were silent too long."""
+        return [one.id for one in image.alive_brokers() if not self.is_valid(one.id, now_ms)]
+
+    def lowest_metadata_offset(self, image: MetadataImage) -> int:
+        """How far every broker has read that is neither fenced nor shutting down, inclusive."""
+        sessions = [self.by_broker[one.id] for one in image.alive_brokers() if one.id in self.by_broker]
+        return min((one.metadata_offset for one in sessions if one.shutdown_offset < 0), default=NEVER)
+
+
+def broker_heartbeat(
+    image: MetadataImage, schema: ConfigSchema, sessions: Sessions, request: BrokerHeartbeatRequest, *, now_ms: int, next_offset: int
+) -> Outcome[BrokerHeartbeatResponse]:
+    """A broker lives and says what it wants.  Errors: STALE_BROKER_EPOCH.
+
+    `next_offset` is where the records would go.
+    """
+    check_broker_epoch(image, request.broker_id, request.broker_epoch)
+    broker = image.brokers[request.broker_id]
+    session = sessions.touch(broker.id, now_ms, request.current_metadata_offset)
+    state = _state_of(broker, session)
+    is_caught_up = request.current_metadata_offset >= broker.epoch
+    wanted = _next_state(image, sessions, session, request, state, is_caught_up=is_caught_up)
+    moved = _move(image, schema, broker, state, wanted)
+    if moved.is_complete:
+        moved = _with_directories(image, schema, broker, moved.records, request)
+    if wanted in (State.FENCED, State.SHUTDOWN_NOW):
+        session.shutdown_offset = -1
+    elif wanted is State.CONTROLLED_SHUTDOWN and moved.is_complete and session.shutdown_offset < 0:
+        session.shutdown_offset = next_offset + len(moved.records) - 1
+    response = BrokerHeartbeatResponse(
+        is_caught_up=is_caught_up,
+        is_fenced=wanted in (State.FENCED, State.SHUTDOWN_NOW),
+        should_shut_down=wanted is State.SHUTDOWN_NOW,
+    )
+    return Outcome(response, moved.records, is_atomic=False, is_piece=not moved.is_complete)
+
+
+def _move(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, state: State, wanted: State) -> Departure:
+    if wanted is state:
+        return Departure([], is_complete=True)
+    if wanted is State.UNFENCED:
+        return Departure(unfence(image, schema, broker), is_complete=True)
+    if wanted is State.CONTROLLED_SHUTDOWN:
+        return shut_down(image, schema, broker)
+    return fence(image, schema, broker.id)
+
+
+def _with_directories(
+    image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, moved: list[StoredRecord], request: BrokerHeartbeatRequest
+) -> Departure:
+    """And what the broker says of its directories.
+
+    That is decided on what is moved by then: a broker that is unfenced must not keep the lead of a partition whose directory it reports as
+    failed in the same breath.
+    """
+    after = replay(image, moved) if moved and request.offline_log_dirs else image
+    left = leave_directories(after, schema, broker, request.offline_log_dirs)
+    return Departure([*moved, *left.records, *_cordoned(image, broker, request.cordoned_log_dirs)], left.is_complete)
+
+
+def _cordoned(image: MetadataImage, broker: BrokerRegistration, cordoned: list[UUID] | None) -> list[StoredRecord]:
+    """Directories that take no new replicas (KIP-1066); None says nothing."""
+    if cordoned is None or not is_cordoning_supported(image.metadata_version):
+        return []
+    if broker.cordoned_log_dirs is not None and set(broker.cordoned_log_dirs) == set(cordoned):
+        return []
+    return [BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned))]
+
+
+def _state_of(broker: BrokerRegistration, session: Session) -> State:
+    """Under a new controller a shutdown begins anew: only then is it known from which offset on everybody knows of it."""
+    if broker.fenced:
+        return State.FENCED
+    return State.CONTROLLED_SHUTDOWN if session.shutdown_offset >= 0 else State.UNFENCED
+
+
+def _next_state(
+    image: MetadataImage,
+    sessions: Sessions,
+    session: Session,
+    request: BrokerHeartbeatRequest,
+    state: State,
+    *,
+    is_caught_up: bool,
+) -> State:
+    match state:
+        case State.FENCED:
+            if request.want_shut_down:
+                return State.SHUTDOWN_NOW
+            return State.UNFENCED if not request.want_fence and is_caught_up else State.FENCED
+        case State.UNFENCED:
+            if request.want_fence:
+                return State.SHUTDOWN_NOW if request.want_shut_down else State.FENCED
+            if request.want_shut_down:
+                return State.CONTROLLED_SHUTDOWN if _leads_any(image, request.broker_id) else State.SHUTDOWN_NOW
+            return State.UNFENCED
+        case _:
+            if _leads_any(image, request.broker_id) or session.shutdown_offset > sessions.lowest_metadata_offset(image):
+                return State.CONTROLLED_SHUTDOWN
+            return State.SHUTDOWN_NOW
+
+
+def _leads_any(image: MetadataImage, broker_id: int) -> bool:
+    return any(partition.leader == broker_id for topic in image.topics.values() for partition in topic.partitions)

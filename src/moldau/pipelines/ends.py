@@ -1,0 +1,42 @@
+"""● The two ends of every job over `format("moldau")`: a source, and a sink that writes each micro-batch once."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+MAX_RECORDS_PER_BATCH = 6_000
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    bootstrap_servers: str
+    checkpoint: str  # a folder or URL that outlives the driver: a query goes on where it says
+    max_records_per_batch: int = MAX_RECORDS_PER_BATCH
+    security: Mapping[str, str] = field(default_factory=dict)  # kafka.security.protocol and its kin, for both ends
+
+    def read(self, spark: SparkSession, topic: str) -> DataFrame:
+        """From the first record on, committed ones only; a record that vanished before it was read fails the query."""
+        return (
+            spark.readStream.format("moldau")
+            .options(**self._servers())
+            .option("subscribe", topic)
+            .option("startingOffsets", "earliest")
+            .option("kafka.isolation.level", "read_committed")
+            .option("maxOffsetsPerTrigger", self.max_records_per_batch)
+            .load()
+        )
+
+    def write(self, name: str, records: DataFrame) -> DataStreamWriter:
+        """A named query, not started yet.  Each record says its topic; what a micro-batch writes is visible at once, and once."""
+        return (
+            records.writeStream.format("moldau")
+            .queryName(name)
+            .outputMode("append")
+            .options(**self._servers())
+            .option("checkpointLocation", f"{self.checkpoint.rstrip('/')}/{name}")
+        )
+
+    def _servers(self) -> dict[str, str]:
+        return {"kafka.bootstrap.servers": self.bootstrap_servers, **self.security}

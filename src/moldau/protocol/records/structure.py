@@ -1,0 +1,94 @@
+"""◇ Whether the records of a batch are what they say: every length, every count, every byte accounted for, and nothing is made of them.
+
+    record  size · attributes (1 byte) · timestamp delta · offset delta · key size · key · value size · value · header count · headers
+    header  key size · key · value size · value
+
+A batch that passes can be read by every consumer.  Source: DefaultRecord.readFrom, DefaultRecordBatch.RecordIterator.
+Called by the validator of the log.
+"""
+
+from typing import Final
+
+from moldau.protocol.records.batch import CODEC_MASK, HEADER_SIZE, BatchHeader
+from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer, decompress
+from moldau.protocol.records.corrupt import CorruptBatch
+from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed
+
+_NEVER: Final = 1 << 62
+"""A size that nothing has room for."""
+_SIZE: Final = [_NEVER if byte & 1 else byte >> 1 for byte in range(128)]
+"""Of a one-byte number that must not be negative."""
+_NULLABLE: Final = [0 if byte & 1 else byte >> 1 for byte in range(128)]
+"""Of a one-byte number where a negative one says null."""
+
+
+def check_structure(batch: Buffer, header: BatchHeader, max_bytes: int = DEFAULT_MAX_BYTES) -> None:  # hot: 0.4 µs a record
+    """Errors: CorruptBatch, ExpandsTooFar when there are more than `max_bytes` of records once decompressed."""
+    start, limit = HEADER_SIZE, header.size
+    if header.attributes & CODEC_MASK:
+        batch = bytes(decompress(header.codec, memoryview(batch)[start:limit], max_bytes))
+        start, limit = 0, len(batch)
+    position = start
+    number = 0
+    try:
+        while number < header.records_count:
+            position = _end_of_record(batch, position, limit, header.last_offset_delta)
+            number += 1
+    except IndexError:
+        raise CorruptBatch(f"{header.records_count} records are declared, the bytes end within record {number}") from None
+    except VarintTooLong as error:
+        raise CorruptBatch(f"record {number}: {error}") from None
+    except CorruptBatch as error:
+        raise CorruptBatch(f"record {number} {error}") from None
+    if position != limit:
+        raise CorruptBatch(f"{limit - position} bytes are left after the {header.records_count} records declared")
+
+
+def _end_of_record(data: Buffer, position: int, limit: int, last_offset_delta: int) -> int:
+    at = position + 1
+    size = data[position]
+    if size < 0x80:
+        size = _SIZE[size]
+    else:
+        size, at = read_signed(data, position)
+    end = at + size
+    if size < 0 or end > limit:
+        raise CorruptBatch(f"says it has {size if size != _NEVER else 'a negative number of'} bytes, {limit - at} are left")
+    at += 1
+    if data[at] < 0x80:  # the timestamp
+        at += 1
+    else:
+        at = read_signed(data, at, INT64_BYTES)[1]
+    delta, at = (data[at] >> 1 if not data[at] & 1 else -1, at + 1) if data[at] < 0x80 else read_signed(data, at)
+    if not 0 <= delta <= last_offset_delta:
+        raise CorruptBatch(f"is {delta} offsets behind the first one, the last one is {last_offset_delta} behind")
+    for _ in (0, 1):  # key and value
+        size = data[at]
+        if size < 0x80:
+            at += 1 + _NULLABLE[size]
+        else:
+            size, at = read_signed(data, at)
+            at += max(size, 0)
+    if at < end and data[at] == 0:
+        at += 1
+    else:
+        at = _end_of_headers(data, at, end)
+    if at != end:
+        raise CorruptBatch(f"says it ends at byte {end}, its fields end at {at}")
+    return end
+
+
+def _end_of_headers(data: Buffer, at: int, end: int) -> int:
+    if at >= end:
+        raise CorruptBatch(f"says it ends at byte {end}, its fields end behind that")
+    count, at = read_signed(data, at)
+    if count < 0 or count > (end - at) // 2:  # a header has two bytes at least
+        raise CorruptBatch(f"says it has {count} headers in the {end - at} bytes left")
+    for _ in range(count):
+        size, at = read_signed(data, at)
+        if size < 0:
+            raise CorruptBatch("has a header without a key")
+        at += size
+        size, at = read_signed(data, at)
+        at += max(size, 0)
+    return at

@@ -1,0 +1,293 @@
+"""◇ The replicas of this broker that follow one leader: what the leader is asked next, and which of its answers count.
+
+    fetching     is asked for
+    truncating   its end is looked for by other requests (out of the leader's range, or in remote storage only): it is not asked for
+    delayed      its last answer was a refusal: it is not asked for until some time has passed
+
+        ┌─ records · a diverging epoch (KIP-595): truncated ─┐
+        ▼                                                    │
+    fetching ─────────────────── answer ─────────────────────┤
+        ▲                                                    ├─ OFFSET_OUT_OF_RANGE, OFFSET_MOVED_TO_TIERED_STORAGE ─▶ truncating
+        └────────── delayed ◀── any other error ─────────────┤
+                                                             └─ FENCED_LEADER_EPOCH, a failed disk ─▶ dropped
+
+A dropped partition is asked for again when the metadata says something new of it.
+
+A session (KIP-227) keeps requests short: after a full request only the partitions whose question has changed are named, and those that are
+not asked for any more.  So a request costs what changed, not what is followed.
+
+A fetch from an offset says that everything below is stored here.  Where that means on stable storage (flush policy `ack`), `fetcher.py`
+has what it appended synced before it asks again.
+Source: AbstractFetcherThread, ReplicaFetcherThread, FetchSessionHandler; KIP-101, 227, 279, 320, 516, 595, 903.  Called by `fetcher.py`.
+"""
+
+import heapq
+from collections.abc import Iterator
+from enum import Enum
+from itertools import count
+from typing import Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+    ReplicaState,
+)
+from moldau.replication.catch_up import Verdict
+from moldau.replication.config import ReplicationConfig
+from moldau.replication.partition import Partition
+from moldau.types import NO_OFFSET
+
+NO_SESSION: Final = 0
+FULL: Final = 0
+"""The epoch of a request that names every partition, and asks for a session."""
+MAX_EPOCH: Final = (1 << 31) - 1
+SESSION_ERRORS: Final = (
+    ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
+    ErrorCode.INVALID_FETCH_SESSION_EPOCH,
+    ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
+)
+FIRST_BACKOFF_MS: Final = 20
+"""A leader that was elected a moment ago may hear of it a moment later than its followers."""
+
+Key: TypeAlias = tuple[UUID, int]
+
+
+class Stage(Enum):
+    """Where a followed partition is."""
+
+    FETCHING = "fetching"
+    TRUNCATING = "truncating"
+    DELAYED = "delayed"
+
+
+class Question(NamedTuple):
+    """What the leader was asked last of one partition."""
+
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+    log_start_offset: int
+
+
+class Followed:
+    """One partition that follows, under one leader epoch."""
+
+    __slots__ = ("failures", "leader_epoch", "noted_start_offset", "partition", "stage")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition: Final = partition
+        self.leader_epoch: Final = partition.leader_epoch
+        self.stage = Stage.FETCHING
+        self.failures = 0
+        """In a row."""
+        self.noted_start_offset = NO_OFFSET if partition.log.log_start_offset else 0
+        """Where its log begins after a crash too: the leader answers DeleteRecords by what it is told of it.  -1 until that is known."""
+
+    def __repr__(self) -> str:
+        return f"{self.partition.topic_partition} ({self.stage.value}, epoch {self.leader_epoch})"
+
+    @property
+    def key(self) -> Key:
+        return self.partition.topic_id, self.partition.topic_partition.partition
+
+    @property
+    def is_flushed(self) -> bool:
+        """Whether its end may be told: that says that everything before it is stored here."""
+        log = self.partition.log
+        return log.is_flushed or log.config.flush_policy != "ack" or log.failure is not None
+
+    @property
+    def is_start_noted(self) -> bool:
+        return self.noted_start_offset == self.partition.log.log_start_offset
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the metadata still says that it follows this leader in this epoch."""
+        partition = self.partition
+        return partition.leader_epoch == self.leader_epoch and not partition.is_leader
+
+    def question(self) -> Question:
+        log = self.partition.log
+        return Question(self.leader_epoch, log.log_end_offset, log.epochs.latest_epoch, self.noted_start_offset)
+
+
+class Follower:
+    """See the module: one for each leader."""
+
+    def __init__(self, *, local_id: int, config: ReplicationConfig) -> None:
+        self._local_id: Final = local_id
+        self._config: Final = config
+        self._followed: dict[Key, Followed] = {}
+        self._asked: dict[Key, Question] = {}
+        """What the session knows."""
+        self._changed: dict[Key, None] = {}
+        """The question of these may be another than the one that was asked."""
+        self._fetching = 0
+        self._delays: list[tuple[int, int, Followed]] = []
+        self._number: Final = count()
+        self._session_id = NO_SESSION
+        self._session_epoch = FULL
+        self._is_full = True
+        """Whether the request under way names every partition."""
+
+    def __len__(self) -> int:
+        return len(self._followed)
+
+    def __iter__(self) -> Iterator[Followed]:
+        return iter(list(self._followed.values()))
+
+    # Which partitions
+
+    def add(self, partition: Partition) -> Followed:
+        """It follows this leader from now on, under the leader epoch of now."""
+        followed = Followed(partition)
+        self.remove(partition)
+        self._followed[followed.key] = followed
+        self._fetching += 1
+        self._changed[followed.key] = None
+        return followed
+
+    def remove(self, partition: Partition) -> Followed | None:
+        """It does not any more."""
+        followed = self._followed.pop((partition.topic_id, partition.topic_partition.partition), None)
+        if followed is not None:
+            self._enter(followed, Stage.TRUNCATING)
+        return followed
+
+    def get(self, partition: Partition) -> Followed | None:
+        return self._followed.get((partition.topic_id, partition.topic_partition.partition))
+
+    def changed(self, followed: Followed) -> None:
+        """Something that the leader is told of it may have changed."""
+        self._changed[followed.key] = None
+
+    # Asking
+
+    def next_due_ms(self) -> int | None:
+        """When a delayed partition is to be asked for again."""
+        return self._delays[0][0] if self._delays else None
+
+    def next_request(self, now_ms: int, broker_epoch: int) -> FetchRequest | None:
+        """None while there is nothing to ask for."""
+        while self._delays and self._delays[0][0] <= now_ms:
+            followed = heapq.heappop(self._delays)[2]
+            if followed.stage is Stage.DELAYED and self._followed.get(followed.key) is followed:
+                self._enter(followed, Stage.FETCHING)
+        if not self._fetching:
+            return None
+        config = self._config
+        self._is_full = self._session_epoch == FULL
+        if self._is_full:
+            self._asked.clear()
+            self._changed = dict.fromkeys(self._followed)
+        topics, forgotten = self._news()
+        return FetchRequest(
+            replica_state=ReplicaState(replica_id=self._local_id, replica_epoch=broker_epoch),
+            max_wait_ms=config.fetch_wait_max_ms,
+            min_bytes=config.fetch_min_bytes,
+            max_bytes=config.fetch_response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            topics=topics,
+            forgotten_topics_data=forgotten,
+        )
+
+    def _news(self) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
+        topics: dict[UUID, FetchTopic] = {}
+        forgotten: dict[UUID, ForgottenTopic] = {}
+        for key in self._changed:
+            topic_id, index = key
+            followed = self._followed.get(key)
+            if followed is None or followed.stage is not Stage.FETCHING:
+                if self._asked.pop(key, None) is not None:
+                    forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id, partitions=[])).partitions.append(index)
+                continue
+            question = followed.question()
+            if self._asked.get(key) == question:
+                continue
+            self._asked[key] = question
+            topic = topics.get(topic_id)
+            if topic is None:
+                topic = topics[topic_id] = FetchTopic(topic=followed.partition.topic_partition.topic, topic_id=topic_id, partitions=[])
+            topic.partitions.append(self._asking(index, question))
+        self._changed = {}
+        return list(topics.values()), list(forgotten.values())
+
+    def _asking(self, index: int, question: Question) -> FetchPartition:
+        return FetchPartition(
+            partition=index,
+            current_leader_epoch=question.leader_epoch,
+            fetch_offset=question.offset,
+            last_fetched_epoch=question.last_epoch,
+            log_start_offset=question.log_start_offset,
+            partition_max_bytes=self._config.fetch_max_bytes,
+        )
+
+    # Answers
+
+    def lost(self) -> None:
+        """The connection is gone, or its answers make no sense: the next request opens another session, and closes this one."""
+        self._session_epoch = FULL
+
+    def answers(self, response: FetchResponse) -> Iterator[tuple[Followed, PartitionData]]:
+        """Of the partitions that still ask what was answered; each is to be settled before the next.
+
+        Errors: KafkaError, of the request as a whole.
+        """
+        if response.error_code:
+            was_full = self._is_full
+            self.lost()
+            code = ErrorCode.of(response.error_code)
+            if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
+                self._session_id = NO_SESSION
+            if was_full or code not in SESSION_ERRORS:
+                raise KafkaError(code, "the leader refuses to be fetched from")
+            return
+        self._go_on_with(response.session_id)
+        for topic in response.responses:
+            for data in topic.partitions:
+                key = topic.topic_id, data.partition_index
+                followed = self._followed.get(key)
+                if followed is None or followed.stage is not Stage.FETCHING or not followed.is_current:
+                    continue
+                asked, end_offset = self._asked.get(key), followed.partition.log.log_end_offset
+                if asked is not None and (asked.leader_epoch, asked.offset) == (followed.leader_epoch, end_offset):
+                    yield followed, data
+
+    def _go_on_with(self, session_id: int) -> None:
+        self._session_id = session_id
+        if session_id == NO_SESSION:
+            self._session_epoch = FULL
+        else:
+            self._session_epoch = 1 if self._session_epoch == MAX_EPOCH else self._session_epoch + 1
+
+    def settle(self, followed: Followed, verdict: Verdict, now_ms: int) -> None:
+        """What an answer came to."""
+        if self._followed.get(followed.key) is not followed:
+            return
+        match verdict:
+            case Verdict.NOTHING:
+                followed.failures = 0
+            case Verdict.TAKEN:
+                followed.failures = 0
+                self._enter(followed, Stage.FETCHING)
+            case Verdict.OUT_OF_RANGE | Verdict.IN_REMOTE_STORAGE:
+                self._enter(followed, Stage.TRUNCATING)
+            case Verdict.REFUSED:
+                self._enter(followed, Stage.DELAYED)
+                delay_ms = min(self._config.fetch_backoff_ms, FIRST_BACKOFF_MS << min(followed.failures, 16))
+                followed.failures += 1
+                heapq.heappush(self._delays, (now_ms + delay_ms, next(self._number), followed))
+            case Verdict.DROPPED:
+                self.remove(followed.partition)
+
+    def _enter(self, followed: Followed, stage: Stage) -> None:
+        self._fetching += (stage is Stage.FETCHING) - (followed.stage is Stage.FETCHING)
+        followed.stage = stage
+        self._changed[followed.key] = None

@@ -1,0 +1,100 @@
+"""● A node as a process of the operating system: real files, network, clock and random numbers; SIGTERM and SIGINT stop it cleanly.
+
+What a started node is made of stays as long as it runs, and is kept from the garbage collector: looking through all of it again and again
+stopped everything for 20 ms each time, and took a quarter of the time of small requests.
+
+Called by `moldau serve` and `moldau up`.
+"""
+
+import asyncio
+import gc
+import logging
+import random
+import resource
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from moldau.clock import SystemClock
+from moldau.net.sockets import SystemNetwork
+from moldau.server.node.config import NodeConfig
+from moldau.server.node.node import Node
+from moldau.server.node.outside import Outside
+from moldau.storage.files import SystemFiles
+
+LOG: Final = logging.getLogger(__name__)
+
+YOUNG_OBJECTS: Final = 20_000
+"""So many more objects than before are looked through for cycles: more than the requests of one turn of the loop make and let go."""
+MOST_DESCRIPTORS: Final = 1 << 20
+MOST_SPARED_DESCRIPTORS: Final = 1_024
+
+
+async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: None, on_progress: Callable[[str], None] = LOG.info) -> int:
+    """Until a signal, or until the node cannot go on.  The exit code.  Errors: StartRefused, and those of damaged folders.
+
+    `on_progress` gets a line now and then while the start takes long.
+    """
+    gc.set_threshold(YOUNG_OBJECTS)
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    descriptors = _allow_descriptors()
+    files = SystemFiles(spared_descriptors=descriptors.for_logs, last_descriptors=descriptors.for_segments)
+    network = _network(config, descriptors.for_connections)
+    outside = Outside(files=files, network=network, clock=SystemClock(), random=random.SystemRandom(), tell=on_progress)
+    starting = asyncio.ensure_future(Node.start(config, outside))
+    stopping = asyncio.ensure_future(stop.wait())
+    await asyncio.wait((starting, stopping), return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        return 0
+    node = await starting
+    gc.collect()
+    gc.freeze()
+    on_ready(node)
+    await asyncio.wait((stopping, node.failed), return_when=asyncio.FIRST_COMPLETED)
+    failed = node.failed.done()
+    if failed:
+        LOG.error("the node cannot go on: %s", node.failed.result())
+    stopping.cancel()
+    await node.stop()
+    return 1 if failed else 0
+
+
+class Descriptors(NamedTuple):
+    """The first ones that are not for new logs, not for connections, or not for the next segments of logs in use.
+
+    What is left of the process's limit keeps the logs in use going, which would fail for the lack of one as if the disk had:
+    checkpoints, directories, what is synced.  Connections are left some when logs have taken all of theirs.
+    """
+
+    for_logs: int
+    for_connections: int
+    for_segments: int
+
+
+def _allow_descriptors() -> Descriptors:
+    """As many as this user may have: shells and service managers start programs with 1,024, for the sake of select(2)."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    for wanted in (MOST_DESCRIPTORS, 10_240) if hard == resource.RLIM_INFINITY else (hard,):
+        with suppress(ValueError, OSError):  # macOS allows less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+            break
+    spared = min(soft // 8, MOST_SPARED_DESCRIPTORS)
+    return Descriptors(for_logs=soft - 2 * spared, for_connections=soft - spared, for_segments=soft - spared // 2)
+
+
+def _network(config: NodeConfig, spared_descriptors: int) -> SystemNetwork:
+    """With the buffer sizes that the properties name; ours are better than the defaults of those options, which are Kafka's."""
+    server = config.server
+    given: dict[str, int | None] = {}
+    if "socket.send.buffer.bytes" in config.properties:
+        given["send_buffer_bytes"] = server.socket_send_buffer_bytes if server.socket_send_buffer_bytes > 0 else None
+    if "socket.receive.buffer.bytes" in config.properties:
+        given["receive_buffer_bytes"] = server.socket_receive_buffer_bytes if server.socket_receive_buffer_bytes > 0 else None
+    return SystemNetwork(**given, spared_descriptors=spared_descriptors)

@@ -1,0 +1,90 @@
+"""● The folders of a node, taken for this process alone: checked, locked, named; given back at the end.
+
+Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.  Called by `node.py`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+from uuid import UUID
+
+from moldau.server.node.config import NodeConfig
+from moldau.server.node.folders import StartRefused, check_folders
+from moldau.server.node.outside import Outside
+from moldau.storage.checkpoints import MetaProperties, read_meta_properties
+from moldau.storage.files import Files, LockHeld
+from moldau.storage.manager import LogManager
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class TakenFolders:
+    """See the module.  Made by `take`."""
+
+    def __init__(self, files: Files, logs: LogManager, of_metadata: LogManager | None, cluster_id: str, ids: Mapping[str, UUID]) -> None:
+        self.logs: Final = logs
+        self.cluster_id: Final = cluster_id
+        self.ids: Final = ids
+        """Directory ids, by path, of every folder that could be read."""
+        self.served_epoch: int | None = None
+        """The broker epoch to note at a clean stop; None while this process has not served as a broker."""
+        self._files: Final = files
+        self._of_metadata: Final = of_metadata
+
+    @classmethod
+    def take(cls, config: NodeConfig, outside: Outside) -> "TakenFolders":
+        """Errors: StartRefused, OSError, CorruptCheckpoint.  What is not this node's stays as it was found."""
+        files = outside.files
+        logs = LogManager(files, config.log_dirs, config.log, unique=outside.new_uuid)
+        own_folder = [config.metadata_log_dir] if config.metadata_log_dir not in config.log_dirs else []
+        of_metadata = LogManager(files, own_folder, config.log, unique=outside.new_uuid) if own_folder else None
+        managers = [logs, *([of_metadata] if of_metadata is not None else ())]
+        cluster_id = check_folders(_metas(files, [each.path for manager in managers for each in manager.directories]), config.node_id)
+        try:
+            for manager in managers:
+                manager.open(outside.clock.now_ms())
+            ids = {path: number for manager in managers for path, number in manager.name_directories(outside.new_uuid).items()}
+        except BaseException as error:
+            for manager in managers:
+                manager.release()
+            if isinstance(error, LockHeld):
+                folder = str(error.filename or "").rpartition("/")[0]
+                text = f"{folder} is in use by another process: stop that one, or give this node folders of its own"
+                raise StartRefused(text) from error
+            raise
+        for directory in logs.directories:
+            if directory.failure is not None:
+                LOG.error("%s is offline: %s", directory.path, directory.failure)
+        return cls(files, logs, of_metadata, cluster_id, ids)
+
+    def online_ids(self) -> list[UUID]:
+        return [self.ids[directory.path] for directory in self.logs.directories if directory.is_online]
+
+    def offline_ids(self) -> list[UUID]:
+        return [self.ids[directory.path] for directory in self.logs.directories if not directory.is_online and directory.path in self.ids]
+
+    def previous_epoch(self) -> int:
+        """The broker epoch of the last clean stop; -1 tells the controller that something may be lost."""
+        epochs = {directory.broker_epoch for directory in self.logs.directories if directory.is_online}
+        epoch = epochs.pop() if len(epochs) == 1 else None
+        return -1 if epoch is None else epoch
+
+    async def give_back(self) -> None:
+        """Logs saved and synced, the clean stop noted, locks released."""
+        # Several at a time: most of closing is waiting for the disk.  Which logs failed, the folder knows.
+        await asyncio.gather(*(self._files.run(log.close) for log in self.logs.working_logs()), return_exceptions=True)
+        await self._files.run(self.logs.close, self.served_epoch)
+        if self._of_metadata is not None:
+            self._of_metadata.release()
+
+
+def _metas(files: Files, paths: Sequence[str]) -> dict[str, MetaProperties | None]:
+    """Of the folders that can be read."""
+    metas = {}
+    for path in paths:
+        try:
+            metas[path] = read_meta_properties(files, path)
+        except OSError as error:
+            LOG.error("%s cannot be read: %s", path, error)
+    return metas

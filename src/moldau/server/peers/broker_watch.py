@@ -1,0 +1,100 @@
+"""● Tells the active controller of brokers that are dead for sure, before their sessions end.
+
+    the connection of a broker's heartbeats breaks, or another controller becomes active ─▶ connect to the broker's port
+        refused       no process listens there: its session ends now, and its partitions get other leaders
+        anything else it may live, or its machine may be gone: the session decides, as in Kafka
+
+Kafka waits for the session in every case, nine seconds by default.  A broker that is fenced by mistake (something between the two
+machines refuses connections) is unfenced by its next heartbeat.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from moldau.metadata.image import MetadataImage
+from moldau.net.transport import Network
+from moldau.server.requests.dispatch import Client
+
+LOG: Final = logging.getLogger(__name__)
+
+PATIENCE_S: Final = 1.0
+"""A port that neither takes nor refuses a connection in this time says nothing."""
+
+
+class _Nobody:
+    """Takes what a connection brings that was made to see whether it can be made."""
+
+    def get_buffer(self) -> memoryview:
+        return memoryview(bytearray(64))
+
+    def received(self, count: int) -> None:
+        pass
+
+    def writable(self) -> None:
+        pass
+
+    def closed(self, error: Exception | None) -> None:
+        pass
+
+
+class BrokerWatch:
+    """See the module.  `close` at the end."""
+
+    def __init__(
+        self,
+        *,
+        local_id: int,
+        network: Network,
+        image: Callable[[], MetadataImage],
+        listener_name: str,
+        is_active: Callable[[], bool],
+        on_dead: Callable[[int], None],
+    ) -> None:
+        """`listener_name` is that on which brokers talk to each other; `on_dead` is called with the id of a broker."""
+        self._local_id: Final = local_id
+        self._network: Final = network
+        self._image: Final = image
+        self._listener_name: Final = listener_name
+        self._is_active: Final = is_active
+        self._on_dead: Final = on_dead
+        self._probes: Final[dict[int, asyncio.Task[None]]] = {}
+
+    def heard(self, broker_id: int, client: Client) -> None:
+        """A heartbeat came on this connection."""
+        client.on_closed["heartbeats", broker_id] = partial(self.probe, broker_id)
+
+    def probe_all(self) -> None:
+        """This controller has become the active one: who died with the one before is not waited for."""
+        for broker in self._image().alive_brokers():
+            self.probe(broker.id)
+
+    def probe(self, broker_id: int) -> None:
+        if self._is_active() and broker_id != self._local_id and broker_id not in self._probes:
+            task = asyncio.get_running_loop().create_task(self._probe(broker_id), name=f"is broker {broker_id} alive")
+            self._probes[broker_id] = task
+            task.add_done_callback(lambda _: self._probes.pop(broker_id, None))
+
+    def close(self) -> None:
+        for task in self._probes.values():
+            task.cancel()
+
+    async def _probe(self, broker_id: int) -> None:
+        broker = self._image().brokers.get(broker_id)
+        endpoint = None if broker is None or broker.fenced else broker.endpoint(self._listener_name)
+        if broker is None or endpoint is None:
+            return
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                transport = await self._network.connect(endpoint.host, endpoint.port, _Nobody())
+        except ConnectionRefusedError:
+            now = self._image().brokers.get(broker_id)
+            if now is not None and now.epoch == broker.epoch and self._is_active():
+                LOG.info("broker %d is gone: %s:%d refuses connections", broker_id, endpoint.host, endpoint.port)
+                self._on_dead(broker_id)
+        except (OSError, TimeoutError):
+            pass
+        else:
+            transport.abort()

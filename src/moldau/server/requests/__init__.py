@@ -1,0 +1,1 @@
+"""● From a frame to a handler and back: listeners, dispatch, sessions of fetches.  Start with `dispatch.py`."""

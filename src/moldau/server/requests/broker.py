@@ -1,0 +1,120 @@
+"""● What handlers work with: the parts of one node, and short answers out of its metadata."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from uuid import UUID
+
+from moldau.clock import Clock
+from moldau.errors import ErrorCode
+from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.loader import Loader
+from moldau.raft.driver import RaftDriver
+from moldau.replication.manager import ReplicaManager
+from moldau.server.coordinators.producer_ids import ProducerIds
+from moldau.server.node.config import NodeConfig
+from moldau.server.node.log_mover import LogMover
+from moldau.server.requests.endpoints import Endpoint
+from moldau.server.requests.fetch_session import FetchSessionCache
+from moldau.server.share.sessions import ShareSessions
+from moldau.storage.files import Files
+from moldau.storage.manager import LogManager
+from moldau.types import INTERNAL_TOPICS
+
+if TYPE_CHECKING:
+    from moldau.server.coordinators.coordinators import Coordinators
+    from moldau.server.peers.controller import ControllerCalls
+    from moldau.server.requests.dispatch import Api
+    from moldau.server.share.partitions import SharePartitions
+    from moldau.server.tier.manager import RemoteLogManager
+
+
+LOG: Final = logging.getLogger(__name__)
+
+COMPLAIN_EVERY_MS: Final = 1000
+
+
+class Leader(NamedTuple):
+    """Who leads a partition; the address is that of the listener on which the question came."""
+
+    leader_id: int
+    leader_epoch: int
+    endpoint: Endpoint | None
+    rack: str | None
+
+
+class Features(NamedTuple):
+    """Levels that this broker can work with, and those that the cluster has decided on at `epoch`."""
+
+    supported: Mapping[str, range]
+    finalized: Mapping[str, int]
+    epoch: int
+
+
+class ClusterView(Protocol):
+    """What handlers of the data plane ask of the metadata."""
+
+    def topic_name(self, topic_id: UUID) -> str | None: ...
+
+    def has_partition(self, topic: str, index: int) -> bool: ...
+
+    def leader_of(self, topic: str, index: int, listener: str) -> Leader: ...
+
+    def features(self) -> Features: ...
+
+
+@dataclass(kw_only=True, slots=True)
+class Services:
+    """What handlers of every listener work with; those of a controller's listener with nothing else."""
+
+    config: NodeConfig
+    cluster_id: str
+    schema: ConfigSchema
+    """Which options there are, and which values hold."""
+    controller: "ControllerCalls"
+    """On a controller's listener the one of this process; on a broker's the active one, wherever it is."""
+    raft: RaftDriver | None
+    """The replica of the metadata log of this process."""
+    loader: Loader
+    clock: Clock
+    cluster: ClusterView
+    apis: Mapping[str, "Mapping[int, Api]"]
+    """What each listener serves, by listener name and api key."""
+
+    def any_broker_id(self) -> int:
+        """Whom clients may take for the controller: any broker forwards to it.  -1 while there is none."""
+        return next((broker.id for broker in self.loader.image.alive_brokers()), -1)
+
+
+@dataclass(kw_only=True, slots=True)
+class Broker(Services):
+    """What handlers of a broker's listeners work with: its partitions, coordinators and sessions.  `node/assembly.py` puts it together."""
+
+    files: Files
+    replicas: ReplicaManager
+    logs: LogManager
+    mover: LogMover
+    fetch_sessions: FetchSessionCache
+    producer_ids: ProducerIds
+    coordinators: "Coordinators"
+    shares: "SharePartitions"
+    share_sessions: ShareSessions
+    remote: "RemoteLogManager | None" = None
+    """Where there is tiered storage."""
+    complained_ms: int = -COMPLAIN_EVERY_MS
+
+    def is_internal(self, topic: str) -> bool:
+        return topic in INTERNAL_TOPICS
+
+    def refusal_of_absent(self, topic: str, index: int) -> ErrorCode:
+        """Why a partition is not here: nobody has it, or somebody else does."""
+        is_known = self.cluster.has_partition(topic, index)
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+    def complain(self, what: str) -> None:
+        """A fault of the disk under a request: told in the log, once a second at most."""
+        now_ms = self.clock.monotonic_ms()
+        if now_ms - self.complained_ms >= COMPLAIN_EVERY_MS:
+            self.complained_ms = now_ms
+            LOG.error("%s", what)

@@ -1,0 +1,143 @@
+"""● Where share partitions keep their state: asks the share coordinator of each partition, as if it were one place.
+
+Takes and returns the protocol's own messages, in any number of topics and partitions: a broker that leads share partitions reads and
+writes with it, the group coordinator begins, sums up and deletes.  Everything asked is decided in the order of the calls.  A coordinator
+that is not found or still loads is asked again for a while; the first request has the topic created.
+
+Source: DefaultStatePersister, PersisterStateManager, ShareCoordinatorService.  Used as `coordinators.share_persister`.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+from uuid import UUID
+
+from moldau.coordinator.outcome import Outcome, Token
+from moldau.coordinator.share.machine import SharePartitionKey, ShareStateMachine
+from moldau.errors import ErrorCode, KafkaError
+from moldau.net.later import Later
+from moldau.protocol.messages.delete_share_group_state import DeleteShareGroupStateRequest
+from moldau.protocol.messages.initialize_share_group_state import InitializeShareGroupStateRequest
+from moldau.protocol.messages.read_share_group_state import ReadShareGroupStateRequest
+from moldau.protocol.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
+from moldau.protocol.messages.write_share_group_state import WriteShareGroupStateRequest
+from moldau.protocol.wire import AnyResponse, Request
+from moldau.server.coordinators.topic import CoordinatorTopic, answered
+from moldau.server.peers.brokers import Brokers, by_leader
+from moldau.types import SHARE_TOPIC, TopicPartition
+
+LOG: Final = logging.getLogger(__name__)
+
+ATTEMPTS: Final = 10
+FIRST_PAUSE_S: Final = 0.05
+LAST_PAUSE_S: Final = 1.0
+"""Pauses double up to it: with all attempts about five seconds, longer than a coordinator takes to load."""
+WORTH_ANOTHER: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
+
+Decide = Callable[[ShareStateMachine, Token, SharePartitionKey, Any, int], Outcome]
+DECISIONS: Final[Mapping[type[Request[Any]], Decide]] = {
+    InitializeShareGroupStateRequest: ShareStateMachine.initialize,
+    WriteShareGroupStateRequest: ShareStateMachine.write,
+    ReadShareGroupStateRequest: ShareStateMachine.read,
+    ReadShareGroupStateSummaryRequest: lambda machine, token, key, asked, now_ms: machine.read_summary(token, key),
+    DeleteShareGroupStateRequest: lambda machine, token, key, asked, now_ms: machine.delete(token, key),
+}
+"""What each request asks of a partition's state."""
+
+
+class SharePersister:
+    """See the module.
+
+    Errors are those of `ShareStateMachine`, on the partition that they are about, and NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+    """
+
+    def __init__(
+        self, states: CoordinatorTopic[ShareStateMachine], brokers: Brokers, local_id: int, create_topic: Callable[[], None]
+    ) -> None:
+        self._states: Final = states
+        self._brokers: Final = brokers
+        self._local_id: Final = local_id
+        self._create_topic: Final = create_topic
+
+    async def ask(self, request: Request[AnyResponse], *, attempts: int = ATTEMPTS) -> AnyResponse:
+        """One of `DECISIONS`: results by topic, in the order asked.
+
+        `attempts` 1 passes on at once what could be asked again, as a request that came over the network wants it.
+        Without a group, or with a topic without partitions, there are no results, as in Kafka.  Only a request that
+        begins states is carried out without that topic.
+        """
+        if isinstance(request, InitializeShareGroupStateRequest):
+            request.topics = [topic for topic in request.topics if topic.partitions]
+        group_id, topics = request.group_id, request.topics  # type: ignore[attr-defined]
+        response: Any = request.refused(ErrorCode.NONE)
+        if not group_id or not all(topic.partitions for topic in topics):
+            response.results = []
+            return response  # type: ignore[no-any-return]
+        decide = DECISIONS[type(request)]
+        asked = {SharePartitionKey(group_id, topic.topic_id, one.partition): one for topic in topics for one in topic.partitions}
+        blank = {SharePartitionKey(group_id, topic.topic_id, one.partition): one for topic in response.results for one in topic.partitions}
+        results: dict[SharePartitionKey, Any] = {}
+        open_keys = list(asked)
+        pause_s = FIRST_PAUSE_S
+        for attempt in range(1, attempts + 1):
+            here, elsewhere = by_leader(open_keys, self._leader_of, self._local_id) if attempts > 1 else (open_keys, {})
+            answers = [self._ask_one(key, partial(_decided, decide, key, asked[key]), blank[key]) for key in here]
+            distant = [
+                asyncio.ensure_future(self._ask_broker(each, request, {key: asked[key] for key in elsewhere[each]})) for each in elsewhere
+            ]
+            for key, answer in zip(here, answers, strict=True):
+                results[key] = await answered(answer)
+            for told in await asyncio.gather(*distant):
+                results |= told
+            for key in open_keys:
+                if key not in results:
+                    results[key] = _refused(blank[key], ErrorCode.NOT_COORDINATOR)
+            open_keys = [key for key in open_keys if results[key].error_code in WORTH_ANOTHER]
+            if not open_keys or attempt == attempts:
+                break
+            self._create_topic()
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LAST_PAUSE_S)
+        by_topic: dict[UUID, list[Any]] = {}
+        for key, result in results.items():
+            by_topic.setdefault(key.topic_id, []).append(result)
+        once = {topic.topic_id: topic for topic in response.results}
+        for topic_id, found in by_topic.items():
+            once[topic_id].partitions = found
+        response.results = list(once.values())
+        return response  # type: ignore[no-any-return]
+
+    def _ask_one(self, key: SharePartitionKey, decided: Callable[[ShareStateMachine, Token, int], Outcome], blank: Any) -> Later[Any] | Any:
+        return self._states.ask(str(key), decided, refused=partial(_refused, blank))
+
+    def _leader_of(self, key: SharePartitionKey) -> int:
+        """The broker that leads its coordinator's partition."""
+        return self._brokers.leader_of(TopicPartition(SHARE_TOPIC, self._states.partition_for(str(key))))
+
+    async def _ask_broker(
+        self, broker_id: int, request: Request[Any], asked: Mapping[SharePartitionKey, Any]
+    ) -> dict[SharePartitionKey, Any]:
+        """What a coordinator on another broker answers; nothing where it cannot be reached."""
+        declared: Any = type(request)
+        group_id, topics = request.group_id, request.topics  # type: ignore[attr-defined]
+        by_topic: dict[UUID, list[Any]] = {}
+        for key, one in asked.items():
+            by_topic.setdefault(key.topic_id, []).append(one)
+        parts = [type(topics[0])(topic_id=topic_id, partitions=ones) for topic_id, ones in by_topic.items()]
+        try:
+            response = await self._brokers.ask(broker_id, declared(group_id=group_id, topics=parts))
+        except (OSError, KafkaError) as error:
+            LOG.info("the share coordinator on broker %d does not answer: %s", broker_id, error)
+            return {}
+        return {SharePartitionKey(group_id, topic.topic_id, one.partition): one for topic in response.results for one in topic.partitions}
+
+
+def _refused(blank: Any, code: ErrorCode) -> Any:
+    blank.error_code, blank.error_message = code, code.text
+    return blank
+
+
+def _decided(decide: Decide, key: SharePartitionKey, asked: Any, machine: ShareStateMachine, token: Token, now_ms: int) -> Outcome:
+    return decide(machine, token, key, asked, now_ms)

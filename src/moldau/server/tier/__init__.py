@@ -1,0 +1,1 @@
+"""● Tiered storage of this broker: segments to the object store and back.  Start with `manager.py`."""

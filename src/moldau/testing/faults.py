@@ -1,0 +1,173 @@
+"""● Faults on demand: what happens to the next requests of an API on their way into a broker in a test's own process.
+
+    broker.faults.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)
+    broker.faults.delay("Fetch", 1.5)
+    broker.faults.drop("Metadata")                     # the connection breaks, and the broker has not seen the request
+    broker.faults.drop("Produce", after=True)          # it has, and the answer is lost
+    broker.faults.move_time(hours=2)                   # the broker's wall clock
+
+Any client can be under test.  Rules are taken in the order in which they were given, each as often as `times` says; `count("Produce")` says
+how many requests of an API have arrived.  Safe to call from any thread.
+"""
+
+import asyncio
+import threading
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Final
+
+from moldau.clock import SystemClock
+from moldau.errors import ErrorCode
+from moldau.net.connection import Connection, Dispatch, InvalidFrame, Reply, ReplyOrLater
+from moldau.net.later import Later
+from moldau.net.transport import Accept, Listening, Network, Receiver, Transport
+from moldau.protocol.compiler import request_decoder
+from moldau.protocol.header import RequestHeader, decode_request_header, encode_response
+from moldau.protocol.messages import REQUESTS
+from moldau.types import Part
+
+KEYS: Final = {request.__name__.removesuffix("Request"): key for key, request in REQUESTS.items()}
+
+
+@dataclass(slots=True)
+class Rule:
+    """Of one API, `left` times more."""
+
+    api_key: int
+    left: int
+    code: ErrorCode | None = None
+    delay_s: float = 0.0
+    drops: bool = False
+    drops_after: bool = False
+
+
+class Faults:
+    """See the module."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._rules: list[Rule] = []
+        self._seen: Counter[int] = Counter()
+        self.skew_ms = 0
+
+    def fail(self, api: str, code: ErrorCode, *, times: int = 1) -> None:
+        """The broker answers with this code, and does nothing."""
+        self._add(Rule(_key_of(api), times, code=code))
+
+    def delay(self, api: str, seconds: float, *, times: int = 1) -> None:
+        """The broker takes up the request so much later."""
+        self._add(Rule(_key_of(api), times, delay_s=seconds))
+
+    def drop(self, api: str, *, times: int = 1, after: bool = False) -> None:
+        """The connection breaks; `after` the broker has done what was asked."""
+        self._add(Rule(_key_of(api), times, drops=not after, drops_after=after))
+
+    def move_time(self, *, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
+        """The broker's wall clock, forwards or back; its time-outs go by another one."""
+        self.skew_ms += int((hours * 3600 + minutes * 60 + seconds) * 1000)
+
+    def clear(self) -> None:
+        """No rule any more, and the clock is right."""
+        with self._lock:
+            self._rules.clear()
+            self.skew_ms = 0
+
+    def count(self, api: str) -> int:
+        """Requests of this API that have arrived."""
+        with self._lock:
+            return self._seen[_key_of(api)]
+
+    def _add(self, rule: Rule) -> None:
+        with self._lock:
+            self._rules.append(rule)
+
+    def take(self, api_key: int) -> Rule | None:
+        """What happens to the request that has just arrived."""
+        with self._lock:
+            self._seen[api_key] += 1
+            for rule in self._rules:
+                if rule.api_key == api_key:
+                    rule.left -= 1
+                    if rule.left <= 0:
+                        self._rules.remove(rule)
+                    return rule
+        return None
+
+
+def _key_of(api: str) -> int:
+    """Errors: ValueError naming the nearest."""
+    name = api.removesuffix("Request")
+    if name not in KEYS:
+        from moldau.config import nearest
+
+        meant = nearest(name, KEYS)
+        raise ValueError(f"there is no API {api!r}" + (f"; the nearest is {meant!r}" if meant else ""))
+    return KEYS[name]
+
+
+class MovableClock(SystemClock):
+    """The operating system's clocks, the wall clock moved by `faults.move_time`."""
+
+    def __init__(self, faults: Faults) -> None:
+        self._faults = faults
+
+    def now_ms(self) -> int:
+        return super().now_ms() + self._faults.skew_ms
+
+
+class FaultyNetwork:
+    """A `Network` whose accepted connections ask `faults` about each request."""
+
+    def __init__(self, below: Network, faults: Faults) -> None:
+        self._below = below
+        self._faults = faults
+
+    async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
+        return await self._below.connect(host, port, receiver)
+
+    async def listen(self, host: str, port: int, accept: Accept, *, backlog: int = 50) -> Listening:
+        def accept_watched(transport: Transport) -> Receiver | None:
+            receiver = accept(transport)
+            if isinstance(receiver, Connection):
+                receiver.dispatch = self._watch(receiver.dispatch)
+            return receiver
+
+        return await self._below.listen(host, port, accept_watched, backlog=backlog)
+
+    def _watch(self, inner: Dispatch) -> Dispatch:
+        def dispatch(connection: Connection, frame: memoryview) -> ReplyOrLater:
+            header, body = decode_request_header(frame)
+            rule = self._faults.take(header.api_key)
+            if rule is None:
+                return inner(connection, frame)
+            if rule.drops:
+                raise InvalidFrame("a fault breaks the connection")
+            if rule.code is not None:
+                return _refused(header, body, rule.code)
+            # A copy: the frame's buffer may be used again before the delay is over.
+            return _late(inner, connection, memoryview(bytearray(frame)), rule)
+
+        return dispatch
+
+
+def _refused(header: RequestHeader, body: memoryview, code: ErrorCode) -> list[Part]:
+    request = request_decoder(REQUESTS[header.api_key], header.api_version)(body)
+    return encode_response(request.refused(code), version=header.api_version, correlation_id=header.correlation_id)
+
+
+async def _late(inner: Dispatch, connection: Connection, frame: memoryview, rule: Rule) -> Reply:
+    await asyncio.sleep(rule.delay_s)
+    answer: Any = inner(connection, frame)
+    if isinstance(answer, Later):
+        done: asyncio.Future[Reply] = asyncio.get_running_loop().create_future()
+        answer.then(
+            lambda reply: None if done.done() else done.set_result(reply),
+            lambda error: None if done.done() else done.set_exception(error),
+        )
+        answer = await done
+    elif asyncio.iscoroutine(answer):
+        answer = await answer
+    if rule.drops_after:
+        connection.abort()
+    reply: Reply = answer
+    return reply

@@ -1,0 +1,216 @@
+"""● `moldau up --brokers N`: a whole cluster right here, each node a process of its own.
+
+    DIR/node-1/server.properties, DIR/node-1/data, DIR/node-1/server.log      written on first use; later starts go by it
+    DIR/node-2/…
+
+Every node is broker and controller.  Ctrl-C stops all of them, each cleanly; a node that ends by itself is said, and the others go on.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.ports import checked_port, free_ports
+
+HOST: Final = "localhost"
+MOST: Final = 9
+"""More processes than that are no trial any more."""
+LAST_LINES: Final = 5
+LOOK_S: Final = 0.05
+REPLICAS: Final = 3
+
+PROPERTIES: Final = """\
+# Written by `moldau up`.  Change what you like: the next start goes by it.  Kafka's option names.
+process.roles=broker,controller
+node.id={node_id}
+listeners=PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}
+advertised.listeners=PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers={bootstrap}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+inter.broker.listener.name=PLAINTEXT
+log.dirs={data}
+
+default.replication.factor={replicas}
+min.insync.replicas={min_insync}
+offsets.topic.replication.factor={replicas}
+transaction.state.log.replication.factor={replicas}
+transaction.state.log.min.isr={min_insync}
+share.coordinator.state.topic.replication.factor={replicas}
+share.coordinator.state.topic.min.isr={min_insync}
+group.initial.rebalance.delay.ms=0
+"""
+
+
+class Planned(NamedTuple):
+    """One node before its first start."""
+
+    node_id: int
+    port: int
+    controller_port: int
+    directory_id: str
+
+
+def main(options: argparse.Namespace, *, default_port: int, default_host: str) -> int:
+    """Until Ctrl-C, SIGTERM, or the end of the last node.  Errors: Failure."""
+    folder = Path(options.dir)
+    if not 2 <= options.brokers <= MOST:
+        raise Failure(f"--brokers {options.brokers} cannot be", f"Give a number from 1 to {MOST}")
+    known = sorted(path.parent for path in folder.glob("node-*/server.properties"))
+    if (folder / "server.properties").exists():
+        raise Failure(f"{folder} holds a single node", "Choose another folder with --dir")
+    if known and len(known) != options.brokers:
+        raise Failure(f"{folder} holds a cluster of {len(known)} nodes", f"Say --brokers {len(known)}, or choose another folder with --dir")
+    if not known:
+        known = _prepare(folder, options.brokers, host=options.host or default_host, port=options.port or default_port)
+    elif options.port is not None or options.host is not None:
+        raise Failure(f"the nodes in {folder} have their addresses already", f"Change listeners in {folder}/node-*/server.properties")
+    return asyncio.run(_run(folder, known))
+
+
+def _prepare(folder: Path, count: int, *, host: str, port: int) -> list[Path]:
+    """Writes and formats what a first start needs.  Errors: Failure."""
+    from moldau.metadata.formatting import FormatError
+    from moldau.tools.cli.node import load_config
+    from moldau.tools.cli.storage import format_node, random_id
+    from moldau.types import uuid_to_text
+
+    checked_port(port), checked_port(port + count - 1)
+    controllers = free_ports(count)
+    nodes = [Planned(number, port + number - 1, controllers[number - 1], uuid_to_text(random_id())) for number in range(1, count + 1)]
+    voters = ",".join(f"{each.node_id}@{HOST}:{each.controller_port}:{each.directory_id}" for each in nodes)
+    cluster_id = uuid_to_text(random_id())
+    replicas = min(count, REPLICAS)
+    folders = []
+    for node in nodes:
+        own = folder / f"node-{node.node_id}"
+        text = PROPERTIES.format(
+            node_id=node.node_id,
+            host=host,
+            port=node.port,
+            controller_port=node.controller_port,
+            bootstrap=",".join(f"{HOST}:{each.controller_port}" for each in nodes),
+            data=own.absolute() / "data",
+            replicas=replicas,
+            min_insync=max(1, replicas - 1),
+        )
+        try:
+            own.mkdir(parents=True, exist_ok=True)
+            path = own / "server.properties"
+            path.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise Failure(f"{own} cannot be used: {(error.strerror or str(error)).lower()}", "Choose another folder with --dir") from error
+        formatting = argparse.Namespace(
+            cluster_id=cluster_id,
+            standalone=False,
+            initial_controllers=voters,
+            no_initial_controllers=False,
+            release_version=None,
+            feature=[],
+            add_scram=[],
+            ignore_formatted=True,
+        )
+        try:
+            format_node(load_config(path), formatting)
+        except FormatError as error:
+            raise Failure(str(error)) from error
+        folders.append(own)
+    return folders
+
+
+async def _run(folder: Path, nodes: Sequence[Path]) -> int:
+    started_s = time.monotonic()
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    begins = [_size_of(node / "server.log") for node in nodes]
+    processes = [await _launch(node) for node in nodes]
+    stopping = asyncio.ensure_future(stop.wait())
+    ends = {asyncio.ensure_future(process.wait()): (node, process) for node, process in zip(nodes, processes, strict=True)}
+    readies = [asyncio.ensure_future(_tell_ready(node, begin)) for node, begin in zip(nodes, begins, strict=True)]
+    everyone = asyncio.gather(*readies)
+    everyone.add_done_callback(lambda done: None if done.cancelled() or done.exception() else _say_all_up(folder, nodes, started_s))
+    code = 0
+    while ends and not stop.is_set():
+        await asyncio.wait((stopping, *ends), return_when=asyncio.FIRST_COMPLETED)
+        for end in [each for each in ends if each.done()]:
+            node, _ = ends.pop(end)
+            if not stop.is_set():
+                code = 1
+                _say(f"{node.name} ended with {end.result()}: the other nodes go on.  {node / 'server.log'} ends with")
+                _say("\n".join(f"    {line}" for line in _last_lines(node)))
+    for _, process in ends.values():
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+    await asyncio.gather(*ends)
+    for each in readies:
+        each.cancel()
+    await asyncio.gather(*readies, everyone, return_exceptions=True)
+    stopping.cancel()
+    return code
+
+
+async def _launch(node: Path) -> asyncio.subprocess.Process:
+    """In a session of its own: Ctrl-C reaches this process, which stops the nodes in order."""
+    with (node / "server.log").open("ab") as log:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "moldau.tools.cli.main",
+            "serve",
+            str(node / "server.properties"),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+
+
+async def _tell_ready(node: Path, begin: int) -> None:
+    """Passes on the line with which a node says that it is up; `begin` is where its log ended before it was launched, in bytes."""
+    while True:
+        await asyncio.sleep(LOOK_S)
+        with (node / "server.log").open("rb") as log:
+            log.seek(begin)
+            for line in log.read().decode(errors="replace").splitlines():
+                if line.startswith("Node ") and " is up: " in line:
+                    _say(line)
+                    return
+
+
+def _say_all_up(folder: Path, nodes: Sequence[Path], started_s: float) -> None:
+    from moldau.tools.cli.node import load_config
+
+    at = load_config(nodes[0] / "server.properties").advertised_broker_listeners[0]
+    _say(
+        f"""
+{len(nodes)} nodes are up, in {time.monotonic() - started_s:.1f} s.  Data, settings and logs: {folder}/node-*/
+
+In another terminal:
+  moldau topics create hello -b {at.host}:{at.port}
+  moldau produce hello "Hello, world" -b {at.host}:{at.port}
+  moldau consume hello --from-beginning -b {at.host}:{at.port}
+
+Ctrl-C stops them all."""
+    )
+
+
+def _size_of(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+def _last_lines(node: Path) -> list[str]:
+    return (node / "server.log").read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+
+
+def _say(text: str) -> None:
+    with contextlib.suppress(BrokenPipeError):
+        print(text, flush=True)

@@ -1,0 +1,118 @@
+"""TLS and SASL against Apache Kafka: whoever is who they say gets in, by every mechanism, and stays in when the credentials age."""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau import Consumer, Producer, TopicPartition
+from moldau.errors import KafkaError
+from moldau.net.sasl import Credentials, OAuthBearer, Plain, Scram
+from proof.kafka.secured import PASSWORD, USER, SecuredKafka, unsecured_token
+
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("secured")]
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[SecuredKafka]:
+    with SecuredKafka() as kafka:
+        yield kafka
+
+
+async def a_fresh_token() -> str:
+    await asyncio.sleep(0)
+    return unsecured_token()
+
+
+CREDENTIALS: dict[str, Credentials] = {
+    "PLAIN": Plain(USER, PASSWORD),
+    "SCRAM-SHA-256": Scram(USER, PASSWORD, "SCRAM-SHA-256"),
+    "SCRAM-SHA-512": Scram(USER, PASSWORD),
+    "OAUTHBEARER": OAuthBearer(a_fresh_token),
+}
+
+
+async def there_and_back(bootstrap: str, topic: str, **options: Any) -> None:
+    async with Producer(bootstrap, **options) as producer:
+        await producer.send(topic, bytes(300_000))
+    async with Consumer(bootstrap, **options) as consumer:
+        await consumer.assign([TopicPartition(topic, 0)])
+        consumer.seek_to_beginning()
+        async with asyncio.timeout(60):
+            while not (found := await consumer.poll()):
+                pass
+    assert found[0].values == [bytes(300_000)]
+
+
+async def test_tls(kafka: SecuredKafka) -> None:
+    assert kafka.certificates is not None
+    await there_and_back(kafka.tls, "tls", ssl_context=kafka.certificates.client_context())
+
+
+@pytest.mark.parametrize("mechanism", CREDENTIALS)
+async def test_sasl(kafka: SecuredKafka, mechanism: str) -> None:
+    assert kafka.certificates is not None
+    context = kafka.certificates.client_context()
+    await there_and_back(kafka.sasl, mechanism.lower(), ssl_context=context, sasl=CREDENTIALS[mechanism])
+
+
+async def test_kafkas_own_options(kafka: SecuredKafka) -> None:
+    assert kafka.certificates is not None
+    quoted = PASSWORD.replace('"', '\\"')
+    given = {
+        "bootstrap.servers": kafka.sasl,
+        "security.protocol": "SASL_SSL",
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(kafka.certificates.authority),
+        "sasl.mechanism": "SCRAM-SHA-256",
+        "sasl.jaas.config": f'org.apache.kafka.common.security.scram.ScramLoginModule required username="{USER}" password="{quoted}";',
+    }
+    async with Producer(options=given) as producer:
+        await producer.send("options", b"x")
+
+
+@pytest.mark.parametrize("credentials", [Plain(USER, "wrong"), Scram(USER, "wrong"), Scram("nobody", PASSWORD), OAuthBearer("not.a.token")])
+async def test_others_stay_outside(kafka: SecuredKafka, credentials: Credentials) -> None:
+    assert kafka.certificates is not None
+    async with Producer(kafka.sasl, ssl_context=kafka.certificates.client_context(), sasl=credentials, max_block_ms=5000) as producer:
+        with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
+            await producer.send("outside", b"x")
+
+
+def test_the_command_line_takes_a_properties_file(kafka: SecuredKafka, tmp_path: Path) -> None:
+    assert kafka.certificates is not None
+    settings = tmp_path / "client.properties"
+    quoted = PASSWORD.replace('"', '\\\\"')
+    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="{USER}" password="{quoted}";'
+    lines = ("security.protocol=SASL_SSL", "sasl.mechanism=PLAIN", f"sasl.jaas.config={login}")
+    lines += (f"ssl.truststore.location={kafka.certificates.authority}", "ssl.truststore.type=PEM")
+    settings.write_text("\n".join(lines))
+    command = [sys.executable, "-m", "moldau.tools.cli.main", "kafka-topics", "--bootstrap-server", kafka.sasl, "--list"]
+    done = subprocess.run([*command, "--command-config", str(settings)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+async def test_an_authority_that_is_not_ours(kafka: SecuredKafka) -> None:
+    import ssl
+
+    async with Producer(kafka.tls, ssl_context=ssl.create_default_context(), max_block_ms=3000) as producer:
+        with pytest.raises(KafkaError, match="CERTIFICATE_VERIFY_FAILED"):
+            await producer.send("outside", b"x")
+
+
+async def test_a_session_outlives_its_credentials(kafka: SecuredKafka) -> None:
+    """connections.max.reauth.ms ends a connection that does not prove itself anew; ours is replaced before."""
+    assert kafka.certificates is not None
+    context = kafka.certificates.client_context()
+    async with Producer(kafka.sasl, ssl_context=context, sasl=CREDENTIALS["SCRAM-SHA-512"], retries=1) as producer:
+        channels = set()
+        for number in range(50):
+            await producer.send("long", b"%d" % number)
+            channels |= {id(channel) for channel in producer.cluster._channels.values()}
+            await asyncio.sleep(0.5)
+        assert producer.metrics()["producer.record.retry.total"] == 0
+        assert len(channels) >= 2

@@ -1,0 +1,112 @@
+"""The worst request of each API to a broker in this process: how long one turn of its loop may be, in CPU time."""
+
+import asyncio
+import logging
+import socket
+import struct
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final
+
+import pytest
+
+from moldau.protocol.header import encode_request
+from moldau.protocol.messages import REQUESTS
+from moldau.protocol.wire import Request
+from moldau.server.requests.dispatch import served_versions
+from moldau.testing.embedded import EmbeddedBroker
+from proof.hostile.worst import worst_requests
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("worst")]
+
+FRAME_BYTES: Final = 1 << 16
+LONGEST_TURN_S: Final = 0.5
+"""Of requests of `FRAME_BYTES`.  What grows with the square of a request's size takes seconds."""
+PATIENCE_S: Final = 60.0
+_LENGTH: Final = struct.Struct(">i")
+
+APIS: Final = [declared for _, declared in sorted(REQUESTS.items()) if "broker" in declared.LISTENERS]
+
+
+class Turns:
+    """The longest turn of the broker's loop since `begin`, in seconds of CPU time of its thread."""
+
+    def __init__(self) -> None:
+        self.longest_s = 0.0
+        self.what = ""
+
+    def begin(self) -> None:
+        self.longest_s, self.what = 0.0, ""
+
+    def note(self, elapsed_s: float, handle: asyncio.Handle) -> None:
+        if elapsed_s > self.longest_s:
+            self.longest_s, self.what = elapsed_s, repr(handle)
+
+
+@pytest.fixture(scope="module")
+def turns() -> Iterator[Turns]:
+    turns, run = Turns(), asyncio.Handle._run
+
+    def timed(handle: Any) -> None:
+        if threading.current_thread().name != "moldau-embedded":
+            run(handle)
+            return
+        began_s = time.thread_time()
+        run(handle)
+        turns.note(time.thread_time() - began_s, handle)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(asyncio.Handle, "_run", timed)
+        yield turns
+
+
+@pytest.fixture(scope="module")
+def broker(turns: Turns) -> Iterator[EmbeddedBroker]:
+    with EmbeddedBroker() as broker:
+        yield broker
+
+
+def ask(broker: EmbeddedBroker, frame: bytes) -> None:
+    """Until the whole answer has come, or the connection is closed."""
+    with socket.create_connection(("127.0.0.1", broker.port), PATIENCE_S) as client, suppress(ConnectionError):
+        client.sendall(frame)
+        head = client.recv(4, socket.MSG_WAITALL)
+        left = _LENGTH.unpack(head)[0] if len(head) == 4 else 0
+        while left and (data := client.recv(min(left, 1 << 20))):
+            left -= len(data)
+
+
+@pytest.mark.parametrize("declared", APIS, ids=lambda declared: declared.__name__)
+def test_no_request_holds_the_loop(
+    broker: EmbeddedBroker, turns: Turns, declared: type[Request[Any]], caplog: pytest.LogCaptureFixture
+) -> None:
+    version = max(served_versions(declared))
+    for worst in worst_requests(declared, version, FRAME_BYTES):
+        frame = b"".join(map(bytes, encode_request(worst.request, version=version, correlation_id=1, client_id="worst")))  # type: ignore[arg-type]
+        for data in (frame, frame[:-1] if len(frame) < 5 else _LENGTH.pack(len(frame) - 5) + frame[4:-1]):
+            turns.begin()
+            ask(broker, data)
+            said = f"{declared.__name__} v{version} with {worst.elements} {worst.what}: {turns.longest_s:.3f} s in {turns.what}"
+            assert turns.longest_s <= LONGEST_TURN_S, said
+            failed = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+            assert not failed, f"{declared.__name__} v{version} with {worst.elements} {worst.what}: {failed}"
+
+
+def test_a_loop_that_is_held_is_seen(broker: EmbeddedBroker, turns: Turns) -> None:
+    assert broker._loop is not None
+    turns.begin()
+    held = threading.Event()
+
+    def hold() -> None:
+        end_s = time.thread_time() + LONGEST_TURN_S
+        while time.thread_time() < end_s:
+            pass
+        held.set()
+
+    broker._loop.call_soon_threadsafe(hold)
+    broker._loop.call_soon_threadsafe(held.set)
+    assert held.wait(PATIENCE_S)
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), broker._loop).result(PATIENCE_S)
+    assert turns.longest_s >= LONGEST_TURN_S

@@ -270,8 +270,10 @@ def paths_in(files: MemoryFiles, folder: str) -> Iterator[str]:
 
 def kind_of(path: str) -> str:
     name = path.rpartition("/")[2]
-    suffix = name.rpartition(".")[2]
-    return f"*.{suffix}" if name[:1].isdigit() else name
+    stem, _, suffix = name.rpartition(".")
+    if name[:1].isdigit():
+        return f"*.{suffix}"
+    return f"{stem.rpartition('.')[0]}.{suffix}" if suffix == "next" else name
 
 
 def damages_of(files: MemoryFiles) -> Iterator[Damage]:

@@ -57,6 +57,8 @@ NO_CHECKSUM: Final[dict[tuple[str, str], str]] = {
     ("*.txnindex", "transactions"): "other transactions count as aborted",
     ("leader-epoch-checkpoint", "epochs"): "an epoch begins elsewhere",
     ("leader-epoch-checkpoint", "end"): "what was not flushed is cut short",
+    ("leader-epoch-checkpoint.next", "epochs"): "an epoch begins elsewhere",
+    ("leader-epoch-checkpoint.next", "end"): "what was not flushed is cut short",
     ("log-start-offset-checkpoint", "start"): "the log starts elsewhere",
     ("replication-offset-checkpoint", "high_watermark"): "the high watermark begins elsewhere",
 }

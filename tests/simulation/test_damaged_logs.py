@@ -16,6 +16,7 @@ def test_damaged_small_files_of_logs() -> None:
         "*.txnindex",
         "cleaner-offset-checkpoint",
         "leader-epoch-checkpoint",
+        "leader-epoch-checkpoint.next",
         "log-start-offset-checkpoint",
         "recovery-point-offset-checkpoint",
         "replication-offset-checkpoint",

@@ -41,6 +41,7 @@ class TlsTransport:
         self._is_closing = False
         self._is_over = False
         self._is_pumping = False
+        self._failure: Exception | None = None
         self.ready: asyncio.Future[None] = self._loop.create_future()
         """Done once both sides have shaken hands; failed when they cannot."""
 
@@ -108,6 +109,8 @@ class TlsTransport:
         return self._buffer
 
     def received(self, count: int) -> None:
+        if self._failure is not None:
+            return
         self._incoming.write(self._buffer[:count])
         if not self.ready.done():
             self.shake_hands()
@@ -121,6 +124,7 @@ class TlsTransport:
             self._receiver.writable()
 
     def closed(self, error: Exception | None) -> None:
+        error = self._failure or error
         if error is None and not self._is_over and not self._is_closing:
             error = ConnectionError("the peer ended the connection without the end of its TLS stream")
         self._end(error)
@@ -203,9 +207,10 @@ class TlsTransport:
             self._below.write([self._outgoing.read()])
 
     def _fail(self, error: Exception) -> None:
+        self._failure = self._failure or error
+        self._loop.call_soon(self._end, self._failure)
         if self._below is not None:
             self._below.close()
-        self._loop.call_soon(self._end, error)
 
     def _end(self, error: Exception | None) -> None:
         if self._is_over:

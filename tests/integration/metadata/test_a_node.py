@@ -14,7 +14,7 @@ from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsR
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
-from moldau.testing.child import CLUSTER_ID, BrokerFailed
+from moldau.testing.child import CLUSTER_ID
 from moldau.testing.process import BrokerProcess
 from proof.kafka.differential import RawClient
 
@@ -118,22 +118,3 @@ def test_the_controllers_listener_tells_its_controllers() -> None:
         assert isinstance(answer, DescribeClusterResponse)
         assert [(one.broker_id, one.port) for one in answer.brokers] == [(1, broker.controller_port)]
         assert answer.controller_id == 1
-
-
-def test_a_quorum_of_several_controllers_is_refused_with_the_way_out() -> None:
-    broker = BrokerProcess()
-    others = ",".join(f"{number}@127.0.0.1:{broker.controller_port + number}:{'A' * 20}{'Q' * 2}" for number in (2, 3))
-    own = f"1@127.0.0.1:{broker.controller_port}:5L6g3nShT-eMCtK--X86sw"
-    broker.directory.mkdir(parents=True, exist_ok=True)
-    lines = "".join(f"{key}={value}\n" for key, value in broker.server_properties().items())
-    broker.properties_file.write_text(lines, encoding="utf-8")
-    command = [sys.executable, "-m", "moldau.tools.cli.main", "storage", "format", "-t", "5L6g3nShT-eMCtK--X86sw", "-c"]
-    done = subprocess.run(
-        [*command, str(broker.properties_file), "--initial-controllers", f"{own},{others}"],
-        capture_output=True,
-        check=False,
-        timeout=WITHIN_S,
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    with pytest.raises(BrokerFailed, match="the quorum has the controllers 1, 2, 3: several of them are not served yet"):
-        broker.start()

@@ -42,15 +42,19 @@ class Moldau(Peer):
 
     name = "moldau"
 
+    @property
+    def source(self) -> Path:
+        return SOURCE
+
     def prepare(self) -> None:
         super().prepare()
-        compileall.compile_dir(SOURCE, quiet=1)
+        compileall.compile_dir(self.source, quiet=1)
 
     def command(self) -> Sequence[str]:
         return [sys.executable, "-m", "moldau.tools.cli.main", "up", "--dir", str(self.directory / "data"), "--port", str(self.port)]
 
     def environment(self) -> Mapping[str, str]:
-        return {**os.environ, "PYTHONPATH": str(SOURCE)}
+        return {**os.environ, "PYTHONPATH": str(self.source)}
 
 
 class MoldauWithoutSync(Moldau):
@@ -66,6 +70,16 @@ class MoldauWithoutSync(Moldau):
             with settings.open("a", encoding="utf-8") as file:
                 file.write(WITHOUT_SYNC)
             super().start()
+
+
+class MoldauBefore(Moldau):
+    """Us as of another tree, whose root is in the environment's MOLDAU_BEFORE."""
+
+    name = "moldau-before"
+
+    @property
+    def source(self) -> Path:
+        return Path(os.environ["MOLDAU_BEFORE"]) / "src"
 
 
 class Kafka(Peer):
@@ -114,4 +128,4 @@ class Tansu(Peer):
         return {"RUST_LOG": "error", **os.environ}
 
 
-PEERS = {peer.name: peer for peer in (Kafka, KafkaWithSync, Tansu, Moldau, MoldauWithoutSync)}
+PEERS = {peer.name: peer for peer in (Kafka, KafkaWithSync, Tansu, Moldau, MoldauWithoutSync, MoldauBefore)}

@@ -22,13 +22,14 @@ from moldau.protocol.compiler import decoder
 from moldau.protocol.header import decode_request_header, encode_response
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
-from moldau.protocol.records.batch import patch_offsets, read_header, verify_crc
+from moldau.protocol.records.batch import HEADER_SIZE, patch_offsets, read_header, verify_crc
+from moldau.protocol.records.structure import are_plain_records, check_structure
 from moldau.protocol.varint import read_unsigned
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Isolation, Partition
 from moldau.server.handlers.fetch import fetch
 from moldau.server.handlers.produce import produce
-from moldau.server.node.options import ServerConfig
+from moldau.server.node.config import NodeConfig
 from moldau.server.requests.dispatch import Api, Client, Dispatcher, RequestContext
 from moldau.server.requests.fetch_session import FetchSessionCache
 from moldau.storage.config import LogConfig
@@ -40,6 +41,8 @@ from moldau.types import TopicPartition
 Call = Callable[[], object]
 NOW_MS = int(time.time() * 1000)
 TOPIC_ID = UUID(int=1)
+PROPERTIES = {"process.roles": "broker,controller", "node.id": "1", "controller.listener.names": "CONTROLLER", "log.dirs": "/none"}
+PROPERTIES |= {"listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0", "controller.quorum.voters": "1@127.0.0.1:1"}
 BATCH = frames.record_batch([b"x" * 100], NOW_MS)
 BIG_BATCH = frames.record_batch([b"x" * 1024] * 64, NOW_MS)
 FRAME = frames.produce_request("topic", [BATCH])
@@ -58,7 +61,7 @@ class Bench:
         clock = SimpleNamespace(now_ms=lambda: NOW_MS, monotonic_ms=lambda: 0)
         cluster = SimpleNamespace(has_partition=lambda *_: True)
         sessions = FetchSessionCache(1000, lambda: 1)
-        config = SimpleNamespace(server=ServerConfig.load({}))
+        config = NodeConfig.parse(PROPERTIES)
         self.broker: Any = SimpleNamespace(config=config, replicas=self.replicas, clock=clock, cluster=cluster, fetch_sessions=sessions)
         self.client = Client(listener="PLAINTEXT", host="127.0.0.1", port=1)
 
@@ -146,7 +149,7 @@ def case_readable(_: Bench) -> Call:
             return len(FRAME)
         raise BlockingIOError
 
-    transport = SocketTransport(None, SimpleNamespace(recv_into=recv_into), Address("127.0.0.1", 1))  # type: ignore[arg-type]
+    transport = SocketTransport(None, SimpleNamespace(recv_into=recv_into, fileno=lambda: -1), Address("127.0.0.1", 1))  # type: ignore[arg-type]
     transport._receiver = a_connection()
     transport._is_reading = True
     return transport._on_readable
@@ -175,6 +178,15 @@ def case_check(at: Bench) -> Call:
     rules = at.partitions[0].log._rules
     view = memoryview(bytearray(BATCH))
     return lambda: check_client_batch(view, rules)
+
+
+def case_structure(_: Bench) -> Call:
+    header = read_header(BIG_BATCH)
+    return lambda: check_structure(BIG_BATCH, header)
+
+
+def case_plain_records(_: Bench) -> Call:
+    return lambda: are_plain_records(BIG_BATCH, HEADER_SIZE, len(BIG_BATCH), 64)
 
 
 def case_log_append(at: Bench) -> Call:
@@ -246,9 +258,11 @@ CASES: dict[str, Callable[[Bench], Call]] = {
     "protocol.records.batch.read_header": case_read_header,
     "protocol.records.batch.verify_crc": case_verify_crc,
     "protocol.records.batch.patch_offsets": case_patch,
+    "protocol.records.structure.check_structure": case_structure,
+    "protocol.records.structure.are_plain_records": case_plain_records,
     "replication.partition.Partition.append_from_client": case_partition_append,
     "replication.partition.Partition.read": case_partition_read,
-    "server.dispatch.Dispatcher.dispatch": case_dispatch,
+    "server.requests.dispatch.Dispatcher.dispatch": case_dispatch,
     "server.handlers.fetch.fetch": case_fetch,
     "server.handlers.produce.produce": case_produce,
     "storage.log.Log.append_from_client": case_log_append,

@@ -32,7 +32,7 @@ from moldau.protocol.records.batch import (
 from moldau.protocol.records.builder import recompressed
 from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer, Codec
 from moldau.protocol.records.corrupt import ExpandsTooFar
-from moldau.protocol.records.structure import check_structure
+from moldau.protocol.records.structure import are_plain_records, check_structure
 from moldau.storage.cleaner.skim import skim
 from moldau.storage.config import LogConfig
 from moldau.types import NO_TIMESTAMP
@@ -142,6 +142,8 @@ def check_client_batch(records: memoryview | bytearray, rules: Rules) -> BatchHe
             ErrorCode.INVALID_RECORD, f"Invalid sequence number {header.base_sequence} in record batch with producerId {header.producer_id}"
         )
     if count <= rules.walked_records and count <= LIGHT_RECORDS and not attributes & CODEC_MASK:
+        if are_plain_records(records, HEADER_SIZE, size, count):
+            return header
         try:
             check_structure(records, header)
         except CorruptBatch as error:

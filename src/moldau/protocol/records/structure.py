@@ -14,6 +14,8 @@ from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer, decom
 from moldau.protocol.records.corrupt import CorruptBatch
 from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed
 
+TWO_BYTES: Final = 1 << 13
+"""What a number must be below to take two bytes at most."""
 _NEVER: Final = 1 << 62
 """A size that nothing has room for."""
 _SIZE: Final = [_NEVER if byte & 1 else byte >> 1 for byte in range(128)]
@@ -22,12 +24,71 @@ _NULLABLE: Final = [0 if byte & 1 else byte >> 1 for byte in range(128)]
 """Of a one-byte number where a negative one says null."""
 
 
-def check_structure(batch: Buffer, header: BatchHeader, max_bytes: int = DEFAULT_MAX_BYTES) -> None:  # hot: 0.4 µs a record
+def are_plain_records(data: Buffer, position: int, limit: int, count: int) -> bool:  # hot: 0.4 µs a record
+    """Whether there are exactly `count` records of the commonest shape: offsets without a gap, no headers, numbers below 8 Ki.
+
+    False says nothing: `check_structure` tells what is there.
+    """
+    if count > TWO_BYTES:
+        return False
+    at = position
+    try:
+        for delta in range(0, 2 * count, 2):
+            size = data[at]
+            at += 1
+            if size >= 0x80:
+                size += (data[at] << 7) - 0x80
+                at += 1
+            if size & 1 or size >= 2 * TWO_BYTES:
+                return False
+            end = at + (size >> 1)
+            at += 2
+            if data[at - 1] >= 0x80:  # the timestamp
+                if data[at] >= 0x80:
+                    return False
+                at += 1
+            if delta < 0x80:
+                if data[at] != delta:
+                    return False
+                at += 1
+            else:
+                if data[at] != delta & 0x7F | 0x80 or data[at + 1] != delta >> 7:
+                    return False
+                at += 2
+            size = data[at]  # of the key
+            at += 1
+            if size >= 0x80:
+                size += (data[at] << 7) - 0x80
+                at += 1
+            if size != 1:
+                if size & 1 or size >= 2 * TWO_BYTES:
+                    return False
+                at += size >> 1
+            size = data[at]  # of the value
+            at += 1
+            if size >= 0x80:
+                size += (data[at] << 7) - 0x80
+                at += 1
+            if size != 1:
+                if size & 1 or size >= 2 * TWO_BYTES:
+                    return False
+                at += size >> 1
+            if data[at] or at + 1 != end:
+                return False
+            at = end
+    except IndexError:
+        return False
+    return at == limit
+
+
+def check_structure(batch: Buffer, header: BatchHeader, max_bytes: int = DEFAULT_MAX_BYTES) -> None:  # hot: 0.5 µs a record
     """Errors: CorruptBatch, ExpandsTooFar when there are more than `max_bytes` of records once decompressed."""
     start, limit = HEADER_SIZE, header.size
     if header.attributes & CODEC_MASK:
         batch = bytes(decompress(header.codec, memoryview(batch)[start:limit], max_bytes))
         start, limit = 0, len(batch)
+    if are_plain_records(batch, start, limit, header.records_count):
+        return
     position = start
     number = 0
     try:

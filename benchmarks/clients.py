@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from proof.kafka.apache import Tool, run_tool
@@ -28,9 +28,9 @@ MANY = 10_000
 TRANSACTION_RECORDS = 10
 
 
-def create_topic(bootstrap: str, topic: str, partitions: int) -> None:
+def create_topic(bootstrap: str, topic: str, partitions: int, replicas: int = 1) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
-    for future in admin.create_topics([NewTopic(topic, partitions, 1)], operation_timeout=10).values():
+    for future in admin.create_topics([NewTopic(topic, partitions, replicas)], operation_timeout=10).values():
         future.result(30)
 
 
@@ -67,6 +67,59 @@ def produce(bootstrap: str, topic: str, *, partitions: int, record_size: int, wa
     if acknowledged[1]:
         raise RuntimeError(f"{acknowledged[1]} records failed")
     return {"records": records, "bytes": records * record_size, "seconds": elapsed, "all_bytes": acknowledged[0] * record_size}
+
+
+def replicated(
+    bootstrap: str, topic: str, *, partitions: int, record_size: int, warm_s: float, seconds: float, rate: float = 0.0
+) -> dict[str, float]:
+    """One idempotent librdkafka producer with acks=all, as fast as it goes or at `rate` records a second; latencies in ms.
+
+    A record counts once all in-sync replicas have it.
+    """
+    times: list[float] = []
+    failed = 0
+    acknowledged = 0
+
+    def delivered(error: object, message: Message) -> None:
+        nonlocal failed, acknowledged
+        if error is not None:
+            failed += 1
+            return
+        acknowledged += 1
+        times.append(message.latency() or 0.0)
+
+    options = {"linger.ms": 0} if rate else PRODUCER
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "on_delivery": delivered, **options})
+    value = b"x" * record_size
+    begin = time.perf_counter()
+    start, end, at_start, index = begin + warm_s, begin + warm_s + seconds, -1, 0
+    while (moment := time.perf_counter()) < end:
+        if at_start < 0 and moment >= start:
+            at_start, start = acknowledged, moment
+            times.clear()
+        due = int((moment - begin) * rate) if rate else index + 500
+        while index < due:
+            try:
+                producer.produce(topic, value, partition=(index if rate else index // 100) % partitions)
+            except BufferError:
+                producer.poll(0.01)
+                break
+            index += 1
+        producer.poll(0.001 if rate else 0)
+    records = acknowledged - at_start
+    elapsed = time.perf_counter() - start
+    measured = sorted(times)
+    producer.flush(60)
+    if failed:
+        raise RuntimeError(f"{failed} records failed")
+    return {
+        "records": records,
+        "bytes": records * record_size,
+        "seconds": elapsed,
+        "all_bytes": acknowledged * record_size,
+        "p50_ms": measured[len(measured) // 2] * 1000,
+        "p99_ms": measured[len(measured) * 99 // 100] * 1000,
+    }
 
 
 def consume(bootstrap: str, topic: str, *, partitions: int, record_size: int, warm_s: float, seconds: float) -> dict[str, float]:
@@ -146,5 +199,5 @@ def java_consume(bootstrap: str, topic: str, *, records: int) -> Mapping[str, fl
 
 if __name__ == "__main__":
     given = json.loads(sys.argv[1])
-    kind = {"produce": produce, "consume": consume, "transactions": transactions}[given.pop("kind")]
+    kind = {"produce": produce, "consume": consume, "transactions": transactions, "replicated": replicated}[given.pop("kind")]
     print(json.dumps(kind(**given)))

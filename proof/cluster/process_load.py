@@ -22,6 +22,9 @@ COPIED_AT_A_TIME: Final = 40
 ABORTED_EVERY: Final = 7
 """The copier gives up every so many transactions of its own will."""
 LONGEST_UNSENT: Final = 2000
+PATIENCE_S: Final = 15.0
+"""Of a transactional producer with one call, before another producer takes its place: librdkafka 2.10 to 2.16 at least waits for minutes in
+`send_offsets_to_transaction` where the group's coordinator was missing in the metadata for a moment (its issue 5511)."""
 
 
 @dataclass
@@ -33,6 +36,9 @@ class History:
     read: Counter[tuple[int, int]] = field(default_factory=Counter)
     committed_transactions: int = 0
     aborted_transactions: int = 0
+    calls_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """How long each call of a transactional producer took, until it was done."""
+    replaced_producers: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
 
@@ -89,19 +95,35 @@ class Writer(Client):
         self.history.acknowledged_at_s.append(time.monotonic())
 
 
+class NoAnswer(Exception):
+    """A call of a transactional producer took too long."""
+
+
 class Copier(Client):
     """Copies `orders` into the same partitions of `copies`, some at a time, in transactions that hold its offsets, too."""
+
+    def new_producer(self) -> Producer:
+        """It fences the one before, whose transaction is aborted."""
+        producer = Producer(self.configured(**{"transactional.id": "copier", "transaction.timeout.ms": 60_000}))
+        self._until_done(producer.init_transactions, PATIENCE_S, patience_s=WITHIN_S)
+        return producer
 
     def work(self) -> None:
         reading = {"group.id": "copier", "isolation.level": "read_committed", "enable.auto.commit": False, "auto.offset.reset": "earliest"}
         consumer = Consumer(self.configured(**reading))
-        producer = Producer(self.configured(**{"transactional.id": "copier", "transaction.timeout.ms": 60_000}))
-        producer.init_transactions(WITHIN_S)
+        producer = self.new_producer()
+        given_up: list[Producer] = []
         consumer.subscribe([ORDERS])
         try:
             while not self.told_to_stop.is_set():
                 if messages := [one for one in consumer.consume(COPIED_AT_A_TIME, 0.2) if one.error() is None]:
-                    self._copy(consumer, producer, messages)
+                    try:
+                        self._copy(consumer, producer, messages)
+                    except NoAnswer:
+                        given_up.append(producer)  # to let go of it would wait, too
+                        self.history.replaced_producers += 1
+                        producer = self.new_producer()
+                        self._go_back(consumer, messages)
         finally:
             consumer.close()
 
@@ -112,12 +134,15 @@ class Copier(Client):
                 producer.produce(COPIES, b"%d" % value, partition=partition)
             after = {partition: offset for partition, offset, _ in map(placed, messages)}
             offsets = [TopicPartition(ORDERS, partition, offset + 1) for partition, offset in after.items()]
-            self._until_done(producer.send_offsets_to_transaction, offsets, consumer.consumer_group_metadata(), WITHIN_S)
+            self._until_done(producer.send_offsets_to_transaction, offsets, consumer.consumer_group_metadata(), PATIENCE_S)
             ended = self.history.committed_transactions + self.history.aborted_transactions
             if ended % ABORTED_EVERY == ABORTED_EVERY - 1:
                 self._abort(consumer, producer, messages)
                 return
-            self._until_done(producer.commit_transaction, WITHIN_S)
+            try:
+                self._until_done(producer.commit_transaction, PATIENCE_S, patience_s=WITHIN_S)
+            except NoAnswer as error:  # whether it is committed is not known: nothing may be copied again
+                raise AssertionError(str(error)) from error
             self.history.committed_transactions += 1
         except KafkaException as error:
             self.history.errors[error.args[0].name()] += 1
@@ -126,8 +151,11 @@ class Copier(Client):
             self._abort(consumer, producer, messages)
 
     def _abort(self, consumer: Consumer, producer: Producer, messages: list[Message]) -> None:
-        self._until_done(producer.abort_transaction, WITHIN_S)
+        self._until_done(producer.abort_transaction, PATIENCE_S)
         self.history.aborted_transactions += 1
+        self._go_back(consumer, messages)
+
+    def _go_back(self, consumer: Consumer, messages: list[Message]) -> None:
         first: dict[int, int] = {}
         for partition, offset, _ in map(placed, messages):
             first.setdefault(partition, offset)
@@ -136,17 +164,21 @@ class Copier(Client):
             if partition in mine:
                 consumer.seek(TopicPartition(ORDERS, partition, offset))
 
-    def _until_done(self, call: Callable[..., object], *arguments: object) -> None:
-        """A call that says that it may be tried again is."""
-        until = time.monotonic() + WITHIN_S
+    def _until_done(self, call: Callable[..., object], *arguments: object, patience_s: float = PATIENCE_S) -> None:
+        """A call that says that it may be tried again is.  Errors: NoAnswer, KafkaException."""
+        began_s = time.monotonic()
+        until = began_s + patience_s
         while True:
             try:
                 call(*arguments)
+                self.history.calls_s[call.__name__].append(time.monotonic() - began_s)
                 return
             except KafkaException as error:
                 self.history.errors[error.args[0].name()] += 1
-                if not error.args[0].retriable() or time.monotonic() > until:
+                if not error.args[0].retriable():
                     raise
+                if time.monotonic() > until:
+                    raise NoAnswer(f"{call.__name__} has no answer after {patience_s:.0f} s") from error
 
 
 class Reader(Client):

@@ -77,7 +77,8 @@ class Hurting:
                 self.faults[kind] += 1
                 self._wait_until_whole(kind)
                 self.say(
-                    f"round {number}: {kind}, {time.monotonic() - began_s:.1f} s, {len(self.history.acknowledged_at_s):,} acknowledged"
+                    f"round {number}: {kind}, {time.monotonic() - began_s:.1f} s, {len(self.history.acknowledged_at_s):,} acknowledged, "
+                    f"{self.history.committed_transactions} transactions"
                 )
         finally:
             self._end()
@@ -222,8 +223,11 @@ class Hurting:
         yield f"faults: {dict(sorted(self.faults.items()))}"
         yield f"{sum(map(len, history.acknowledged.values())):,} records acknowledged, {sum(history.read.values()):,} read by the group"
         yield f"{history.committed_transactions} transactions committed, {history.aborted_transactions} aborted"
+        yield f"{history.replaced_producers} transactional producers given up"
         yield f"errors that clients were told of: {dict(history.errors)}"
-        for what, values in (("gaps without an acknowledgement", long), ("until whole again", sorted(self.whole_after_s))):
+        spans = {"gaps without an acknowledgement": long, "until whole again": sorted(self.whole_after_s)}
+        spans |= {f"calls of {name}": sorted(values) for name, values in sorted(history.calls_s.items())}
+        for what, values in spans.items():
             if values:
                 parts = ", ".join(f"p{round(100 * part)} {_quantile(values, part):.2f} s" for part in (0.5, 0.99))
                 yield f"{what}: {len(values)}, {parts}, longest {values[-1]:.2f} s"

@@ -56,6 +56,8 @@ CHUNK: Final = b"half of a snapshot"
 EVENTS_TOLD: Final = 60
 CRASHES_WITH_ELECTION: Final = 0.08
 """Of the elections that go to the disk so many meet a crash on the way."""
+FALSE_REFUSALS: Final = 0.005
+"""Of the requests so many are refused though somebody listens."""
 
 
 class Broken(AssertionError):
@@ -339,9 +341,9 @@ class Driver:
             self.world.granted(self, source, answer)
         self.world.carry(self.number, source, self.world.drivers[source].answered, life, to, number, answer)
 
-    def answered(self, life: int, to: int, number: int, answer: RaftAnswer | None) -> None:
+    def answered(self, life: int, to: int, number: int, answer: RaftAnswer | None, is_refused: bool = False) -> None:
         if life == self.life:
-            self.step(Answered(to, number, answer))
+            self.step(Answered(to, number, answer, is_refused))
 
     # snapshots
 
@@ -473,8 +475,10 @@ class World:
             self.voted(source.key, send.request.epoch, source.key)
         self.note(f"{source.number} -> {target}: {send.request}")
         driver = self.drivers[target]
-        if driver.node is None and self.chance.random() < 0.8:  # nobody listens there
-            self.later(1, source.answered, source.life, send.to, send.number, None)
+        is_alarm_false = self.is_lossy and self.chance.random() < FALSE_REFUSALS
+        if is_alarm_false or (driver.node is None and self.chance.random() < 0.8):  # nobody listens there
+            is_refused = is_alarm_false or self.chance.random() < 0.8
+            self.later(1, source.answered, source.life, send.to, send.number, None, is_refused)
             return
         self.carry(source.number, target, driver.received, source.number, source.life, send.to, send)
 

@@ -3,7 +3,7 @@
 from typing import Any, Final
 from unittest.mock import patch
 
-from moldau.raft.events import Entry, Fetched, Ready, Synced
+from moldau.raft.events import Answered, Entry, Fetched, Ready, Synced
 from moldau.raft.messages import Fetch, FetchAnswer, Vote, VoteAnswer
 from moldau.raft.node import RaftNode
 from moldau.raft.roles import Candidate, ElectionState, Follower, Leader, Prospective, Resigned, Unattached
@@ -247,11 +247,11 @@ class OldVotesCount(RaftNode):
     def _is_settled_by(self, answer: Any, now_ms: int) -> bool:
         return False if isinstance(answer, VoteAnswer) and answer.epoch <= self.epoch else super()._is_settled_by(answer, now_ms)
 
-    def _answered(self, to: int, number: int, answer: Any, now_ms: int) -> None:
-        if isinstance(answer, VoteAnswer) and answer.is_granted:
-            self._vote_answered(to, answer, now_ms)
+    def _answered(self, event: Answered, now_ms: int) -> None:
+        if isinstance(event.answer, VoteAnswer) and event.answer.is_granted:
+            self._vote_answered(event.to, event.answer, now_ms)
             return
-        super()._answered(to, number, answer, now_ms)
+        super()._answered(event, now_ms)
 
 
 class PreVotesCount(RaftNode):

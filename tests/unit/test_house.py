@@ -49,6 +49,33 @@ def test_module_says_what_it_is_and_keeps_to_it(path: Path) -> None:
         assert not found, "\n".join(found)
 
 
+AWAITED = {
+    "net/connection.py": "the reply is written when it is done",
+    "raft/peers.py": "a connection is awaited by those who send on it",
+    "server/handlers/fetch.py": "the handler awaits what is read",
+    "server/node/outside.py": "awaited where it begins",
+    "server/share/remote.py": "the fetch takes its result",
+    "server/tier/fetch.py": "the handler awaits what is read",
+    "storage/compactor.py": "catches everything itself",
+    "storage/tiered/reader.py": "whoever reads awaits it",
+}
+"""Files that begin tasks by themselves, and who learns of their exceptions."""
+
+
+@pytest.mark.parametrize("room", ["metadata", "net", "raft", "replication", "server", "storage"])
+def test_what_runs_beside_everything_else_does_not_end_silently(room: str) -> None:
+    home = ROOT / "src" / "moldau"
+    found = {
+        str(path.relative_to(home)): node.lineno
+        for path in (home / room).rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "create_task"
+    }
+    unwatched = {name: line for name, line in found.items() if name not in AWAITED}
+    assert not unwatched, f"begin it by `moldau.background.in_background`: {unwatched}"
+    assert {name for name in AWAITED if name.startswith(f"{room}/")} <= found.keys()
+
+
 def test_the_check_sees_what_is_impure() -> None:
     tree = ast.parse("import os\nfrom time import sleep\nasync def f():\n    await g()\n")
     assert {what for _, what in impurities(tree)} == {"imports os", "imports time", "awaits"}

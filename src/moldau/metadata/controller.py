@@ -13,11 +13,13 @@ followers to see that their leader lives, and every one of them costs a sync.  S
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata import brokers, configs, departures, directories, elections, feature_updates, heartbeats, producer_ids, topics
@@ -45,6 +47,8 @@ from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, 
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from moldau.protocol.wire import StoredRecord
 from moldau.raft.driver import MAX_BATCH_BYTES, QuorumStatus, RaftDriver
+
+LOG: Final = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
@@ -145,7 +149,7 @@ class Controller:
             self._append(self._first_records())
         self._active.set()
         if self._ticker is None:
-            self._ticker = asyncio.get_running_loop().create_task(self._tick(), name="controller")
+            self._ticker = in_background(self._tick(), name="controller")
 
     async def stop(self) -> None:
         if self._ticker is not None:
@@ -288,15 +292,23 @@ class Controller:
                 async with asyncio.timeout(TICK_MS / 1000):
                     await self._is_look_due.wait()
             self._is_look_due.clear()
-            self._loader.maybe_snapshot(self._driver)
-            if not self.is_active:
-                continue
-            with suppress(KafkaError):  # a disk that fails ends the node, one that is full has room later
-                await self._fence_overdue()
-                await self._look_after_leaders()
-                idle_ms = self._clock.now_ms() - self._driver.last_append_ms
-                if 0 < self.config.idle_interval_ms(len(self._driver.node.voters)) <= idle_ms:
-                    self._append([NoOpRecord()])
+            try:
+                await self._look_around()
+            except KafkaError as error:  # a disk that fails ends the node, one that is full has room later
+                LOG.debug("not now: %s", error)
+            except Exception:  # without this task no broker that died would be noticed any more
+                LOG.exception("a mistake of ours, while the controller looks after brokers and leaders")
+
+    async def _look_around(self) -> None:
+        """Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR."""
+        self._loader.maybe_snapshot(self._driver)
+        if not self.is_active:
+            return
+        await self._fence_overdue()
+        await self._look_after_leaders()
+        idle_ms = self._clock.now_ms() - self._driver.last_append_ms
+        if 0 < self.config.idle_interval_ms(len(self._driver.node.voters)) <= idle_ms:
+            self._append([NoOpRecord()])
 
     async def _fence_overdue(self) -> None:
         for broker_id in self.sessions.overdue(self.newest_image, self._clock.monotonic_ms()):

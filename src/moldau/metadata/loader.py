@@ -15,6 +15,7 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.metadata.delta import Delta, replay
 from moldau.metadata.image import EMPTY, MetadataImage
@@ -121,7 +122,7 @@ class Loader:
         elapsed_ms = self._clock.monotonic_ms() - self._snapshot_ms
         is_due = driver.bytes_since_snapshot >= driver.config.max_bytes_between_snapshots or 0 < interval_ms <= elapsed_ms
         if is_due:
-            self._snapshot_task = asyncio.get_running_loop().create_task(self.write_snapshot(driver), name="metadata snapshot")
+            self._snapshot_task = in_background(self.write_snapshot(driver), name="metadata snapshot")
 
     async def write_snapshot(self, driver: RaftDriver) -> None:
         """Write a snapshot of the present image.  A disk that refuses is logged; the log then stays until a later snapshot."""

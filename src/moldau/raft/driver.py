@@ -22,10 +22,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 from uuid import UUID
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.config import ConfigError
 from moldau.errors import ErrorCode, KafkaError
@@ -293,7 +295,7 @@ class RaftDriver:
             addresses=self._addresses,
             bootstrap=parse_bootstrap(config.bootstrap_servers),
         )
-        self._syncing = asyncio.get_running_loop().create_task(self._sync_for_ever(), name="raft sync")
+        self._syncing = in_background(self._sync_for_ever(), name="raft sync")
         self._step(Tick())
 
     async def stop(self) -> None:
@@ -485,7 +487,7 @@ class RaftDriver:
             while self.failure is None:
                 ready = self.node.ready()
                 if ready.election is not None:
-                    self._persisting = asyncio.get_running_loop().create_task(self._persist(ready), name="raft election")
+                    self._persisting = in_background(self._persist(ready), name="raft election")
                     return
                 is_empty = ready.is_empty
                 self._carry_out(ready)
@@ -556,21 +558,21 @@ class RaftDriver:
             return
         if isinstance(send.request, AddVoter | RemoveVoter | UpdateVoter | AskVersions):
             asked = voter_request_of(send.request, self._cluster_id)
-            self._peers.send(send.at, asked, lambda response: self._responded(send, response))
+            self._peers.send(send.at, asked, partial(self._responded, send))
             return
         is_snapshot = isinstance(send.request, FetchSnapshot)
         max_bytes = self.config.fetch_snapshot_max_bytes if is_snapshot else self.config.fetch_max_bytes
         request = request_of(send.request, cluster_id=self._cluster_id, listener_name=self._listener_name, max_bytes=max_bytes)
-        self._peers.send(send.at, request, lambda response: self._responded(send, response))
+        self._peers.send(send.at, request, partial(self._responded, send))
 
     def _answer_later(self, send: Send, answer: RaftAnswer | None) -> None:
         asyncio.get_running_loop().call_soon(self._step, Answered(send.to, send.number, answer))
 
-    def _responded(self, send: Send, response: Response | None) -> None:
+    def _responded(self, send: Send, response: Response | None, is_refused: bool) -> None:
         answer = None if response is None else parse_voter_response(response) or parse_response(response)
         if isinstance(answer, FetchAnswer) and answer.records is not None and len(answer.records):
             answer = self._examined(answer, send)
-        self._step(Answered(send.to, send.number, answer))
+        self._step(Answered(send.to, send.number, answer, is_refused))
 
     def _examined(self, answer: FetchAnswer, send: Send) -> FetchAnswer | None:
         """The batches that came whole; None where they are not what a leader sends."""
@@ -933,7 +935,7 @@ class RaftDriver:
             self.node.step(SnapshotRefused(), self.clock.monotonic_ms())
             return
         if chunk.is_last:
-            self._installing = asyncio.get_running_loop().create_task(self._install(chunk.snapshot_id), name="raft snapshot")
+            self._installing = in_background(self._install(chunk.snapshot_id), name="raft snapshot")
 
     async def _install(self, snapshot_id: OffsetAndEpoch) -> None:
         try:

@@ -66,11 +66,12 @@ class Received(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """To the request that was sent with this number; no answer: it failed."""
+    """To the request that was sent with this number; no answer: it failed.  `is_refused`: nobody listens where it was to go."""
 
     to: int
     number: int
     answer: RaftAnswer | None
+    is_refused: bool = False
 
 
 class SnapshotInstalled(NamedTuple):

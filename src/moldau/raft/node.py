@@ -93,6 +93,8 @@ MAX_PARKED: Final = 10_000
 """Fetches that wait for records; one more is answered at once."""
 FIRST_BOOTSTRAP: Final = -2
 """The "id" of the first bootstrap server; the next is one less."""
+STAGGER_MS: Final = 50
+"""Between the followers that find that nobody listens any more where their leader did."""
 BASE_BACKOFF_MS: Final = 50
 """Of lost elections: doubled with each, times chance."""
 
@@ -256,8 +258,8 @@ class RaftNode:
                 result = self._propose(records, now_ms)
             case Received(token, request):
                 self._received(token, request, now_ms)
-            case Answered(to, number, answer):
-                self._answered(to, number, answer, now_ms)
+            case Answered():
+                self._answered(event, now_ms)
             case Synced(end_offset):
                 self._synced(end_offset, now_ms)
             case Lost(end_offset):
@@ -339,15 +341,16 @@ class RaftNode:
         """Pre-vote: a replica that cannot win disturbs nobody."""
         prospective = Prospective(role.election, now_ms + self._election_timeout(), granted={self.me.id})
         if isinstance(role, Follower):
-            prospective.leader_at, prospective.is_over = role.leader_at, role.is_over
+            prospective.leader_at, prospective.is_over, prospective.is_gone = role.leader_at, role.is_over, role.is_gone
         self._become(prospective, now_ms)
         self._count_votes(now_ms)
 
     def _not_wanted(self, role: Prospective, now_ms: int) -> None:
         """Back to the leader, if there is one.  One that has resigned comes not back: the next attempt need not wait for it."""
         if role.election.has_leader and role.leader_at is not None:
-            patience_ms = self._election_timeout() if role.is_over else self.timeouts.fetch_ms
-            self._become(Follower(role.election, role.leader_at, now_ms + patience_ms, is_over=role.is_over), now_ms)
+            patience_ms = self._election_timeout() if role.is_over or role.is_gone else self.timeouts.fetch_ms
+            follower = Follower(role.election, role.leader_at, now_ms + patience_ms, is_over=role.is_over, is_gone=role.is_gone)
+            self._become(follower, now_ms)
         else:
             self._become(Unattached(role.election, now_ms + self._election_timeout()), now_ms)
 
@@ -476,7 +479,7 @@ class RaftNode:
             case Leader():
                 return False
             case _ if request.is_pre_vote:
-                return is_up_to_date and not (isinstance(role, Follower) and role.has_fetched and not role.is_over)
+                return is_up_to_date and not (isinstance(role, Follower) and role.has_fetched and not (role.is_over or role.is_gone))
             case Unattached() | Prospective() | Follower() if election.has_voted:
                 return election.voted_for(request.candidate)
             case Unattached() | Prospective():
@@ -499,6 +502,20 @@ class RaftNode:
             if isinstance(role, Follower):
                 role.deadline_ms = min(role.deadline_ms, now_ms + self._successor_backoff(request.preferred))
         return EpochAnswer(ErrorCode.NONE, *self._known)
+
+    def _leader_is_gone(self, role: Follower, now_ms: int) -> None:
+        """Nobody listens where the leader did: no reason to wait for its silence, once, and the others are asked whether they agree.
+
+        Every follower learns it in the same moment, so each waits for those before it in the set of voters.  A leader that is there after
+        all is known to be as soon as it answers a fetch."""
+        if role.is_over or role.is_gone or role.deadline_ms == NEVER:
+            return
+        role.is_gone = True
+        if self._can_stand:
+            others = [voter for voter in self.voters.by_id if voter != role.election.leader_id]
+            role.deadline_ms = min(role.deadline_ms, now_ms + STAGGER_MS * (1 + others.index(self.me.id)))
+        else:
+            role.deadline_ms = now_ms  # an observer asks the voters who leads
 
     def _successor_backoff(self, preferred: tuple[ReplicaKey, ...]) -> int:
         """The first stands at once, the others give it time."""
@@ -743,7 +760,8 @@ class RaftNode:
 
     # ------------------------------------------------------------ answers
 
-    def _answered(self, to: int, number: int, answer: RaftAnswer | None, now_ms: int) -> None:
+    def _answered(self, event: Answered, now_ms: int) -> None:
+        to, number, answer = event.to, event.number, event.answer
         line = next((one for (at, _), one in self._lines.items() if at == to and one.number == number and one.sent_ms >= 0), None)
         if line is None:
             return  # of a role that is over, or too late
@@ -753,6 +771,8 @@ class RaftNode:
             return
         if answer is None:
             self._line_failed(line, now_ms)
+            if event.is_refused and isinstance(self.role, Follower) and to == self.role.election.leader_id:
+                self._leader_is_gone(self.role, now_ms)
             return
         line.sent_ms, line.retry_ms = -1, now_ms
         if isinstance(answer, EpochAnswer | VoteAnswer | FetchAnswer | FetchSnapshotAnswer) and self._is_settled_by(answer, now_ms):
@@ -808,7 +828,7 @@ class RaftNode:
                 offset = min(answer.high_watermark, self.end_offset)
                 if self.high_watermark is None or offset > self.high_watermark:
                     self._move_high_watermark(offset)
-        role.has_fetched = True
+        role.has_fetched, role.is_gone = True, False
         self._elections_lost = 0
         role.deadline_ms = now_ms + self.timeouts.fetch_ms
 
@@ -872,7 +892,7 @@ class RaftNode:
                 if at is not None and leader_id == election.leader_id:
                     role.leader_at = at
                     if role.deadline_ms == NEVER:  # an observer that has found its leader again
-                        role.deadline_ms = now_ms + self.timeouts.fetch_ms
+                        role.deadline_ms, role.is_gone = now_ms + self.timeouts.fetch_ms, False
                 return
             is_known = isinstance(role, Prospective) or at is None or leader_id != election.leader_id
             if election.has_leader and is_known:

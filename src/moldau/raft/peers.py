@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from moldau.background import in_background
 from moldau.errors import KafkaError
 from moldau.net.channel import Channel
 from moldau.net.framing import ReceiveBuffers
@@ -32,21 +33,23 @@ class Peers:
         self._channels: dict[tuple[HostPort, bool], asyncio.Task[Channel]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def send(self, at: HostPort, request: Request[Any], then: Callable[[Response | None], None]) -> None:
-        """`then` gets None when no response came."""
-        task = asyncio.get_running_loop().create_task(self._exchange(at, request, then), name=f"raft to {at.host}:{at.port}")
+    def send(self, at: HostPort, request: Request[Any], then: Callable[[Response | None, bool], None]) -> None:
+        """`then` gets None when no response came, and whether that was because nobody listens there."""
+        task = in_background(self._exchange(at, request, then), name=f"raft to {at.host}:{at.port}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _exchange(self, at: HostPort, request: Request[Any], then: Callable[[Response | None], None]) -> None:
+    async def _exchange(self, at: HostPort, request: Request[Any], then: Callable[[Response | None, bool], None]) -> None:
         key = at, isinstance(request, FetchRequest | FetchSnapshotRequest)
         response: Response | None = None
+        is_refused = False
         try:
             channel = await asyncio.shield(self._channel(key))
             response = await channel.send(request, timeout_s=self._timeout_s)
-        except (OSError, KafkaError, EncodeError):
+        except (OSError, KafkaError, EncodeError) as error:
+            is_refused = isinstance(error, ConnectionRefusedError)
             self._drop(key)
-        then(response)
+        then(response, is_refused)
 
     def _channel(self, key: tuple[HostPort, bool]) -> asyncio.Task[Channel]:
         task = self._channels.pop(key, None)

@@ -112,7 +112,8 @@ class Prospective:
     leader_at: HostPort | None = None
     """Of the leader that it lost; it goes back to it when it is not wanted."""
     is_over: bool = False
-    """That leader has said that it leads no more."""
+    is_gone: bool = False
+    """Of that leader, as in `Follower`."""
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
 
@@ -167,6 +168,8 @@ class Follower:
     has_fetched: bool = False
     is_over: bool = False
     """The leader has said that it leads no more."""
+    is_gone: bool = False
+    """Nobody listens where the leader did, until it answers again."""
     snapshot: tuple[OffsetAndEpoch, int] | None = None
     """The snapshot that it fetches instead of the log, and how many bytes of it are here."""
 

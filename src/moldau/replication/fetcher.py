@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Final
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.channel import Channel
@@ -114,7 +115,7 @@ class LeaderFetcher:
     # Its life
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name=f"fetcher of leader {self.leader_id}")
+        self._task = in_background(self._run(), name=f"fetcher of leader {self.leader_id}")
 
     async def stop(self) -> None:
         """Nothing is appended any more when this returns."""
@@ -223,7 +224,7 @@ class LeaderFetcher:
     def _note_starts(self) -> None:
         if self._noting is None or self._noting.done():
             self._is_noting = True
-            self._noting = asyncio.get_running_loop().create_task(self._noting_starts())
+            self._noting = in_background(self._noting_starts())
 
     async def _noting_starts(self) -> None:
         while behind := [followed for followed in self._follower if not followed.is_start_noted]:
@@ -252,7 +253,7 @@ class LeaderFetcher:
             self._follower.changed(followed)
 
     def _seek(self, followed: Followed, why: Verdict) -> None:
-        task = asyncio.get_running_loop().create_task(self._seeking(followed, why))
+        task = in_background(self._seeking(followed, why))
         self._seekers[task] = None
         task.add_done_callback(self._seekers.pop)
 

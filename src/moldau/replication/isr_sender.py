@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Final, TypeAlias
 from uuid import UUID
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.alter_partition import (
@@ -56,7 +57,7 @@ class IsrSender:
         self._news.set()
 
     def start(self) -> None:
-        self._task = asyncio.get_running_loop().create_task(self._run(), name="in-sync sets")
+        self._task = in_background(self._run(), name="in-sync sets")
 
     async def stop(self) -> None:
         if self._task is not None:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.net.framing import ReceiveBuffers
 from moldau.net.transport import Address, Network
@@ -79,7 +80,7 @@ class Replication:
 
     def start(self) -> None:
         self._sender.start()
-        self._shrinking = asyncio.get_running_loop().create_task(self._shrink(), name="who has fallen behind")
+        self._shrinking = in_background(self._shrink(), name="who has fallen behind")
         for fetcher in self._fetchers.values():
             fetcher.start()
 
@@ -113,7 +114,7 @@ class Replication:
         # A partition that its fetcher had given up leaves one that may be gone already.
         if not len(fetcher) and self._fetchers.get(fetcher.leader_id) is fetcher:
             del self._fetchers[fetcher.leader_id]
-            task = asyncio.get_running_loop().create_task(fetcher.stop())
+            task = in_background(fetcher.stop())
             self._leaving[task] = None
             task.add_done_callback(self._leaving.pop)
 
@@ -133,7 +134,10 @@ class Replication:
             await asyncio.sleep(self._config.lag_time_max_ms / 2000)
             began_ms = self._clock.monotonic_ms()
             for partition in list(self._replicas):
-                partition.shrink_isr(self._clock.monotonic_ms())
+                try:
+                    partition.shrink_isr(self._clock.monotonic_ms())
+                except Exception:  # of one partition
+                    LOG.exception("%s: a mistake of ours, while it is asked who has fallen behind", partition)
                 if self._clock.monotonic_ms() - began_ms >= PIECE_MS:
                     await asyncio.sleep(0)
                     began_ms = self._clock.monotonic_ms()

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from moldau.background import in_background
 from moldau.storage.files import Files
 from moldau.storage.flushing import FlushJob, FlushQueue
 from moldau.storage.log import Log
@@ -56,7 +57,7 @@ class Flusher:
     def _start(self) -> None:
         self._is_start_due = False
         while (job := self._queue.take()) is not None:
-            task = asyncio.get_running_loop().create_task(self._run(job))
+            task = in_background(self._run(job))
             self._tasks[task] = None
             task.add_done_callback(self._tasks.pop)
 

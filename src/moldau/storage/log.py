@@ -29,6 +29,7 @@ What leaves a log goes in an order that `manager` keeps, because a crash may com
 Source: UnifiedLog, LocalLog; KIP-98, KIP-101, KIP-279.  Called by replication, coordinators, the raft driver.
 """
 
+import logging
 from collections.abc import Callable
 from functools import partial
 from struct import Struct
@@ -56,6 +57,7 @@ from moldau.storage.index import AbortedTransaction
 from moldau.storage.log_reader import LogReader
 from moldau.storage.log_segments import LogSegments
 from moldau.storage.log_values import AppendResult, FetchData, Past, ProducerStatus
+from moldau.storage.producer_recall import recall
 from moldau.storage.producer_snapshots import ProducerSnapshots
 from moldau.storage.producer_state import AppendOrigin, VerificationGuard
 from moldau.storage.recovery import LogState, RecoveryProgress, load_log
@@ -77,6 +79,7 @@ from moldau.types import INTERNAL_TOPICS, METADATA_TOPIC, NO_OFFSET, REMOTE_LOG_
 
 __all__ = ["AppendResult", "FetchData", "Flush", "Log", "Past", "ProducerStatus"]
 
+LOG: Final = logging.getLogger(__name__)
 NEVER_TIERED: Final = INTERNAL_TOPICS | {METADATA_TOPIC, REMOTE_LOG_METADATA_TOPIC}
 _INT64: Final = Struct(">q")
 _INT32: Final = Struct(">i")
@@ -288,6 +291,8 @@ class Log:
                 )
             refusal = self.producers.refusal_of(header, AppendOrigin.CLIENT, guard, verify=self.verifies_transactions)
             if refusal is not None:
+                if self._recalls(header):
+                    return self.append_from_client(records, leader_epoch=leader_epoch, now_ms=now_ms, guard=guard, examined=examined)
                 return AppendFailure(*refusal)
         if rules.log_append_time:
             records = _writable(records)
@@ -323,6 +328,17 @@ class Log:
         self.producers.end_offset = last_offset + 1
         time = now_ms if rules.log_append_time else -1
         return AppendResult(offset, last_offset, time, self.log_start_offset, header.max_timestamp, header.records_count, size)
+
+    def _recalls(self, header: BatchHeader) -> bool:
+        """Whether the log was asked for earlier batches of a producer that a snapshot tells the last of."""
+        entry = self.producers.half_known(header)
+        if entry is None:
+            return False
+        try:
+            recall(entry, self.segments, start_offset=self.log_start_offset)
+        except (CorruptBatch, OSError) as error:
+            LOG.warning("%r: what producer %d sent before the start cannot be read: %s", self, header.producer_id, error)
+        return True
 
     def append_as_follower(self, records: memoryview | bytearray, leader_epoch: int) -> AppendResult | AppendFailure:
         """What the leader has, as it has it; a cut last batch and batches of a newer epoch than `leader_epoch` are left out.

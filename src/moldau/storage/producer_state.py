@@ -50,11 +50,26 @@ class StoredBatch(NamedTuple):
     last_offset: int
     timestamp: int
 
+    @classmethod
+    def of(cls, header: BatchHeader) -> "StoredBatch":
+        return cls(header.base_sequence, header.last_sequence, header.base_offset, header.last_offset, header.max_timestamp)
+
 
 class ProducerEntry:
-    """One producer.  `batches` is oldest first; `transaction_first_offset` is -1 outside of a transaction."""
+    """One producer.  `batches` is oldest first; `transaction_first_offset` is -1 outside of a transaction.
 
-    __slots__ = ("batches", "coordinator_epoch", "last_timestamp", "producer_epoch", "producer_id", "transaction_first_offset")
+    `is_recalled`: the log holds no more of its last batches than `batches` does.
+    """
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "is_recalled",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "transaction_first_offset",
+    )
 
     def __init__(self, producer_id: int, producer_epoch: int = NO_PRODUCER_EPOCH) -> None:
         self.producer_id = producer_id
@@ -62,6 +77,7 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.transaction_first_offset = NO_OFFSET
+        self.is_recalled = True
         self.batches: list[StoredBatch] = []
 
     @property
@@ -157,6 +173,12 @@ class ProducerStates:
                 return batch
         return None
 
+    def half_known(self, header: BatchHeader) -> ProducerEntry | None:
+        """The sender of `header` where it came of a snapshot, which tells of the last batch only, and the log has not been asked yet."""
+        entry = self.producers.get(header.producer_id)
+        is_asked_for = entry is not None and not entry.is_recalled and entry.producer_epoch == header.producer_epoch
+        return entry if is_asked_for and entry is not None and len(entry.batches) < BATCHES_KEPT else None
+
     def refusal_of(
         self, header: BatchHeader, origin: AppendOrigin, guard: VerificationGuard | None = None, *, verify: bool = False
     ) -> Refusal | None:
@@ -213,8 +235,7 @@ class ProducerStates:
         batches = entry.batches
         if len(batches) == BATCHES_KEPT:
             del batches[0]
-        last_sequence = header.last_sequence
-        batches.append(StoredBatch(header.base_sequence, last_sequence, header.base_offset, header.last_offset, header.max_timestamp))
+        batches.append(StoredBatch.of(header))
         entry.last_timestamp = header.max_timestamp
         if header.is_transactional and entry.transaction_first_offset < 0:
             entry.transaction_first_offset = header.base_offset
@@ -385,6 +406,7 @@ def _entry_of(numbers: tuple[int, ...]) -> ProducerEntry:
         if first_sequence < 0 and last_sequence >= 0:
             first_sequence += MAX_SEQUENCE + 1
         entry.batches.append(StoredBatch(first_sequence, last_sequence, last_offset - offset_delta, last_offset, timestamp))
+        entry.is_recalled = False
     return entry
 
 

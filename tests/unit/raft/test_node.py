@@ -6,9 +6,10 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode
-from moldau.raft.events import MAX_ENTRY_RECORDS, Proposal, Resign, Synced, Tick
+from moldau.raft.events import MAX_ENTRY_RECORDS, Answered, Proposal, Received, Resign, Send, Synced, Tick, Timeouts
 from moldau.raft.history import FORMATTED, LogHistory, VoterChange
-from moldau.raft.node import RaftNode
+from moldau.raft.messages import Fetch, FetchAnswer, Vote, VoteAnswer
+from moldau.raft.node import FIRST_BOOTSTRAP, STAGGER_MS, RaftNode
 from moldau.raft.roles import ElectionState
 from moldau.raft.voters import Address, ReplicaKey, Voter, VoterSet
 
@@ -64,3 +65,109 @@ def test_a_node_with_nothing_to_do_is_due_later_than_now() -> None:
     node = a_leader()
     node.step(Tick(), 5)
     assert node.next_due_ms > 5
+
+
+def a_follower(node_id: int, *, voters: int = 3) -> RaftNode:
+    """Of node 1, from which it has fetched at 0."""
+    voting = VoterSet(Voter(number, DIRECTORY, (Address("CONTROLLER", f"h{number}", 1),)) for number in range(1, voters + 1))
+    node = RaftNode(
+        ReplicaKey(node_id, DIRECTORY),
+        LogHistory(changes=[VoterChange(FORMATTED, voting, 1)]),
+        election=ElectionState(epoch=3, leader_id=1),
+        chance=Random(1),
+        now_ms=0,
+    )
+    node.step(Tick(), 0)
+    fetch = sent(node, 0)[0]
+    node.step(Answered(fetch.to, fetch.number, FetchAnswer(ErrorCode.NONE, 3, 1, None, high_watermark=0)), 0)
+    return node
+
+
+def sent(node: RaftNode, now_ms: int) -> list[Send]:
+    """What it sends now, once what has to be on the disk before is there."""
+    found: list[Send] = []
+    while not (ready := node.ready()).is_empty:
+        found += ready.sends
+        node.advance(ready, now_ms)
+    node.advance(ready, now_ms)
+    return found
+
+
+def refuse(node: RaftNode, now_ms: int) -> None:
+    (fetch,) = [one for one in sent(node, now_ms) if isinstance(one.request, Fetch)]
+    node.step(Answered(fetch.to, fetch.number, None, is_refused=True), now_ms)
+
+
+def asks_for_votes(node: RaftNode, now_ms: int) -> bool:
+    node.step(Tick(), now_ms)
+    return any(isinstance(one.request, Vote) and one.request.is_pre_vote for one in sent(node, now_ms))
+
+
+@pytest.mark.parametrize("node_id", [2, 3])
+def test_a_follower_whose_leaders_port_refuses_asks_at_once_whether_it_would_be_elected_one_after_the_other(node_id: int) -> None:
+    node = a_follower(node_id)
+    refuse(node, 100)
+    waits_ms = STAGGER_MS * (node_id - 1)
+    assert not asks_for_votes(node, 100 + waits_ms - 1)
+    assert asks_for_votes(node, 100 + waits_ms)
+
+
+def test_a_follower_that_only_hears_nothing_waits_for_the_whole_time() -> None:
+    node = a_follower(2)
+    (fetch,) = [one for one in sent(node, 100) if isinstance(one.request, Fetch)]
+    node.step(Answered(fetch.to, fetch.number, None), 100)
+    assert not asks_for_votes(node, Timeouts().fetch_ms - 1)
+    assert asks_for_votes(node, Timeouts().fetch_ms)
+
+
+def test_the_others_agree_once_the_port_refuses_them_too_and_no_more_when_the_leader_answers() -> None:
+    node = a_follower(3)
+    pre_vote = Vote(3, ReplicaKey(2, DIRECTORY), ReplicaKey(3, DIRECTORY), 0, 0, is_pre_vote=True)
+
+    def is_granted(now_ms: int) -> bool:
+        node.step(Received(1, pre_vote), now_ms)
+        ready = node.ready()
+        node.advance(ready, now_ms)
+        (reply,) = ready.replies
+        return isinstance(reply.answer, VoteAnswer) and reply.answer.is_granted
+
+    assert not is_granted(10)
+    node = a_follower(3)
+    refuse(node, 20)
+    assert is_granted(21)
+    node.step(Tick(), 20 + Timeouts().retry_backoff_ms)
+    (fetch,) = [one for one in sent(node, 40) if isinstance(one.request, Fetch)]
+    node.step(Answered(fetch.to, fetch.number, FetchAnswer(ErrorCode.NONE, 3, 1, None, high_watermark=0)), 45)
+    assert not is_granted(46)
+
+
+def test_a_leader_that_refuses_only_this_follower_is_doubted_once_an_election_time_out() -> None:
+    node = a_follower(2)
+    refuse(node, 0)
+    assert asks_for_votes(node, STAGGER_MS)
+    times = []
+    now_ms = STAGGER_MS
+    node.step(Tick(), now_ms)
+    for now_ms in range(STAGGER_MS, 10_000, 5):
+        node.step(Tick(), now_ms)
+        for one in sent(node, now_ms):
+            if isinstance(one.request, Fetch):
+                node.step(Answered(one.to, one.number, None, is_refused=True), now_ms)
+            elif isinstance(one.request, Vote):
+                assert one.request.is_pre_vote
+                times.append(now_ms)
+                node.step(Answered(one.to, one.number, VoteAnswer(ErrorCode.NONE, 3, 1, None, is_granted=False)), now_ms)
+    assert 2 <= len(times) <= 2 * 10_000 / Timeouts().election_ms
+    assert node.epoch == 3
+
+
+def test_an_observer_whose_leaders_port_refuses_asks_the_voters_at_once() -> None:
+    node = a_follower(9)
+    refuse(node, 100)
+    node.step(Tick(), 100)
+    (asked,) = [one for one in sent(node, 100) if isinstance(one.request, Fetch) and one.to <= FIRST_BOOTSTRAP]
+    node.step(Answered(asked.to, asked.number, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 1, None)), 101)
+    node.step(Tick(), 130)
+    refuse(node, 130)  # the one that was asked had not noticed yet
+    node.step(Tick(), 160)
+    assert [one.to for one in sent(node, 160) if one.to <= FIRST_BOOTSTRAP]

@@ -224,6 +224,46 @@ def test_duplicates_gaps_and_old_epochs() -> None:
     assert log.log_end_offset == 14
 
 
+@pytest.mark.parametrize("between", [0, 3, 300])
+def test_a_batch_sent_again_is_recognised_after_a_clean_stop_though_the_snapshot_tells_of_the_last_only(between: int) -> None:
+    files = a_disk()
+    log = a_log(files, segment_bytes=1024)
+
+    def of(sequence: int, epoch: int = 1) -> bytearray:
+        return a_batch(2, producer_id=9, producer_epoch=epoch, base_sequence=sequence)
+
+    append(log, of(0, epoch=0))
+    offsets = {}
+    for sequence in range(0, 14, 2):
+        offsets[sequence] = append(log, of(sequence)).first_offset
+        for _ in range(between):
+            append(log, a_batch())
+    log.close()
+    end = log.log_end_offset
+    log = a_log(files, clean=True, segment_bytes=1024)
+    for sequence in range(4, 14, 2):
+        result = append(log, of(sequence))
+        assert (result.is_duplicate, result.first_offset) == (True, offsets[sequence])
+    assert refused(log, of(2)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refused(log, of(16)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert log.log_end_offset == end
+    append(log, of(14))
+    assert append(log, of(6)).is_duplicate
+    assert refused(log, of(4)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+def test_batches_of_an_older_epoch_are_not_recalled() -> None:
+    files = a_disk()
+    log = a_log(files)
+    append(log, a_batch(2, producer_id=9, producer_epoch=0, base_sequence=0))
+    append(log, a_batch(2, producer_id=9, producer_epoch=1, base_sequence=0))
+    append(log, a_batch(2, producer_id=9, producer_epoch=1, base_sequence=2))
+    log.close()
+    log = a_log(files, clean=True)
+    assert append(log, a_batch(2, producer_id=9, producer_epoch=1, base_sequence=0)).first_offset == 2
+    assert len(log.producers.producers[9].batches) == 2
+
+
 def test_the_sequence_wraps() -> None:
     log = a_log()
     append(log, a_batch(3, producer_id=9, producer_epoch=0, base_sequence=(1 << 31) - 3))

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 from uuid import UUID
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Environment as GroupEnvironment
@@ -164,7 +165,7 @@ class Coordinators:
     def create_topic(self, topic: str) -> None:
         """Asks the controller for an internal topic, once at a time; callers that need the topic ask again later."""
         if topic not in self._creating:
-            task = self._creating[topic] = asyncio.get_running_loop().create_task(self._create(topic))
+            task = self._creating[topic] = in_background(self._create(topic))
             task.add_done_callback(lambda _: self._creating.pop(topic, None))
 
     async def _create(self, topic: str) -> None:

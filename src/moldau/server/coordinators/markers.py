@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Final
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.coordinator.outcome import ProducerIdAndEpoch
 from moldau.coordinator.txn.coordinator import Markers
@@ -36,6 +37,8 @@ LOG: Final = logging.getLogger(__name__)
 RETRY_BACKOFF_MS: Final = 100
 FINAL_REFUSALS: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 """The partition has seen a later epoch of the producer or of the coordinator: this marker is of the past."""
+
+SETTLED: Final = FINAL_REFUSALS | {ErrorCode.NONE}
 
 AppendedMarker = Callable[[TopicPartition, ProducerIdAndEpoch, bool], None]
 
@@ -60,7 +63,7 @@ class MarkerWriter:
 
     def send(self, markers: Markers, coordinator_epoch: int, *, is_wanted: Callable[[], bool], on_done: Callable[[], None]) -> None:
         """Writes all of them.  `is_wanted` turns false when the coordinator has moved; `on_done` is called once, when all are written."""
-        task = asyncio.get_running_loop().create_task(self._write_all(markers, coordinator_epoch, is_wanted, on_done))
+        task = in_background(self._write_all(markers, coordinator_epoch, is_wanted, on_done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -73,19 +76,28 @@ class MarkerWriter:
     ) -> None:
         waiting = sorted(markers.partitions)
         while waiting and is_wanted():
-            # Side by side: each waits for a disk or a broker of its own, and the client for the last of them.
-            here, elsewhere = by_leader(waiting, self._brokers.leader_of, self._replicas.local_id)
-            distant = [asyncio.ensure_future(self._ask(*each, markers, coordinator_epoch)) for each in elsewhere.items()]
-            outcomes = await in_pieces(self._clock, lambda partition: self._write(partition, markers, coordinator_epoch), here)
-            codes = dict(zip(here, await settled_codes(outcomes), strict=True))
-            for told in await asyncio.gather(*distant):
-                codes |= told
-            settled = FINAL_REFUSALS | {ErrorCode.NONE}
-            waiting = [partition for partition in waiting if codes.get(partition) not in settled]
+            try:
+                codes = await self._write_once(waiting, markers, coordinator_epoch)
+            except Exception:  # the transaction must end some time: whoever sends its next one waits for that
+                LOG.exception("a mistake of ours, while markers of producer %d are written", markers.producer_id)
+                codes = {}
+            waiting = [partition for partition in waiting if codes.get(partition) not in SETTLED]
             if waiting:
                 await asyncio.sleep(RETRY_BACKOFF_MS / 1000)
         if is_wanted():
             on_done()
+
+    async def _write_once(
+        self, waiting: Sequence[TopicPartition], markers: Markers, coordinator_epoch: int
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Side by side: each waits for a disk or a broker of its own, and the client for the last of them."""
+        here, elsewhere = by_leader(waiting, self._brokers.leader_of, self._replicas.local_id)
+        distant = [asyncio.ensure_future(self._ask(*each, markers, coordinator_epoch)) for each in elsewhere.items()]
+        outcomes = await in_pieces(self._clock, lambda partition: self._write(partition, markers, coordinator_epoch), here)
+        codes = dict(zip(here, await settled_codes(outcomes), strict=True))
+        for told in await asyncio.gather(*distant):
+            codes |= told
+        return codes
 
     async def _ask(
         self, broker_id: int, partitions: Sequence[TopicPartition], markers: Markers, coordinator_epoch: int

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
+from moldau.background import in_background
 from moldau.coordinator.group.environment import Environment
 from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.share import BeginStates
@@ -57,7 +58,7 @@ class ShareGroups:
 
     def begin(self, shard: Shard[GroupMachine], begin: BeginStates) -> None:
         """What a heartbeat asked for: it does not wait, a later one has the partitions."""
-        task: asyncio.Task[object] = asyncio.get_running_loop().create_task(self._begin(shard, begin))
+        task: asyncio.Task[object] = in_background(self._begin(shard, begin))
         self._beginning.add(task)
         task.add_done_callback(self._beginning.discard)
 

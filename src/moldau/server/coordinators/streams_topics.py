@@ -11,6 +11,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, NamedTuple
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.coordinator.group.streams.internal_topics import SHOWN_AT_MOST as ERRORS_SHOWN_AT_MOST
 from moldau.coordinator.group.streams.internal_topics import InternalTopic, Status
@@ -61,7 +62,7 @@ class StreamsTopics:
                 wanted.append(topic)
         if wanted:
             names = [topic.name for topic in wanted]
-            task = asyncio.get_running_loop().create_task(self._created(wanted, remembered_ms))
+            task = in_background(self._created(wanted, remembered_ms))
             self._creating.update(dict.fromkeys(names, task))
             task.add_done_callback(lambda _: [self._creating.pop(name) for name in names])
         if refusals:

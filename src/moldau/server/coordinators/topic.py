@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Token
 from moldau.coordinator.runtime import Machine, Shard, ShardState
@@ -173,7 +174,7 @@ class CoordinatorTopic(Generic[M]):
         self._shards[index] = shard
         self._leader_epochs[index] = partition.leader_epoch
         self._partitions[index] = partition
-        self._loading[index] = asyncio.get_running_loop().create_task(self._load(index, shard, partition))
+        self._loading[index] = in_background(self._load(index, shard, partition))
 
     def resigned(self, index: int) -> None:
         """Another broker leads, or the partition is gone."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 from uuid import UUID
 
+from moldau.background import in_background
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -48,7 +49,7 @@ class DirectoryAssignments:
         """The newest word about a replica counts."""
         self._waiting[Replica(topic_id, partition)] = directory_id
         if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._work(), name="directory assignments")
+            self._task = in_background(self._work(), name="directory assignments")
 
     async def stop(self) -> None:
         if self._task is not None:
@@ -73,6 +74,9 @@ class DirectoryAssignments:
                 self._waiting.clear()
                 return True
             LOG.debug("assignments to directories refused: %s", error)
+            return False
+        except Exception:
+            LOG.exception("a mistake of ours, while the controller is told of directories")
             return False
         if response.error_code:
             return False

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Final
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.server.node.options import ServerConfig
 from moldau.storage.compactor import Compactor, clean_elsewhere
@@ -66,9 +67,7 @@ class Housekeeping:
 
     def _every(self, period_ms: int, job: Job, *, first_ms: int | None = None) -> None:
         name = job.__name__.strip("_")
-        self._tasks.append(
-            asyncio.get_running_loop().create_task(self._repeat(period_ms, job, period_ms if first_ms is None else first_ms), name=name)
-        )
+        self._tasks.append(in_background(self._repeat(period_ms, job, period_ms if first_ms is None else first_ms), name=name))
 
     @staticmethod
     async def _repeat(period_ms: int, job: Job, first_ms: int) -> None:

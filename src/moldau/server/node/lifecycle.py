@@ -13,6 +13,7 @@ from enum import IntEnum
 from typing import Final
 from uuid import UUID
 
+from moldau.background import in_background
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest
@@ -99,7 +100,7 @@ class BrokerLifecycle:
 
     async def unfence(self) -> None:
         """Begin the heartbeats; returns once the controller lets this broker lead and serve."""
-        self._task = asyncio.get_running_loop().create_task(self._beat(), name="heartbeats")
+        self._task = in_background(self._beat(), name="heartbeats")
         await self._unfenced.wait()
         self.state = BrokerState.RUNNING
 
@@ -139,11 +140,11 @@ class BrokerLifecycle:
     async def _beat(self) -> None:
         while True:
             try:
-                response = await self._controller.ask(self._heartbeat())
+                self._take(await self._controller.ask(self._heartbeat()))
             except KafkaError as error:
                 self._note_refusal(error.code, str(error))
-            else:
-                self._take(response)
+            except Exception:  # without heartbeats the cluster would take this broker for dead, and it could not stop
+                LOG.exception("a mistake of ours, while the controller is told that this broker lives")
             is_in_haste = not self._unfenced.is_set() or self._wants_shut_down
             await self._pause(min(RETRY_MS, self._patience.heartbeat_ms) if is_in_haste else self._patience.heartbeat_ms)
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.storage.directory import FoundLog, LogDirectory
 from moldau.storage.epochs import CorruptCheckpoint
@@ -53,7 +54,7 @@ class LogLoading:
         unclean = [found for found in waiting if not found.directory.was_clean]
         LOG.info("loading %d log(s)%s", len(waiting), f", {len(unclean)} of them after an unclean stop" if unclean else "")
         await self._files.run(_measure, unclean)
-        telling = asyncio.get_running_loop().create_task(self._keep_telling(waiting), name="recovery progress")
+        telling = in_background(self._keep_telling(waiting), name="recovery progress")
         try:
             await asyncio.gather(*(self._work(queue) for queue in _by_directory(waiting) for _ in range(self._threads_per_directory)))
         finally:

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.storage.directory import LogDirectory
 from moldau.storage.files import Files
@@ -47,7 +48,7 @@ class LogMover:
         move = self._logs.begin_move(where, target)
         if move is None or move in self._tasks:
             return
-        task = asyncio.get_running_loop().create_task(self._run(move), name=f"move {where}")
+        task = in_background(self._run(move), name=f"move {where}")
         self._tasks[move] = task
         task.add_done_callback(lambda _: self._tasks.pop(move, None))
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
+from moldau.background import in_background
 from moldau.metadata.image import MetadataImage
 from moldau.net.transport import Network
 from moldau.server.requests.dispatch import Client
@@ -73,7 +74,7 @@ class BrokerWatch:
 
     def probe(self, broker_id: int) -> None:
         if self._is_active() and broker_id != self._local_id and broker_id not in self._probes:
-            task = asyncio.get_running_loop().create_task(self._probe(broker_id), name=f"is broker {broker_id} alive")
+            task = in_background(self._probe(broker_id), name=f"is broker {broker_id} alive")
             self._probes[broker_id] = task
             task.add_done_callback(lambda _: self._probes.pop(broker_id, None))
 

@@ -17,6 +17,7 @@ import re
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import read_share_group_state as read
@@ -372,7 +373,7 @@ class SharePartitions:
         self._arm(held)
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> "asyncio.Task[Any]":
-        task = asyncio.get_running_loop().create_task(work)
+        task = in_background(work)
         self._tasks[task] = None
         task.add_done_callback(self._tasks.pop)
         return task

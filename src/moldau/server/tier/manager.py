@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any, Final, Protocol
 from uuid import UUID
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.image import MetadataImage
@@ -164,7 +165,7 @@ class RemoteLogManager:
         if partition.log.is_tiered:
             where = _where(partition)
             if where not in self._tasks:
-                self._tasks[where] = asyncio.get_running_loop().create_task(self._keep(where, partition), name=f"tier {where}")
+                self._tasks[where] = in_background(self._keep(where, partition), name=f"tier {where}")
 
     def removed(self, partition: Partition) -> None:
         """It does not live here any more."""
@@ -352,7 +353,7 @@ class RemoteLogManager:
         await self.metadata.append(partition_deletion(remote.where, state, broker_id=self._local_id, now_ms=self._clock.now_ms()))
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = in_background(work)
         self._others.add(task)
         task.add_done_callback(self._others.discard)
 

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final
 
+from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.batch import BatchHeader, batches, records_of, verify_crc
@@ -49,7 +50,7 @@ class _Reader:
         self._replay: Final = replay
         self._load_until = partition.log.log_end_offset
         self._waiting: Final[dict[int, asyncio.Future[bool]]] = {}
-        self._task: Final = asyncio.get_running_loop().create_task(self._run(), name=f"read {partition.topic_partition}")
+        self._task: Final = in_background(self._run(), name=f"read {partition.topic_partition}")
 
     def stop(self, code: ErrorCode) -> None:
         """Whoever waits for a record does not learn what becomes of it; whoever waits for all of them asks who reads now."""
@@ -146,7 +147,7 @@ class RemoteMetadata:
 
     def start(self, *, is_known: Callable[[], bool]) -> None:
         """Makes the topic where there is none."""
-        self._creating = asyncio.get_running_loop().create_task(self._create(is_known), name="create remote log metadata")
+        self._creating = in_background(self._create(is_known), name="create remote log metadata")
 
     def close(self) -> None:
         if self._creating is not None:

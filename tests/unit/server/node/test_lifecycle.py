@@ -76,3 +76,16 @@ def test_goes_when_the_controller_keeps_it_for_too_long() -> None:
     assert elapsed_until_it_goes(lambda request, now_s: BrokerHeartbeatResponse(is_fenced=False, should_shut_down=False)) == pytest.approx(
         10.0
     )
+
+
+def test_a_mistake_of_ours_does_not_end_the_heartbeats() -> None:
+    asked_s: list[float] = []
+
+    def answer(request: BrokerHeartbeatRequest, now_s: float) -> BrokerHeartbeatResponse:
+        asked_s.append(now_s)
+        if len(asked_s) in (1, 4):
+            raise ValueError("nobody foresaw this")
+        return BrokerHeartbeatResponse(is_fenced=False, should_shut_down=request.want_shut_down and len(asked_s) > 4)
+
+    assert elapsed_until_it_goes(answer) < 0.5
+    assert len(asked_s) > 4

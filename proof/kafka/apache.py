@@ -56,6 +56,7 @@ class Tool(StrEnum):
     CONSUMER_PERF = "org.apache.kafka.tools.ConsumerPerformance"
     DUMP_LOG = "org.apache.kafka.tools.DumpLogSegments"
     METADATA_QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+    REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
     METADATA_SHELL = "org.apache.kafka.shell.MetadataShell"
 
 

@@ -5,7 +5,7 @@ Source: ReplicationConfigs, ServerConfigs.
 
 from typing import Final
 
-from moldau.config import Configs, Long, MiB, at_least, option
+from moldau.config import MAX_LONG, Configs, Long, MiB, at_least, option
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 LEADER_ONLY: Final = "org.apache.kafka.common.replica.LeaderSelector"
@@ -49,6 +49,22 @@ class ReplicationConfig(Configs):
         f"Where consumers read that say in which rack they are (KIP-392): with {RACK_AWARE} from a replica in their rack, "
         "otherwise from the leader.",
         check=_selector,
+    )
+    leader_throttled_rate: Long = option(
+        "leader.replication.throttled.rate",
+        MAX_LONG,
+        "Bytes that this broker sends a second of replicas that leader.replication.throttled.replicas names and that are not in sync.",
+        check=at_least(0),
+        update="cluster-wide",
+        is_ours=True,
+    )
+    follower_throttled_rate: Long = option(
+        "follower.replication.throttled.rate",
+        MAX_LONG,
+        "Bytes that this broker fetches a second of replicas that follower.replication.throttled.replicas names and that are not in sync.",
+        check=at_least(0),
+        update="cluster-wide",
+        is_ours=True,
     )
     socket_timeout_ms: int = option(
         "replica.socket.timeout.ms", 30_000, "How long a follower's fetch may stay unanswered.", importance="high"

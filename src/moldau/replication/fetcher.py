@@ -30,6 +30,7 @@ from moldau.replication.config import ReplicationConfig
 from moldau.replication.follower import FIRST_BACKOFF_MS, Followed, Follower
 from moldau.replication.leader_line import LeaderLine
 from moldau.replication.partition import Partition
+from moldau.replication.throttle import Throttle
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 
@@ -60,6 +61,8 @@ class Surroundings:
     """Writes the checkpoint of where logs begin."""
     seek: Callable[[Partition, LeaderLine, Verdict], Awaitable[None]]
     """Finds the end of a log that its leader cannot go on from.  Errors: KafkaError, OSError, NotYet."""
+    throttle: Throttle
+    """Shared by all fetchers."""
 
 
 class LeaderFetcher:
@@ -68,7 +71,7 @@ class LeaderFetcher:
     def __init__(self, leader_id: int, around: Surroundings) -> None:
         self.leader_id: Final = leader_id
         self._around: Final = around
-        self._follower: Final = Follower(local_id=around.local_id, config=around.config)
+        self._follower: Final = Follower(local_id=around.local_id, config=around.config, throttle=around.throttle)
         self._news: Final = asyncio.Event()
         self._channel: Channel | None = None
         self._task: asyncio.Task[None] | None = None
@@ -183,7 +186,7 @@ class LeaderFetcher:
                 LOG.error("%r is followed no more: %s", followed, error)
                 verdict = Verdict.DROPPED
             now_ms = around.clock.monotonic_ms()
-            self._follower.settle(followed, verdict, now_ms)
+            self._follower.settle(followed, verdict, now_ms, byte_count=len(answer.records or b""))
             if verdict is Verdict.TAKEN:
                 self._expect_flush(followed)
             if not followed.is_start_noted:

@@ -2,13 +2,13 @@
 
     fetching     is asked for
     truncating   its end is looked for by other requests (out of the leader's range, or in remote storage only): it is not asked for
-    delayed      its last answer was a refusal: it is not asked for until some time has passed
+    delayed      its last answer was a refusal, or it is throttled (KIP-73): it is not asked for until some time has passed
 
         ┌─ records · a diverging epoch (KIP-595): truncated ─┐
         ▼                                                    │
     fetching ─────────────────── answer ─────────────────────┤
         ▲                                                    ├─ OFFSET_OUT_OF_RANGE, OFFSET_MOVED_TO_TIERED_STORAGE ─▶ truncating
-        └────────── delayed ◀── any other error ─────────────┤
+        └────────── delayed ◀── any other error, too fast ───┤
                                                              └─ FENCED_LEADER_EPOCH, a failed disk ─▶ dropped
 
 A dropped partition is asked for again when the metadata says something new of it.
@@ -41,6 +41,7 @@ from moldau.protocol.messages.fetch import (
 from moldau.replication.catch_up import Verdict
 from moldau.replication.config import ReplicationConfig
 from moldau.replication.partition import Partition
+from moldau.replication.throttle import Throttle
 from moldau.types import NO_OFFSET
 
 NO_SESSION: Final = 0
@@ -120,9 +121,11 @@ class Followed:
 class Follower:
     """See the module: one for each leader."""
 
-    def __init__(self, *, local_id: int, config: ReplicationConfig) -> None:
+    def __init__(self, *, local_id: int, config: ReplicationConfig, throttle: Throttle | None = None) -> None:
         self._local_id: Final = local_id
         self._config: Final = config
+        self._throttle: Final = throttle
+        self._held_until_ms: int | None = None
         self._followed: dict[Key, Followed] = {}
         self._asked: dict[Key, Question] = {}
         """What the session knows."""
@@ -179,9 +182,11 @@ class Follower:
             followed = heapq.heappop(self._delays)[2]
             if followed.stage is Stage.DELAYED and self._followed.get(followed.key) is followed:
                 self._enter(followed, Stage.FETCHING)
+        self._hold_back(now_ms)
         if not self._fetching:
             return None
         config = self._config
+        due_ms = self.next_due_ms()
         self._is_full = self._session_epoch == FULL
         if self._is_full:
             self._asked.clear()
@@ -189,7 +194,7 @@ class Follower:
         topics, forgotten = self._news()
         return FetchRequest(
             replica_state=ReplicaState(replica_id=self._local_id, replica_epoch=broker_epoch),
-            max_wait_ms=config.fetch_wait_max_ms,
+            max_wait_ms=config.fetch_wait_max_ms if due_ms is None else min(config.fetch_wait_max_ms, max(1, due_ms - now_ms)),
             min_bytes=config.fetch_min_bytes,
             max_bytes=config.fetch_response_max_bytes,
             session_id=self._session_id,
@@ -197,6 +202,20 @@ class Follower:
             topics=topics,
             forgotten_topics_data=forgotten,
         )
+
+    def _hold_back(self, now_ms: int) -> None:
+        """What is throttled and not in sync, where more has come than may: all are looked at once each time."""
+        throttle = self._throttle
+        if throttle is None or throttle.pace.left(now_ms) > 0 or (self._held_until_ms is not None and now_ms < self._held_until_ms):
+            return
+        due_ms = self._held_until_ms = throttle.pace.due_ms(now_ms)
+        for followed in self._followed.values():
+            if followed.stage is Stage.FETCHING and self._local_id not in followed.partition.isr and throttle.counts(followed.partition):
+                self._delay(followed, due_ms)
+
+    def _delay(self, followed: Followed, due_ms: int) -> None:
+        self._enter(followed, Stage.DELAYED)
+        heapq.heappush(self._delays, (due_ms, next(self._number), followed))
 
     def _news(self) -> tuple[list[FetchTopic], list[ForgottenTopic]]:
         topics: dict[UUID, FetchTopic] = {}
@@ -267,8 +286,10 @@ class Follower:
         else:
             self._session_epoch = 1 if self._session_epoch == MAX_EPOCH else self._session_epoch + 1
 
-    def settle(self, followed: Followed, verdict: Verdict, now_ms: int) -> None:
-        """What an answer came to."""
+    def settle(self, followed: Followed, verdict: Verdict, now_ms: int, *, byte_count: int = 0) -> None:
+        """What an answer came to; it brought `byte_count` bytes of records."""
+        if byte_count and self._throttle is not None and self._throttle.counts(followed.partition):
+            self._throttle.pace.took(byte_count, now_ms)
         if self._followed.get(followed.key) is not followed:
             return
         match verdict:
@@ -280,10 +301,9 @@ class Follower:
             case Verdict.OUT_OF_RANGE | Verdict.IN_REMOTE_STORAGE:
                 self._enter(followed, Stage.TRUNCATING)
             case Verdict.REFUSED:
-                self._enter(followed, Stage.DELAYED)
                 delay_ms = min(self._config.fetch_backoff_ms, FIRST_BACKOFF_MS << min(followed.failures, 16))
                 followed.failures += 1
-                heapq.heappush(self._delays, (now_ms + delay_ms, next(self._number), followed))
+                self._delay(followed, now_ms + delay_ms)
             case Verdict.DROPPED:
                 self.remove(followed.partition)
 

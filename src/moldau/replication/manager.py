@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from uuid import UUID
 
 from moldau.replication.partition import Partition
+from moldau.replication.throttle import Throttles
 from moldau.replication.waits import FetchWait, Timeouts
 from moldau.storage.log import Log
 from moldau.types import NO_LEADER, TopicPartition
@@ -52,6 +53,7 @@ class ReplicaManager:
         self.local_id: Final = local_id
         self.hosted: Final[dict[tuple[str, int], Partition]] = {}
         self.timeouts: Final = Timeouts(on_earlier_timeout)
+        self.throttles: Final = Throttles(local_id)
         self.peers: Peers | None = None
         """None on a broker that is alone."""
         self.followers_parked: Final[dict[FetchWait, None]] = {}

@@ -67,6 +67,7 @@ class Replication:
             want_flush=want_flush,
             note_starts=note_starts,
             seek=self._seek,
+            throttle=replicas.throttles.follower,
         )
         self._fetchers: Final[dict[int, LeaderFetcher]] = {}
         self._followed: Final[dict[Partition, LeaderFetcher]] = {}

@@ -2,6 +2,7 @@ from uuid import UUID
 
 import pytest
 
+from moldau.config import MAX_LONG
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import EpochEndOffset, FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 from moldau.protocol.records.builder import NewRecord, build_batch
@@ -9,6 +10,7 @@ from moldau.replication.catch_up import Verdict, take
 from moldau.replication.config import ReplicationConfig
 from moldau.replication.follower import MAX_EPOCH, Followed, Follower, Stage
 from moldau.replication.partition import Partition
+from moldau.replication.throttle import Throttles
 from moldau.storage.config import LogConfig
 from moldau.storage.manager import LogManager
 from moldau.testing.files import MemoryFiles
@@ -28,7 +30,8 @@ class Bench:
         self.files.mkdir("/d")
         self.logs = LogManager(self.files, ["/d"], LogConfig(), unique=lambda: UUID(int=1))
         self.logs.open(NOW_MS)
-        self.follower = Follower(local_id=LOCAL, config=CONFIG)
+        self.throttle = Throttles(LOCAL).follower
+        self.follower = Follower(local_id=LOCAL, config=CONFIG, throttle=self.throttle)
         self.partitions = [self.partition(index) for index in range(count)]
         for partition in self.partitions:
             self.follower.add(partition)
@@ -54,7 +57,8 @@ class Bench:
         found = []
         for followed, data in self.follower.answers(response(*answers, session_id=session_id)):
             found.append((followed, data))
-            self.follower.settle(followed, take(self.logs, followed.partition, data, NOW_MS), self.now_ms)
+            size = len(data.records or b"")
+            self.follower.settle(followed, take(self.logs, followed.partition, data, NOW_MS), self.now_ms, byte_count=size)
         return found
 
 
@@ -291,3 +295,42 @@ def test_where_the_leaders_log_begins_is_taken_over_and_told_once_it_is_noted() 
     followed.noted_start_offset = 2
     bench.follower.changed(followed)
     assert bench.ask().topics[0].partitions[0].log_start_offset == 2
+
+
+def test_what_is_throttled_and_not_in_sync_is_asked_for_once_it_may_come() -> None:
+    bench = Bench(3)
+    moving, in_sync, other = bench.partitions
+    for partition in (moving, in_sync):
+        partition.log.configure(LogConfig().override({"follower.replication.throttled.replicas": "0:2,1:2"}))
+    for partition in (moving, other):
+        partition.follow(leader_id=LEADER, leader_epoch=3, partition_epoch=4, replicas=(1, 2), isr=(1,))
+    bench.throttle.set_rate(200, bench.now_ms)
+    bench.ask()
+    bench.answer(data(0, b"x" * 500), data(1, b"x"), data(2, b"x"))
+    request = bench.ask()
+    assert (named(request), forgotten(request)) == ([(1, 1), (2, 1)], [0]), "in sync, or not named by its topic: not held back"
+    bench.answer(data(1, b"x", offset=1), data(2, b"x", offset=1))
+    size = moving.log.size + in_sync.log.size
+    waits_ms = (size - 200) * 1000 // 200 + 100
+    assert waits_ms > 1000
+    bench.now_ms += 1000
+    request = bench.ask()
+    assert (named(request), request.max_wait_ms) == ([(1, 2), (2, 2)], min(500, waits_ms - 1000)), "a fetch ends when more may come"
+    bench.answer()
+    bench.now_ms += waits_ms - 1000
+    assert named(bench.ask()) == [(0, 1)]
+
+
+def test_what_is_throttled_goes_on_when_the_rate_is_taken_away() -> None:
+    bench = Bench(1)
+    bench.partitions[0].log.configure(LogConfig().override({"follower.replication.throttled.replicas": "*"}))
+    bench.partitions[0].follow(leader_id=LEADER, leader_epoch=3, partition_epoch=4, replicas=(1, 2), isr=(1,))
+    bench.throttle.set_rate(1, bench.now_ms)
+    bench.ask()
+    bench.answer(data(0, b"x"))
+    assert bench.follower.next_request(bench.now_ms, broker_epoch=77) is None
+    bench.throttle.set_rate(MAX_LONG, bench.now_ms)
+    due_ms = bench.follower.next_due_ms()
+    assert due_ms == bench.now_ms + 1000
+    bench.now_ms = due_ms
+    assert named(bench.ask()) == [(0, 1)]

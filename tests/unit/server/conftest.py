@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import inf
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -161,7 +160,7 @@ def make(**properties: str) -> Harness:
         replicas=replicas,
         brokers=NoBrokers(),
         logs=logs,
-        mover=LogMover(files, clock, logs, at_once=1, bytes_per_second=lambda: inf, on_moved=lambda log: None),
+        mover=LogMover(files, clock, logs, at_once=1, on_moved=lambda log: None),
     )
     return Harness(broker, cluster, clock, files, wanted)
 

@@ -28,7 +28,7 @@ from moldau.protocol.messages.describe_configs import (
     DescribeConfigsSynonym,
 )
 from moldau.server.node import loggers
-from moldau.server.node.accepted import RUNNING_ONLY, accepted_options, is_fixed
+from moldau.server.node.accepted import accepted_options, is_fixed
 from moldau.server.requests.broker import Services
 from moldau.server.requests.dispatch import RequestContext
 from moldau.server.requests.pieces import in_pieces
@@ -61,8 +61,14 @@ INTERNAL: Final = frozenset(
     }
 )
 """Options that Kafka knows and does not list."""
-ONCE_SET: Final = frozenset({"replica.alter.log.dirs.io.max.bytes.per.second"})
-"""As RUNNING_ONLY, with an effect here: listed only once it is set, and Kafka names no default."""
+ONCE_SET: Final = frozenset(
+    {
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+    }
+)
+"""Set on a running broker or not at all, and listed only once they are set; Kafka names no default."""
 
 
 @handles(DescribeConfigsRequest)
@@ -140,15 +146,14 @@ def _broker_id(name: str) -> int:
 
 def _broker(image: MetadataImage, schema: ConfigSchema, name: str) -> Sequence[Effective]:
     if not name:
-        known = schema.broker_options.keys() | accepted_options().keys() | RUNNING_ONLY.keys()
+        known = schema.broker_options.keys() | accepted_options().keys()
         return [_of_all(image, schema, key, value) for key, value in image.config_of(ResourceType.BROKER, "").items() if key in known]
     if _broker_id(name) != schema.node_id:
         text = f"Unexpected broker id, expected {schema.node_id} or empty string, but received {name}"
         raise KafkaError(ErrorCode.INVALID_REQUEST, text)
     declared = [schema.broker_config(image, key) for key in schema.broker_options if key not in INTERNAL | ONCE_SET]
     others = accepted_options().keys() - schema.broker_options.keys() - INTERNAL
-    of_moves = [_without_default(schema.broker_config(image, key)) for key in ONCE_SET]
-    rates = of_moves + [_accepted(image, schema, key) for key in RUNNING_ONLY]
+    rates = [_without_default(schema.broker_config(image, key)) for key in sorted(ONCE_SET)]
     return declared + [_accepted(image, schema, key) for key in sorted(others)] + [rate for rate in rates if rate.synonyms]
 
 
@@ -166,7 +171,7 @@ def _of_all(image: MetadataImage, schema: ConfigSchema, key: str, text: str) -> 
 
 def _accepted(image: MetadataImage, schema: ConfigSchema, key: str) -> Effective:
     """An option of Kafka's that has no effect here."""
-    known = accepted_options().get(key) or RUNNING_ONLY[key]
+    known = accepted_options()[key]
     option = Option(key, known.kind, known.default, "Accepted, without effect.", importance="low", nullable=True)
     places = (
         (image.config_of(ResourceType.BROKER, str(schema.node_id)), Source.DYNAMIC_BROKER),

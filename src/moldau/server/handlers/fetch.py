@@ -5,7 +5,8 @@ Authorises     READ on each topic; CLUSTER_ACTION for followers.
 Behaviour      Partitions are read in the session's order until max_bytes is used up; the first batch of the first partition that has any
                comes whole however large it is.  With fewer than min_bytes the request is parked on its partitions and answered when one
                grows enough or after max_wait_ms.  Records leave as slices of files; those in remote storage only (KIP-405) are waited
-               for, remote.fetch.max.wait.ms at most: what has not come by then comes with the next fetch.
+               for, remote.fetch.max.wait.ms at most: what has not come by then comes with the next fetch.  A follower that is not in sync
+               gets what is throttled as fast as leader.replication.throttled.rate allows (KIP-73); nothing of it wakes its fetch before.
 Version notes  7+ sessions (KIP-227); 11+ may read from followers, and is sent to one in the consumer's rack (KIP-392); 12+ tells a
                diverging epoch (KIP-595); 13+ names topics by id (KIP-516); 16+ names the new leader, and to consumers where it is
                (KIP-951).
@@ -83,6 +84,8 @@ class Found(NamedTuple):
     """Something was found that the client must learn at once: an error, a diverging epoch."""
     is_remote: bool = False
     """Something that a consumer asked for is in remote storage only."""
+    is_held: bool = False
+    """There is more than a follower may have yet."""
 
 
 # hot: 20 µs a request of one partition with data
@@ -149,8 +152,9 @@ def _forgotten(request: FetchRequest) -> Iterable[Key]:
 def _read(broker: Broker, spots: Iterable[Spot], wanted: Wanted, *, is_first: bool = False) -> Found:
     """`is_first`: not woken later, so that it tells something of a follower."""
     results: list[tuple[Spot, PartitionData]] = []
-    left, byte_count, is_final, is_remote = wanted.max_bytes, 0, False, False
-    hosted = broker.replicas.hosted
+    left, byte_count, is_final, is_remote, is_held = wanted.max_bytes, 0, False, False, False
+    hosted, throttle = broker.replicas.hosted, broker.replicas.throttles.leader
+    throttled_left = throttle.pace.left(broker.clock.monotonic_ms()) if wanted.replica_id >= 0 else 0.0
     for spot in spots:
         partition = hosted.get((spot.topic, spot.partition))
         if spot.session is not None:
@@ -166,16 +170,21 @@ def _read(broker: Broker, spots: Iterable[Spot], wanted: Wanted, *, is_first: bo
             results.append((spot, partition.elsewhere(preferred)))
             is_final = True
             continue
+        max_bytes, is_throttled = min(spot.max_bytes, left), wanted.replica_id >= 0 and throttle.counts(partition)
+        spot.is_held = is_throttled and throttled_left <= 0 and wanted.replica_id not in partition.isr
+        is_held |= spot.is_held
         found = partition.read(
             spot.fetch_offset,
-            min(spot.max_bytes, left),
+            0 if spot.is_held else max_bytes,
             wanted.isolation,
-            min_one_batch=not byte_count,
+            min_one_batch=not byte_count and not spot.is_held,
             last_fetched_epoch=spot.last_fetched_epoch,
         )
         size = len(found.records or b"")
         byte_count += size
         left = max(0, left - size)
+        if is_throttled:
+            throttled_left -= size
         if found.error_code or found.diverging_epoch.epoch >= 0:
             is_final = True
             is_remote |= found.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE and wanted.replica_id < 0
@@ -183,7 +192,7 @@ def _read(broker: Broker, spots: Iterable[Spot], wanted: Wanted, *, is_first: bo
             _note_follower(broker, partition, spot, wanted)
             found.high_watermark = partition.log.high_watermark
         results.append((spot, found))
-    return Found(results, byte_count, is_final, is_remote)
+    return Found(results, byte_count, is_final, is_remote, is_held)
 
 
 def _refusal(broker: Broker, spot: Spot, partition: Partition | None, wanted: Wanted) -> ErrorCode:
@@ -235,7 +244,7 @@ def _park(broker: Broker, session: FetchContext, found: Found, wanted: Wanted, m
     parked_on = [
         (partition, spot, answer)
         for spot, answer in found.results
-        if followers is None and (partition := broker.replicas.hosted.get((spot.topic, spot.partition))) is not None
+        if followers is None and not spot.is_held and (partition := broker.replicas.hosted.get((spot.topic, spot.partition))) is not None
     ]
     loop = asyncio.get_running_loop()
     reading: asyncio.Task[FetchResponse] | None = None
@@ -272,6 +281,8 @@ def _park(broker: Broker, session: FetchContext, found: Found, wanted: Wanted, m
     now_ms = broker.clock.monotonic_ms()
     if wanted.replica_id >= 0:
         max_wait_ms = broker.replicas.follower_wait_ms(max_wait_ms, now_ms)
+        if found.is_held:
+            max_wait_ms = min(max_wait_ms, broker.replicas.throttles.leader.pace.due_ms(now_ms) - now_ms)
         broker.replicas.followers_parked[wait] = None
     timeouts.add(wait, now_ms + max_wait_ms)
     if followers is not None:
@@ -291,7 +302,10 @@ async def _fetch_remote(broker: Broker, manager: RemoteLogManager, session: Fetc
 
 
 def _response(broker: Broker, session: FetchContext, results: list[tuple[Spot, PartitionData]], wanted: Wanted) -> FetchResponse:
-    answered = session.answer(results, broker.clock.monotonic_ms())
+    now_ms = broker.clock.monotonic_ms()
+    answered = session.answer(results, now_ms)
+    if wanted.replica_id >= 0:
+        _count_throttled(broker, results, now_ms)
     if wanted.replica_id >= 0 and answered.session_id:
         # A follower that comes back opens another one, and partitions are not to tell this one for ever.
         wanted.client.on_closed["fetch session"] = partial(broker.fetch_sessions.drop, answered.session_id)
@@ -306,6 +320,15 @@ def _response(broker: Broker, session: FetchContext, results: list[tuple[Spot, P
             topics.append(FetchableTopicResponse(topic=spot.topic, topic_id=spot.topic_id, partitions=[]))
         topics[-1].partitions.append(found)
     return FetchResponse(error_code=answered.error, session_id=answered.session_id, responses=topics, node_endpoints=list(nodes.values()))
+
+
+def _count_throttled(broker: Broker, results: list[tuple[Spot, PartitionData]], now_ms: int) -> None:
+    throttle = broker.replicas.throttles.leader
+    if throttle.pace.is_limited:
+        for spot, found in results:
+            partition = broker.replicas.hosted.get((spot.topic, spot.partition)) if found.records else None
+            if partition is not None and throttle.counts(partition):
+                throttle.pace.took(len(found.records or b""), now_ms)
 
 
 def _explain(broker: Broker, spot: Spot, found: PartitionData, wanted: Wanted, nodes: dict[int, NodeEndpoint]) -> None:

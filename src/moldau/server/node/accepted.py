@@ -34,12 +34,6 @@ def accepted_options() -> Mapping[str, AcceptedOption]:
     return dict(sorted(options.items()))
 
 
-RUNNING_ONLY: Final[Mapping[str, AcceptedOption]] = {
-    key: AcceptedOption(key, Kind.LONG, None) for key in ("follower.replication.throttled.rate", "leader.replication.throttled.rate")
-}
-"""Set on a running broker or not at all, and listed only once they are set."""
-
-
 def is_fixed(key: str) -> bool:
     """Whether Kafka refuses to change this option of the table below while the broker runs."""
     is_dynamic = key in DYNAMIC or (key.startswith(DYNAMIC_PREFIXES) and key not in FIXED)
@@ -155,8 +149,6 @@ metrics.sample.window.ms LONG 30000
 telemetry.max.bytes INT 1048576
 """,
     "quotas are not kept yet": """\
-alter.log.dirs.replication.quota.window.num INT 11
-alter.log.dirs.replication.quota.window.size.seconds INT 1
 controller.quota.window.num INT 11
 controller.quota.window.size.seconds INT 1
 quota.window.num INT 11
@@ -165,6 +157,10 @@ remote.log.manager.copy.quota.window.num INT 11
 remote.log.manager.copy.quota.window.size.seconds INT 1
 remote.log.manager.fetch.quota.window.num INT 11
 remote.log.manager.fetch.quota.window.size.seconds INT 1
+""",
+    "rates of replication are kept to the byte, without windows": """\
+alter.log.dirs.replication.quota.window.num INT 11
+alter.log.dirs.replication.quota.window.size.seconds INT 1
 replication.quota.window.num INT 11
 replication.quota.window.size.seconds INT 1
 """,
@@ -249,7 +245,7 @@ ssl.truststore.location STRING null
 ssl.truststore.password PASSWORD null
 ssl.truststore.type STRING JKS
 """,
-    "a cluster of several nodes, in which it acts, cannot be run yet": """\
+    "it acts between several nodes, and is not served yet": """\
 controller.socket.timeout.ms INT 30000
 cordoned.log.dirs LIST
 follower.fetch.last.tiered.offset.enable BOOLEAN false

@@ -113,7 +113,6 @@ class BrokerServer:
             clock,
             self.logs,
             at_once=server.num_replica_alter_log_dirs_threads or len(config.log_dirs),
-            bytes_per_second=self._move_bytes_per_second,
             on_moved=self._log_moved,
         )
         self._housekeeping: Final = Housekeeping(
@@ -324,6 +323,10 @@ class BrokerServer:
         options, coordinators = self.schema.options(image, ServerConfig), self.requests.coordinators
         self._listeners.take_options(options)
         self._housekeeping.take_options(options, self.schema.options(image, CleanerConfig))
+        replication, now_ms = self.schema.options(image, ReplicationConfig), self._outside.clock.monotonic_ms()
+        self.replicas.throttles.leader.set_rate(replication.leader_throttled_rate, now_ms)
+        self.replicas.throttles.follower.set_rate(replication.follower_throttled_rate, now_ms)
+        self._mover.pace.set_rate(options.replica_alter_log_dirs_io_max_bytes_per_second, now_ms)
         coordinators.group_options_changed(self.schema.options(image, GroupCoordinatorConfig))
         coordinators.transaction_options_changed(self.schema.options(image, TransactionConfig))
         if self._remote is not None:
@@ -338,9 +341,6 @@ class BrokerServer:
         broker = self._loader.image.brokers.get(broker_id)
         found = broker.endpoint(self._config.inter_broker_listener_name) if broker is not None else None
         return Address(found.host, found.port) if found is not None else None
-
-    def _move_bytes_per_second(self) -> float:
-        return self.schema.options(self._loader.image, ServerConfig).replica_alter_log_dirs_io_max_bytes_per_second
 
     def _arm_timeouts(self, due_ms: int) -> None:
         if self._timer is not None:

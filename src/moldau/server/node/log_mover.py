@@ -1,6 +1,6 @@
 """● Moves logs between the folders of this broker: a task each, off the loop but for the swap.
 
-What is copied a second is limited by replica.alter.log.dirs.io.max.bytes.per.second, how many move at once by
+What they copy a second together is limited by replica.alter.log.dirs.io.max.bytes.per.second, how many move at once by
 num.replica.alter.log.dirs.threads.  A move that the last life of this broker did not finish is begun again.
 Source: ReplicaAlterLogDirsManager.  The steps themselves are in `storage/move.py`.  Called by AlterReplicaLogDirs and by `node.py`.
 """
@@ -12,6 +12,7 @@ from typing import Final
 
 from moldau.background import in_background
 from moldau.clock import Clock
+from moldau.replication.throttle import Pace
 from moldau.storage.directory import LogDirectory
 from moldau.storage.files import Files
 from moldau.storage.log import Log
@@ -32,13 +33,12 @@ class LogMover:
         logs: LogManager,
         *,
         at_once: int,
-        bytes_per_second: Callable[[], float],
         on_moved: Callable[[Log], None],
     ) -> None:
         self._files: Final = files
         self._clock: Final = clock
         self._logs: Final = logs
-        self._bytes_per_second: Final = bytes_per_second
+        self.pace: Final = Pace()
         self._on_moved: Final = on_moved
         self._turns: Final = asyncio.Semaphore(at_once)
         self._tasks: dict[LogMove, asyncio.Task[None]] = {}
@@ -75,21 +75,20 @@ class LogMover:
         async with self._turns:
             try:
                 while not move.is_cancelled and move.log.failure is None:
+                    now_ms = self._clock.monotonic_ms()
+                    if delay_ms := self.pace.due_ms(now_ms) - now_ms:
+                        await asyncio.sleep(delay_ms / 1000)
+                        continue
                     step = move.next_step()
                     if step is None:
                         self._logs.finish_move(move, self._clock.now_ms())
                         LOG.info("%s moved to %s", where, move.parent)
                         self._on_moved(move.log)
                         return
-                    began_ms = self._clock.monotonic_ms()
+                    self.pace.took(step.end - step.start, now_ms)
                     await self._files.run(step.run)
                     move.done(step)
-                    await self._keep_pace(step.end - step.start, began_ms)
             except OSError as error:
                 if not move.is_cancelled or isinstance(error, TargetFailed):
                     LOG.error("%s did not move to %s: %s", where, move.parent, error)
                     self._logs.move_failed(move, error)
-
-    async def _keep_pace(self, size: int, began_ms: int) -> None:
-        due_ms = size / max(1.0, self._bytes_per_second()) * 1000
-        await asyncio.sleep(max(0.0, due_ms - (self._clock.monotonic_ms() - began_ms)) / 1000)

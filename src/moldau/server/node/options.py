@@ -86,7 +86,7 @@ class ServerConfig(Configs):
     replica_alter_log_dirs_io_max_bytes_per_second: Long = option(
         "replica.alter.log.dirs.io.max.bytes.per.second",
         MAX_LONG,
-        "The most that one log that moves between folders copies a second.",
+        "The most that logs that move between folders copy a second, all of them together.",
         check=at_least(0),
         update="cluster-wide",
         is_ours=True,

@@ -39,6 +39,7 @@ class Spot:
     __slots__ = (
         "current_leader_epoch",
         "fetch_offset",
+        "is_held",
         "last_fetched_epoch",
         "log_start_offset",
         "max_bytes",
@@ -66,6 +67,8 @@ class Spot:
         self.session: FetchSession | None = None
         """That of a follower, which is told of changes."""
         self.watched: Partition | None = None
+        self.is_held = False
+        """A follower's: there is more, which it may not have yet (KIP-73)."""
 
     # A `Watch`
 
@@ -83,7 +86,7 @@ class Spot:
         session = self.session
         assert session is not None
         session.dirty[self] = None
-        if has_grown and session.parked is not None:
+        if has_grown and session.parked is not None and not self.is_held:
             session.wake(self)
 
     def watch(self, partition: Partition | None) -> None:
@@ -240,6 +243,8 @@ class FetchContext:
             for spot, found in results:
                 if not _is_to_be_looked_at_again(spot, found):
                     session.dirty.pop(spot, None)
+                elif found.records:
+                    session.dirty[spot] = session.dirty.pop(spot, None)
             return news
         for spot, found in news:
             if len(found.records or b"") > 0:

@@ -194,3 +194,63 @@ async def test_when_leaders_change_followers_are_heard_soon(harness: Any) -> Non
     await asyncio.sleep(0)
     assert following.taken(answers[0]) == {}
     assert not harness.broker.replicas.followers_parked
+
+
+def throttled(harness: Any, *, count: int, rate: int) -> Following:
+    """All partitions count; the follower is in sync in the first only."""
+    following = Following(harness, count)
+    for index, partition in enumerate(following.partitions):
+        partition.log.configure(partition.log.config.override({"leader.replication.throttled.replicas": "*"}))
+        following.lead(partition, partition_epoch=3, isr=(1, 2) if not index else (1,))
+    harness.broker.replicas.throttles.leader.set_rate(rate, harness.clock.monotonic_ms())
+    return following
+
+
+def test_a_follower_that_is_not_in_sync_gets_what_is_throttled_at_its_rate(harness: Any, batch_of: BatchOf) -> None:
+    following = throttled(harness, count=2, rate=1000)
+    for partition in following.partitions:
+        append(partition, batch_of(b"x" * 1500))
+    found = following.fetch(following.request(()))
+    sizes = {index: len(each.records or b"") for index, each in found.items()}
+    assert sizes[0] > 1500 and not sizes.get(1), "one in sync is not held back, and counts"
+    harness.clock.advance(300)
+    assert len(following.fetch(following.request(()))[0].records or b"") == sizes[0]
+    harness.clock.advance(3000)
+    following.ends[0] = 1
+    found = following.fetch(following.request((0,)))
+    assert len(found[1].records or b"") == sizes[0], "a batch goes whole"
+
+
+async def test_a_fetch_that_waits_for_its_rate_ends_when_that_allows_more(harness: Any, batch_of: BatchOf) -> None:
+    following = throttled(harness, count=2, rate=1000)
+    moving = following.partitions[1]
+    append(moving, batch_of(b"x" * 1100))
+    size = len(following.fetch(following.request(()))[1].records or b"")
+    following.ends[1] = 1
+    append(moving, batch_of(b"y"))
+    assert not following.fetch(following.request((1,)))[1].records
+    answers = following.parked()
+    append(moving, batch_of(b"z"))
+    await asyncio.sleep(0)
+    assert answers == [], "more of what may not go yet does not wake it"
+    harness.clock.advance(size - 1000 + 100 + 8)
+    harness.broker.replicas.timeouts.expire(harness.clock.monotonic_ms())
+    await asyncio.sleep(0)
+    assert len(following.taken(answers[0])[1].records or b"") > 0
+
+
+def test_what_catches_up_does_not_take_all_the_room_from_what_is_in_sync(harness: Any, batch_of: BatchOf) -> None:
+    following = Following(harness, 3)
+    for partition in following.partitions:
+        for _ in range(10):
+            append(partition, batch_of(b"x" * 1000))
+    told: set[int] = set()
+    for _ in range(3):
+        request = following.request([index for index in range(3) if following.ends[index]])
+        request.max_bytes = 1500
+        found = following.fetch(request)
+        for index, each in found.items():
+            if each.records:
+                told.add(index)
+                following.ends[index] += 1
+    assert told == {0, 1, 2}

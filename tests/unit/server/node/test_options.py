@@ -16,12 +16,6 @@ SOURCES = Path(__file__).parents[4] / "src" / "moldau"
 WITHOUT_EFFECT = "Without effect: "
 """How the description of an option begins that is taken for Kafka's sake.  The reason follows."""
 
-FOR_CLUSTERS = {
-    "follower.replication.throttled.replicas",
-    "leader.replication.throttled.replicas",
-}
-"""Options of clusters of several nodes, which read them the day they come.  This list only shrinks: who reads an option takes it out."""
-
 
 def declared() -> Iterator[tuple[type[Configs], Option]]:
     for room in (*ROOMS, StoreConfig, MetadataTopicConfig):
@@ -52,9 +46,7 @@ def unread() -> dict[str, Option]:
 
 def test_an_option_that_nobody_reads_says_that_it_is_without_effect() -> None:
     silent = {key for key, option in unread().items() if not option.doc.startswith(WITHOUT_EFFECT)}
-    assert silent - FOR_CLUSTERS == set(), f"read it, or let its description begin with {WITHOUT_EFFECT!r} and the reason"
-    for key in sorted(FOR_CLUSTERS - silent):
-        warnings.warn(f"{key} is read now: take it out of FOR_CLUSTERS", stacklevel=1)
+    assert silent == set(), f"read it, or let its description begin with {WITHOUT_EFFECT!r} and the reason"
 
 
 def test_an_option_that_is_read_does_not_say_that_it_is_without_effect() -> None:

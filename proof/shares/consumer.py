@@ -37,7 +37,7 @@ class QueueConsumer(QueueClient):
 
     async def _live(self, until_s: float) -> None:
         cluster = Cluster.connect(f"{BROKER}:{PORT}", network=self._network, client_id=f"consumer-{self._lives}")
-        options = ShareConsumerOptions(accepts_at_next_poll=False, max_records=self.choice.choice((1, 10, 100)))
+        options = ShareConsumerOptions(share_acknowledgement_mode="explicit", max_poll_records=self.choice.choice((1, 10, 100)))
         self._said = {}
         member_id = f"consumer-{self.number}-{self._lives}"
         consumer = ShareConsumer(cluster, GROUP, [TOPIC], options, self._acknowledged, member_id)

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
+from moldau.clients.errors import AuthenticationError
 from moldau.clients.view import EMPTY, ClusterView, Node
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.channel import Channel
@@ -107,7 +108,12 @@ class Cluster:
             door = TlsNetwork(door, ssl_context, handshake_within_s=connect_within_s)
 
         async def open_channel(host: str, port: int) -> Channel:
-            channel = await Channel.connect(door, host, port, client_id=client_id, timeout_s=connect_within_s)
+            try:
+                channel = await Channel.connect(door, host, port, client_id=client_id, timeout_s=connect_within_s)
+            except OSError as error:
+                if ssl_context is not None and (refusal := _tls_refusal(error)) is not None:
+                    raise AuthenticationError(f"{host}:{port} over TLS: {refusal}") from error
+                raise
             if sasl is not None:
                 await _authenticate(channel, sasl)
             return channel
@@ -128,7 +134,8 @@ class Cluster:
         """To one node, or to any that answers.  `extra_s`: how long the broker itself may wait.  `max_version`: no newer one, even if both
         sides know it.
 
-        Errors: Unreachable; OSError when the connection breaks or no answer comes in time; KafkaError UNSUPPORTED_VERSION.
+        Errors: Unreachable; OSError when the connection breaks or no answer comes in time; AuthenticationError; KafkaError
+        UNSUPPORTED_VERSION.
         """
         channel = await (self.any_channel() if node_id is None else self.channel_to(node_id))
         version = None if max_version is None else min(max_version, channel.version_of(type(request)))
@@ -233,7 +240,7 @@ async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIV
 async def _authenticate(channel: Channel, credentials: "Credentials") -> None:
     """A connection is given up before the broker stops to accept it (KIP-368): the next request opens another, with fresh credentials.
 
-    Errors: KafkaError SASL_AUTHENTICATION_FAILED; OSError.
+    Errors: AuthenticationError; OSError.
     """
     from moldau.net.authentication import authenticate
     from moldau.net.sasl import AuthenticationFailed
@@ -242,12 +249,25 @@ async def _authenticate(channel: Channel, credentials: "Credentials") -> None:
         lifetime_ms = await authenticate(channel, credentials)
     except AuthenticationFailed as error:
         channel.abort()
-        raise KafkaError(ErrorCode.SASL_AUTHENTICATION_FAILED, str(error)) from None
+        raise AuthenticationError(str(error)) from None
     except BaseException:
         channel.abort()
         raise
     if lifetime_ms:
         channel.retire_at = asyncio.get_running_loop().time() + lifetime_ms / 1000 * RETIRES_AFTER
+
+
+def _tls_refusal(error: OSError) -> str | None:
+    """Why one side will not talk to the other over TLS, now or later.  None: the connection broke, and another one may do.
+
+    With TLS 1.3 a broker refuses a client's certificate only after the handshake, in answer to the first request.
+    """
+    import ssl
+
+    found = error if isinstance(error, ssl.SSLError) else error.__cause__
+    if not isinstance(found, ssl.SSLError) or isinstance(found, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
+        return None
+    return found.strerror or str(found)
 
 
 def _reason(error: OSError) -> str:

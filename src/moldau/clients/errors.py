@@ -7,6 +7,7 @@
     │   └─ ClusterUnreachable   no broker answers
     ├─ AbortableError           a transaction: abort it, then begin the next one
     ├─ FatalError               this client can do no more: close it
+    │   ├─ AuthenticationError  a certificate or credentials were refused, at once: trying again will not help, others may
     │   └─ Fenced               another one with its transactional id or group instance id has taken its place
     └─ anything else            the request or the record is at fault, the client goes on
 
@@ -55,6 +56,14 @@ class FatalError(ClientError):
     """This client can do no more: close it."""
 
 
+class AuthenticationError(FatalError):
+    """The broker refuses the credentials, or one of both the other's certificate.  The call under way has failed; the client may be used
+    again once the other side has changed.  For TLS, too, the code is SASL_AUTHENTICATION_FAILED: the protocol has none of its own."""
+
+    def __init__(self, detail: str) -> None:
+        super().__init__(ErrorCode.SASL_AUTHENTICATION_FAILED, detail)
+
+
 class Fenced(FatalError):
     """Another client has taken this one's place."""
 
@@ -69,13 +78,14 @@ FATAL: Final = frozenset(
         ErrorCode.UNSUPPORTED_VERSION,
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        ErrorCode.SASL_AUTHENTICATION_FAILED,
     }
 )
 
 
 def error_of(code: ErrorCode, detail: str | None = None) -> ClientError:
     """Outside transactions: what the code means to the user."""
+    if code is ErrorCode.SASL_AUTHENTICATION_FAILED:
+        return AuthenticationError(detail or code.text)
     if code in FENCING:
         return Fenced(code, detail)
     if code in FATAL:

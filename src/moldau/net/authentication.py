@@ -1,20 +1,13 @@
-"""● A client's authentication over a channel: SaslHandshake, then SaslAuthenticate until the exchange is done.
-
-Source: KIP-43, KIP-152, KIP-368; SaslClientAuthenticator.  Called by `moldau.clients.cluster` for each new connection.
-"""
+"""● A client's authentication over a channel.  Called by `moldau.clients.cluster` for each new connection."""
 
 import inspect
 import secrets
-from typing import Final
+from typing import Any
 
-from moldau.errors import ErrorCode
 from moldau.net.channel import Channel
-from moldau.net.sasl import AuthenticationFailed, Credentials, OAuthBearer
-from moldau.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
-from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
-
-MAX_STEPS: Final = 10
-NONCE_BYTES: Final = 24
+from moldau.net.sasl import Credentials, OAuthBearer
+from moldau.net.sasl.conversation import NONCE_BYTES, converse
+from moldau.protocol.wire import Request
 
 
 async def authenticate(channel: Channel, credentials: Credentials) -> int:
@@ -24,23 +17,14 @@ async def authenticate(channel: Channel, credentials: Credentials) -> int:
     """
     if isinstance(credentials, OAuthBearer):
         credentials = await _with_fresh_token(credentials)
-    handshake = await channel.send(SaslHandshakeRequest(mechanism=credentials.mechanism))
-    if handshake.error_code:
-        offered = ", ".join(handshake.mechanisms) or "none"
-        raise AuthenticationFailed(f"{channel.peer} does not offer SASL {credentials.mechanism}; it offers {offered}")
-    exchange = credentials.exchange(nonce=secrets.token_urlsafe(NONCE_BYTES))
-    message = exchange.respond(b"")
-    for _ in range(MAX_STEPS):
-        response = await channel.send(SaslAuthenticateRequest(auth_bytes=message))
-        if response.error_code:
-            text = response.error_message or ErrorCode.of(response.error_code).text
-            raise AuthenticationFailed(f"{channel.peer}: {text}")
-        challenge = bytes(response.auth_bytes)
-        if challenge or not exchange.is_done:
-            message = exchange.respond(challenge)
-        if exchange.is_done:
-            return response.session_lifetime_ms
-    raise AuthenticationFailed(f"{channel.peer}: the exchange does not end after {MAX_STEPS} steps")
+    conversation = converse(credentials, peer=str(channel.peer), nonce=secrets.token_urlsafe(NONCE_BYTES))
+    request: Request[Any] = next(conversation)
+    while True:
+        response = await channel.send(request)
+        try:
+            request = conversation.send(response)
+        except StopIteration as done:
+            return int(done.value)
 
 
 async def _with_fresh_token(credentials: OAuthBearer) -> OAuthBearer:

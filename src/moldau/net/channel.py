@@ -172,7 +172,9 @@ class Channel:
 
     def closed(self, error: Exception | None) -> None:
         reason = f"the connection broke: {error}" if error is not None else "the connection was closed"
-        self._fail(ChannelClosed(f"{self.peer}: {reason}"))
+        failure = ChannelClosed(f"{self.peer}: {reason}")
+        failure.__cause__ = error
+        self._fail(failure)
 
     def abort(self) -> None:
         """Close now; requests in flight fail."""
@@ -203,7 +205,9 @@ class Channel:
         pending, self._pending = self._pending, {}
         for future in pending.values():
             if not future.done():
-                future.set_exception(type(failure)(*failure.args))
+                copy = type(failure)(*failure.args)
+                copy.__cause__ = failure.__cause__
+                future.set_exception(copy)
                 # Whoever was cancelled meanwhile does not ask for it.
                 future.exception()
         if self.on_closed is not None:

@@ -22,7 +22,6 @@ from moldau.protocol.varint import read_unsigned
 from moldau.protocol.wire import AnyResponse, DecodeError, EncodeError, Request, Response
 from moldau.types import Part
 
-FLEXIBLE_FROM: Final = {key: request.FLEXIBLE.start if request.FLEXIBLE else 0x8000 for key, request in REQUESTS.items()}
 NEVER_FLEXIBLE: Final = 0x8000
 MAX_CLIENT_ID: Final = 0x7FFF
 MAX_TAGS: Final = 127
@@ -33,6 +32,18 @@ _LENGTH = struct.Struct(">i")
 _REQUEST = struct.Struct(">ihhih")
 _RESPONSE_V0 = struct.Struct(">ii")
 _RESPONSE_V1 = struct.Struct(">iix")
+
+
+class _FlexibleFrom(dict[int, int]):
+    """The first flexible version by api key, filled when a server asks first: a client never does."""
+
+    def __missing__(self, api_key: int) -> int:
+        if not self:
+            self.update({key: request.FLEXIBLE.start if request.FLEXIBLE else NEVER_FLEXIBLE for key, request in REQUESTS.items()})
+        return self.get(api_key, NEVER_FLEXIBLE)
+
+
+FLEXIBLE_FROM: Final = _FlexibleFrom()
 
 
 class RequestHeader(NamedTuple):
@@ -56,7 +67,7 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview]
             if position > len(frame):
                 raise DecodeError("RequestHeader.client_id", f"{length} bytes are named and {len(frame) - 10} are left")
             client_id = str(frame[10:position], "utf-8", "replace")
-        if api_version >= FLEXIBLE_FROM.get(api_key, NEVER_FLEXIBLE):
+        if api_version >= FLEXIBLE_FROM[api_key]:
             position = position + 1 if frame[position] == 0 else _skip_tags(frame, position, "RequestHeader")
     except (struct.error, IndexError) as error:
         raise DecodeError("RequestHeader", "the frame ends inside it") from error

@@ -119,7 +119,7 @@ class EmbeddedBroker:
 
         async def create() -> None:
             async with Admin(self.bootstrap_servers) as admin:
-                (answer,) = (await admin.create_topics([NewTopic(name, partition_count, 1, configs or {})])).values()
+                (answer,) = (await admin.topics.create([NewTopic(name, partition_count, 1, configs or {})])).values()
                 if isinstance(answer, KafkaError):
                     raise answer
 

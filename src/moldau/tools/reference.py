@@ -18,6 +18,7 @@ from typing import Final
 from moldau.clients.consumer import ConsumerOptions
 from moldau.clients.options import WITHOUT_EFFECT, ClientOptions
 from moldau.clients.producer import ProducerOptions
+from moldau.clients.share import ShareConsumerOptions
 from moldau.config import Configs, Kind, Option
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.share.config import ShareCoordinatorConfig
@@ -98,7 +99,13 @@ def client_options_page() -> str:
     )
     parts = [GENERATED, intro]
     shared = {one.name for one in dataclasses.fields(ClientOptions)}
-    for title, declared in (("All clients", ClientOptions), ("Producer", ProducerOptions), ("Consumer", ConsumerOptions)):
+    declared_by_title = {
+        "All clients": ClientOptions,
+        "Producer": ProducerOptions,
+        "Consumer": ConsumerOptions,
+        "Share consumer": ShareConsumerOptions,
+    }
+    for title, declared in declared_by_title.items():
         parts.append(f"\n## {title}\n\n| option | default |\n|---|---|\n")
         for one in sorted(dataclasses.fields(declared), key=lambda each: each.name):
             if declared is ClientOptions or one.name not in shared:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from moldau import Consumer, Producer, TopicPartition
-from moldau.clients.admin.admin import Admin, NewTopic
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import NewTopic
 from moldau.clients.cluster import Cluster
 from moldau.clients.consumer import RebalanceListener
 from moldau.testing.process import BrokerProcess
@@ -40,7 +41,7 @@ def bootstrap(request: pytest.FixtureRequest) -> Iterator[str]:
 async def a_topic(bootstrap: str, partitions: int = 1) -> str:
     name = f"t-{uuid.uuid4().hex[:12]}"
     async with Cluster.connect(bootstrap) as cluster:
-        await Admin(cluster).create_topics([NewTopic(name, partitions)])
+        await Admin(cluster).topics.create([NewTopic(name, partitions)])
     return name
 
 
@@ -180,7 +181,7 @@ async def test_a_pattern_picks_up_new_topics(bootstrap: str) -> None:
     ):
         assert await consumer.poll(0.5) == []
         async with Cluster.connect(bootstrap) as cluster:
-            await Admin(cluster).create_topics([NewTopic(prefix + "1", 1)])
+            await Admin(cluster).topics.create([NewTopic(prefix + "1", 1)])
         await producer.send(prefix + "1", b"here")
         assert [record.topic for record in await read_all(consumer, 1)] == [prefix + "1"]
 

@@ -1,6 +1,7 @@
 """TLS and SASL against Apache Kafka: whoever is who they say gets in, by every mechanism, and stays in when the credentials age."""
 
 import asyncio
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from moldau import Consumer, Producer, TopicPartition
-from moldau.errors import KafkaError
+from moldau import Admin, Consumer, Producer, ShareConsumer, TopicPartition
+from moldau.clients.errors import AuthenticationError
 from moldau.net.sasl import Credentials, OAuthBearer, Plain, Scram
 from proof.kafka.secured import PASSWORD, USER, SecuredKafka, unsecured_token
 
@@ -75,12 +76,54 @@ async def test_kafkas_own_options(kafka: SecuredKafka) -> None:
         await producer.send("options", b"x")
 
 
-@pytest.mark.parametrize("credentials", [Plain(USER, "wrong"), Scram(USER, "wrong"), Scram("nobody", PASSWORD), OAuthBearer("not.a.token")])
-async def test_others_stay_outside(kafka: SecuredKafka, credentials: Credentials) -> None:
-    assert kafka.certificates is not None
-    async with Producer(kafka.sasl, ssl_context=kafka.certificates.client_context(), sasl=credentials, max_block_ms=5000) as producer:
-        with pytest.raises(KafkaError, match="SASL_AUTHENTICATION_FAILED"):
+AT_ONCE_S = 5.0
+"""Far below max_block_ms and default_api_timeout_ms, which are a minute each."""
+
+REFUSED = [Plain(USER, "wrong"), Scram(USER, "wrong"), Scram("nobody", PASSWORD), OAuthBearer("not.a.token")]
+
+
+async def each_client_is_refused(bootstrap: str, why: str, **options: Any) -> None:
+    """By everything that asks the cluster first, and not once the options' patience is over."""
+    partition = TopicPartition("outside", 0)
+    async with asyncio.timeout(AT_ONCE_S), Producer(bootstrap, **options) as producer:
+        with pytest.raises(AuthenticationError, match=why):
             await producer.send("outside", b"x")
+        with pytest.raises(AuthenticationError, match=why):
+            await producer.send_many("outside", [b"x"])
+        with pytest.raises(AuthenticationError, match=why):
+            await producer.send("another", b"x")  # it may be tried again
+    async with asyncio.timeout(AT_ONCE_S):
+        with pytest.raises(AuthenticationError, match=why):
+            async with Producer(bootstrap, transactional_id="outside", **options):
+                pass
+    async with asyncio.timeout(AT_ONCE_S), Consumer(bootstrap, **options) as consumer:
+        with pytest.raises(AuthenticationError, match=why):
+            await consumer.end_offsets([partition])
+        await consumer.assign([partition])
+        with pytest.raises(AuthenticationError, match=why):
+            await consumer.poll(60)
+    for protocol in ("classic", "consumer"):
+        async with asyncio.timeout(AT_ONCE_S):
+            async with Consumer(bootstrap, group_id="outside", topics=["outside"], group_protocol=protocol, **options) as consumer:
+                with pytest.raises(AuthenticationError, match=why):
+                    await consumer.poll(60)
+    async with asyncio.timeout(AT_ONCE_S), ShareConsumer(bootstrap, "outside", ["outside"], **options) as sharing:
+        with pytest.raises(AuthenticationError, match=why):
+            await sharing.poll(wait_s=60)
+    async with asyncio.timeout(AT_ONCE_S), Admin(bootstrap, **options) as admin:
+        with pytest.raises(AuthenticationError, match=why):
+            await admin.topics.list()
+
+
+@pytest.mark.parametrize("credentials", REFUSED)
+async def test_credentials_that_are_refused_fail_at_once(kafka: SecuredKafka, credentials: Credentials) -> None:
+    assert kafka.certificates is not None
+    context = kafka.certificates.client_context()
+    await each_client_is_refused(kafka.sasl, "SASL_AUTHENTICATION_FAILED", ssl_context=context, sasl=credentials)
+
+
+async def test_an_authority_that_is_not_ours_fails_at_once(kafka: SecuredKafka) -> None:
+    await each_client_is_refused(kafka.tls, "CERTIFICATE_VERIFY_FAILED", ssl_context=ssl.create_default_context())
 
 
 def test_the_command_line_takes_a_properties_file(kafka: SecuredKafka, tmp_path: Path) -> None:
@@ -94,14 +137,6 @@ def test_the_command_line_takes_a_properties_file(kafka: SecuredKafka, tmp_path:
     command = [sys.executable, "-m", "moldau.tools.cli.main", "kafka-topics", "--bootstrap-server", kafka.sasl, "--list"]
     done = subprocess.run([*command, "--command-config", str(settings)], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-
-
-async def test_an_authority_that_is_not_ours(kafka: SecuredKafka) -> None:
-    import ssl
-
-    async with Producer(kafka.tls, ssl_context=ssl.create_default_context(), max_block_ms=3000) as producer:
-        with pytest.raises(KafkaError, match="CERTIFICATE_VERIFY_FAILED"):
-            await producer.send("outside", b"x")
 
 
 async def test_a_session_outlives_its_credentials(kafka: SecuredKafka) -> None:

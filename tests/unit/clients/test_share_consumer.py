@@ -1,6 +1,6 @@
 """The pure part of a share consumer: what it says of records, as runs of offsets."""
 
-from moldau.clients.share import Acknowledge, runs_of
+from moldau.clients.share.acknowledging import Acknowledge, runs_of
 
 A, L, R = Acknowledge.ACCEPT, Acknowledge.RELEASE, Acknowledge.REJECT
 

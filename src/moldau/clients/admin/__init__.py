@@ -1,6 +1,6 @@
-"""● Everything an administrator asks of a cluster.  Start at `admin`, the one class that users need; each kind of group, partitions and
-transactions have a file and a class of their own behind it."""
+"""● Everything an administrator asks of a cluster.  Start at `admin`, the one class that users need; each of its rooms has a file."""
 
-from moldau.clients.admin.admin import Admin, AlterOperation, ConfigChange, NewTopic, ResourceType
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import AlterOperation, ConfigChange, NewTopic, ResourceType
 
 __all__ = ["Admin", "AlterOperation", "ConfigChange", "NewTopic", "ResourceType"]

@@ -4,11 +4,11 @@ A group is described by the API of its protocol: the consumer protocol's first, 
 """
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from moldau.clients.admin.answers import by_topic, error_of, raise_for
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
 from moldau.clients.coordinators import Coordinators
 from moldau.clients.view import Node
@@ -81,7 +81,7 @@ class GroupAdmin:
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         responses = await asyncio.gather(*(self.cluster.send(request, node_id=node_id) for node_id in sorted(view.nodes)))
         for response in responses:
-            _raise_for(response.error_code)
+            raise_for(response.error_code)
         return [group for response in responses for group in response.groups]
 
     async def describe(self, group_id: str) -> GroupDescription:
@@ -96,7 +96,7 @@ class GroupAdmin:
         else:
             group = response.groups[0]
             if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
-                _raise_for(group.error_code, group.error_message)
+                raise_for(group.error_code, group.error_message)
                 return _of_consumer(group, coordinator)
         return await self._describe_classic(group_id, coordinator)
 
@@ -104,7 +104,7 @@ class GroupAdmin:
         request = DescribeGroupsRequest(groups=[group_id])
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
         group = response.groups[0]
-        _raise_for(group.error_code, group.error_message)
+        raise_for(group.error_code, group.error_message)
         return _of_classic(group, coordinator)
 
     async def offsets(self, group_id: str) -> dict[TopicPartition, GroupOffset]:
@@ -112,7 +112,7 @@ class GroupAdmin:
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
         group = response.groups[0]
-        _raise_for(group.error_code)
+        raise_for(group.error_code)
         if any(not topic.name and topic.topic_id not in self.cluster.view.names for topic in group.topics):
             await self.cluster.refresh()
         found = {}
@@ -121,7 +121,7 @@ class GroupAdmin:
             if name is None:
                 continue  # deleted meanwhile
             for one in topic.partitions:
-                _raise_for(one.error_code)
+                raise_for(one.error_code)
                 if one.committed_offset >= 0:
                     found[TopicPartition(name, one.partition_index)] = GroupOffset(
                         one.committed_offset, one.committed_leader_epoch, one.metadata or ""
@@ -132,7 +132,7 @@ class GroupAdmin:
         """The group must have no members.  Errors: KafkaError when the request fails as a whole."""
         if not offsets:
             return {}
-        topics = _grouped(offsets)
+        topics = by_topic(offsets)
         await self._know(topics)
         request = OffsetCommitRequest(
             group_id=group_id,
@@ -156,7 +156,7 @@ class GroupAdmin:
             group_id, request, lambda one: one.topics[0].partitions[0].error_code, within_s=self._within_s
         )
         return {
-            TopicPartition(topic.name or self.cluster.view.names[topic.topic_id], one.partition_index): _error(one.error_code)
+            TopicPartition(topic.name or self.cluster.view.names[topic.topic_id], one.partition_index): error_of(one.error_code)
             for topic in response.topics
             for one in topic.partitions
         }
@@ -169,20 +169,22 @@ class GroupAdmin:
                 OffsetDeleteRequestTopic(
                     name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=partition) for partition in indexes]
                 )
-                for topic, indexes in _grouped(partitions).items()
+                for topic, indexes in by_topic(partitions).items()
             ],
         )
         response = await self._coordinators.ask(group_id, request, lambda one: one.error_code, within_s=self._within_s)
-        _raise_for(response.error_code)
+        raise_for(response.error_code)
         return {
-            TopicPartition(topic.name, one.partition_index): _error(one.error_code) for topic in response.topics for one in topic.partitions
+            TopicPartition(topic.name, one.partition_index): error_of(one.error_code)
+            for topic in response.topics
+            for one in topic.partitions
         }
 
     async def delete(self, group_id: str) -> None:
         """Errors: KafkaError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
         request = DeleteGroupsRequest(groups_names=[group_id])
         response = await self._coordinators.ask(group_id, request, lambda one: one.results[0].error_code, within_s=self._within_s)
-        _raise_for(response.results[0].error_code)
+        raise_for(response.results[0].error_code)
 
     async def _know(self, topics: Iterable[str]) -> None:
         unknown = set(topics) - self.cluster.view.topics.keys()
@@ -240,20 +242,3 @@ def _classic_assignment(data: bytes) -> list[TopicPartition]:
     except DecodeError:
         return []
     return [TopicPartition(topic.topic, partition) for topic in assignment.assigned_partitions for partition in topic.partitions]
-
-
-def _grouped(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = defaultdict(list)
-    for one in partitions:
-        topics[one.topic].append(one.partition)
-    return topics
-
-
-def _error(code: int, message: str | None = None) -> KafkaError | None:
-    return KafkaError(ErrorCode.of(code), message) if code else None
-
-
-def _raise_for(code: int, message: str | None = None) -> None:
-    error = _error(code, message)
-    if error is not None:
-        raise error

@@ -1,27 +1,42 @@
-"""● What an administrator does with partitions: elect their leaders, move them to other brokers, move replicas between a broker's folders.
+"""● What an administrator does with partitions: where they begin and end, delete what is old, elect leaders, move them to other brokers and
+replicas between a broker's folders.
 
-Source: Admin.electLeaders, alterPartitionReassignments, alterReplicaLogDirs, describeReplicaLogDirs; KIP-113, 455, 460.
+Source: Admin.listOffsets, deleteRecords, describeProducers, describeLogDirs, listPartitionReassignments, electLeaders,
+alterPartitionReassignments, alterReplicaLogDirs, describeReplicaLogDirs; KIP-107, 113, 455, 460, 664.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from moldau.errors import ErrorCode, KafkaError
+from moldau.clients.admin.answers import by_topic, error_of, raise_for
+from moldau.clients.admin.leaders import Leaders, is_open
+from moldau.clients.admin.values import READ_UNCOMMITTED, TIMEOUT_MS
+from moldau.clients.cluster import Cluster
+from moldau.errors import KafkaError
 from moldau.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
     ReassignableTopic,
 )
 from moldau.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
+from moldau.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from moldau.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult
+from moldau.protocol.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from moldau.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from moldau.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsTopics,
+    OngoingPartitionReassignment,
+)
 from moldau.types import TopicPartition
-
-if TYPE_CHECKING:
-    from moldau.clients.admin.admin import Admin
-
-TIMEOUT_MS: Final = 30_000
 
 
 class ElectionType(IntEnum):
@@ -55,18 +70,105 @@ Answers = dict[TopicPartition, KafkaError | None]
 
 
 class PartitionAdmin:
-    def __init__(self, admin: "Admin") -> None:
-        self.admin: Final = admin
-        self._cluster: Final = admin.cluster
+    """Answers are by partition; one that failed has its `KafkaError` there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster: Final = cluster
+        self._leaders: Final = Leaders(cluster)
+
+    async def list_offsets(
+        self, targets: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
+    ) -> dict[TopicPartition, ListOffsetsPartitionResponse | KafkaError]:
+        """`targets`: a timestamp in milliseconds, or EARLIEST and its kin.  Offset -1: nothing there.  Tried again while leaders move."""
+        found: dict[TopicPartition, ListOffsetsPartitionResponse | KafkaError] = {}
+        await self._leaders.know(targets)
+
+        async def attempt() -> None:
+            missing = {one: target for one, target in targets.items() if is_open(found.get(one))}
+            for node_id, group in (await self._leaders.group(missing, found)).items():
+                response = await self._cluster.send(
+                    _list_offsets(group, missing, isolation_level), node_id=node_id, extra_s=TIMEOUT_MS / 1000
+                )
+                for topic in response.topics:
+                    for one in topic.partitions:
+                        found[TopicPartition(topic.name, one.partition_index)] = error_of(one.error_code) or one
+
+        return await self._leaders.until_settled(attempt, found)
+
+    async def delete_records(
+        self, before: Mapping[TopicPartition, int], *, timeout_ms: int = TIMEOUT_MS
+    ) -> dict[TopicPartition, int | KafkaError]:
+        """Everything below the given offsets.  Returns each partition's new first offset."""
+        found: dict[TopicPartition, int | KafkaError] = {}
+        await self._leaders.know(before)
+
+        async def attempt() -> None:
+            missing = [one for one in before if is_open(found.get(one))]
+            for node_id, group in (await self._leaders.group(missing, found)).items():
+                topics = [
+                    DeleteRecordsTopic(
+                        name=topic,
+                        partitions=[
+                            DeleteRecordsPartition(partition_index=number, offset=before[TopicPartition(topic, number)])
+                            for number in members
+                        ],
+                    )
+                    for topic, members in by_topic(group).items()
+                ]
+                request = DeleteRecordsRequest(topics=topics, timeout_ms=timeout_ms)
+                response = await self._cluster.send(request, node_id=node_id, extra_s=timeout_ms / 1000)
+                for topic in response.topics:
+                    for one in topic.partitions:
+                        found[TopicPartition(topic.name, one.partition_index)] = error_of(one.error_code) or one.low_watermark
+
+        return await self._leaders.until_settled(attempt, found)
+
+    async def describe_producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState] | KafkaError]:
+        found: dict[TopicPartition, list[ProducerState] | KafkaError] = {}
+        await self._leaders.know(partitions)
+        for node_id, group in (await self._leaders.group(partitions, found)).items():
+            topics = [TopicRequest(name=topic, partition_indexes=members) for topic, members in by_topic(group).items()]
+            response = await self._cluster.send(DescribeProducersRequest(topics=topics), node_id=node_id)
+            for topic in response.topics:
+                for one in topic.partitions:
+                    error = error_of(one.error_code, one.error_message)
+                    found[TopicPartition(topic.name, one.partition_index)] = error or one.active_producers
+        return found
+
+    async def describe_log_dirs(
+        self, broker_ids: Sequence[int], *, partitions: Sequence[TopicPartition] | None = None
+    ) -> dict[int, list[DescribeLogDirsResult] | KafkaError]:
+        """`partitions` None: all."""
+        topics = None
+        if partitions is not None:
+            topics = [DescribableLogDirTopic(topic=topic, partitions=members) for topic, members in by_topic(partitions).items()]
+        found: dict[int, list[DescribeLogDirsResult] | KafkaError] = {}
+        for broker_id in broker_ids:
+            response = await self._cluster.send(DescribeLogDirsRequest(topics=topics), node_id=broker_id)
+            found[broker_id] = error_of(response.error_code) or response.results
+        return found
+
+    async def list_reassignments(self, partitions: Sequence[TopicPartition] | None) -> dict[TopicPartition, OngoingPartitionReassignment]:
+        """Those of `partitions`, or of all for None, that are on their way to other brokers."""
+        topics = None
+        if partitions is not None:
+            topics = [
+                ListPartitionReassignmentsTopics(name=topic, partition_indexes=members) for topic, members in by_topic(partitions).items()
+            ]
+        response = await self._cluster.send(ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics))
+        raise_for(response.error_code, response.error_message)
+        return {TopicPartition(topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions}
 
     async def elect_leaders(self, kind: ElectionType, partitions: Collection[TopicPartition] | None) -> Answers:
         """`partitions` None: all for which there is something to do."""
-        topics = None if partitions is None else [TopicPartitions(topic=name, partitions=found) for name, found in _numbers(partitions)]
+        topics = (
+            None if partitions is None else [TopicPartitions(topic=name, partitions=found) for name, found in by_topic(partitions).items()]
+        )
         request = ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=TIMEOUT_MS)
         response = await self._cluster.send(request, extra_s=TIMEOUT_MS / 1000)
-        _raise_for(response.error_code)
+        raise_for(response.error_code)
         return {
-            TopicPartition(topic.topic, one.partition_id): _error(one.error_code, one.error_message)
+            TopicPartition(topic.topic, one.partition_id): error_of(one.error_code, one.error_message)
             for topic in response.replica_election_results
             for one in topic.partition_result
         }
@@ -75,15 +177,15 @@ class PartitionAdmin:
         """The brokers that each partition is to be on, the first to lead; None ends a move that is under way."""
         topics = [
             ReassignableTopic(name=name, partitions=[_to_brokers(number, targets[TopicPartition(name, number)]) for number in numbers])
-            for name, numbers in _numbers(targets)
+            for name, numbers in by_topic(targets).items()
         ]
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=TIMEOUT_MS, allow_replication_factor_change=may_change_factor, topics=topics
         )
         response = await self._cluster.send(request, extra_s=TIMEOUT_MS / 1000)
-        _raise_for(response.error_code, response.error_message)
+        raise_for(response.error_code, response.error_message)
         return {
-            TopicPartition(topic.name, one.partition_index): _error(one.error_code, one.error_message)
+            TopicPartition(topic.name, one.partition_index): error_of(one.error_code, one.error_message)
             for topic in response.responses
             for one in topic.partitions
         }
@@ -97,20 +199,20 @@ class PartitionAdmin:
                 by_folder[folders[one]].append(one.topic_partition)
             dirs = [
                 AlterReplicaLogDir(
-                    path=path, topics=[AlterReplicaLogDirTopic(name=name, partitions=found) for name, found in _numbers(here)]
+                    path=path, topics=[AlterReplicaLogDirTopic(name=name, partitions=found) for name, found in by_topic(here).items()]
                 )
                 for path, here in by_folder.items()
             ]
             response = await self._cluster.send(AlterReplicaLogDirsRequest(dirs=dirs), node_id=broker_id)
             for topic in response.results:
                 for each in topic.partitions:
-                    answers[Replica(topic.topic_name, each.partition_index, broker_id)] = _error(each.error_code)
+                    answers[Replica(topic.topic_name, each.partition_index, broker_id)] = error_of(each.error_code)
         return answers
 
     async def folders_of(self, replicas: Collection[Replica]) -> dict[Replica, ReplicaFolders]:
         found = dict.fromkeys(replicas, ReplicaFolders())
         for broker_id, here in _by_broker(replicas).items():
-            answer = (await self.admin.describe_log_dirs([broker_id], partitions=[one.topic_partition for one in here]))[broker_id]
+            answer = (await self.describe_log_dirs([broker_id], partitions=[one.topic_partition for one in here]))[broker_id]
             if isinstance(answer, KafkaError):
                 raise answer
             for folder in answer:
@@ -128,12 +230,17 @@ def _to_brokers(number: int, replicas: Sequence[int] | None) -> ReassignablePart
     return ReassignablePartition(partition_index=number, replicas=None if replicas is None else list(replicas))
 
 
-def _numbers(partitions: Iterable[TopicPartition]) -> list[tuple[str, list[int]]]:
-    """By topic."""
-    groups: dict[str, list[int]] = defaultdict(list)
-    for one in partitions:
-        groups[one.topic].append(one.partition)
-    return list(groups.items())
+def _list_offsets(group: Iterable[TopicPartition], targets: Mapping[TopicPartition, int], isolation_level: int) -> ListOffsetsRequest:
+    topics = [
+        ListOffsetsTopic(
+            name=topic,
+            partitions=[
+                ListOffsetsPartition(partition_index=number, timestamp=targets[TopicPartition(topic, number)]) for number in members
+            ],
+        )
+        for topic, members in by_topic(group).items()
+    ]
+    return ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=TIMEOUT_MS)
 
 
 def _by_broker(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
@@ -141,13 +248,3 @@ def _by_broker(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:
     for one in replicas:
         groups[one.broker_id].append(one)
     return groups
-
-
-def _error(code: int, message: str | None = None) -> KafkaError | None:
-    return KafkaError(ErrorCode.of(code), message) if code else None
-
-
-def _raise_for(code: int, message: str | None = None) -> None:
-    error = _error(code, message)
-    if error is not None:
-        raise error

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from moldau.clients.admin.answers import error_of, raise_for
 from moldau.clients.admin.groups import GroupAdmin
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
 from moldau.clients.coordinators import Coordinators
@@ -67,7 +68,7 @@ class ShareGroupAdmin:
         request = ShareGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
         group = response.groups[0]
-        _raise_for(group.error_code, group.error_message)
+        raise_for(group.error_code, group.error_message)
         members = [
             ShareMember(
                 member.member_id,
@@ -89,7 +90,7 @@ class ShareGroupAdmin:
         request = describe.DescribeShareGroupOffsetsRequest(groups=[asked])
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
         group = response.groups[0]
-        _raise_for(group.error_code, group.error_message)
+        raise_for(group.error_code, group.error_message)
         return {
             TopicPartition(topic.topic_name, one.partition_index): _share_offset(one)
             for topic in group.topics
@@ -108,9 +109,9 @@ class ShareGroupAdmin:
             topics=[alter.AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=asked) for topic, asked in topics.items()],
         )
         response = await self._coordinators.ask(group_id, request, lambda one: one.error_code, within_s=self._within_s)
-        _raise_for(response.error_code, response.error_message)
+        raise_for(response.error_code, response.error_message)
         return {
-            TopicPartition(topic.topic_name, one.partition_index): _error(one.error_code, one.error_message)
+            TopicPartition(topic.topic_name, one.partition_index): error_of(one.error_code, one.error_message)
             for topic in response.responses
             for one in topic.partitions
         }
@@ -120,8 +121,8 @@ class ShareGroupAdmin:
         asked = [delete.DeleteShareGroupOffsetsRequestTopic(topic_name=topic) for topic in dict.fromkeys(topics)]
         request = delete.DeleteShareGroupOffsetsRequest(group_id=group_id, topics=asked)
         response = await self._coordinators.ask(group_id, request, lambda one: one.error_code, within_s=self._within_s)
-        _raise_for(response.error_code, response.error_message)
-        return {topic.topic_name: _error(topic.error_code, topic.error_message) for topic in response.responses}
+        raise_for(response.error_code, response.error_message)
+        return {topic.topic_name: error_of(topic.error_code, topic.error_message) for topic in response.responses}
 
     async def delete(self, group_id: str) -> None:
         """Errors: KafkaError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
@@ -132,13 +133,3 @@ def _share_offset(found: describe.DescribeShareGroupOffsetsResponsePartition) ->
     if found.start_offset < 0:
         return ShareOffset(None, None, None)
     return ShareOffset(found.start_offset, found.leader_epoch if found.leader_epoch >= 0 else None, found.lag if found.lag >= 0 else None)
-
-
-def _error(code: int, message: str | None) -> KafkaError | None:
-    return KafkaError(ErrorCode.of(code), message) if code else None
-
-
-def _raise_for(code: int, message: str | None) -> None:
-    error = _error(code, message)
-    if error is not None:
-        raise error

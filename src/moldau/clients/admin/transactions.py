@@ -6,9 +6,11 @@ Source: Admin.listTransactions, describeTransactions, describeProducers, abortTr
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from moldau.clients.cluster import GIVE_UP_AFTER_S, retrying
+from moldau.clients.admin.answers import raise_for
+from moldau.clients.admin.partitions import PartitionAdmin
+from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster, retrying
 from moldau.clients.coordinators import TRANSACTION, Coordinators
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
@@ -17,9 +19,6 @@ from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.list_transactions import ListTransactionsRequest, TransactionState
 from moldau.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from moldau.types import TopicPartition
-
-if TYPE_CHECKING:
-    from moldau.clients.admin.admin import Admin
 
 NO_DURATION: Final = -1
 NO_PRODUCER: Final = -1
@@ -56,10 +55,10 @@ class OpenTransaction(NamedTuple):
 class TransactionAdmin:
     """`within_s`: how long a coordinator that is not there yet is waited for."""
 
-    def __init__(self, admin: "Admin", *, within_s: float = GIVE_UP_AFTER_S) -> None:
-        self.admin = admin
-        self.cluster = admin.cluster
-        self._coordinators = Coordinators(admin.cluster, key_type=TRANSACTION)
+    def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:
+        self.cluster = cluster
+        self._partitions = PartitionAdmin(cluster)
+        self._coordinators = Coordinators(cluster, key_type=TRANSACTION)
         self._within_s = within_s
 
     async def list_transactions(
@@ -73,7 +72,7 @@ class TransactionAdmin:
         node_ids = sorted(view.nodes)
         responses = await asyncio.gather(*(self.cluster.send(request, node_id=node_id) for node_id in node_ids))
         for response in responses:
-            _raise_for(response.error_code)
+            raise_for(response.error_code)
         return [
             ListedTransaction(node_id, each)
             for node_id, response in zip(node_ids, responses, strict=True)
@@ -88,7 +87,7 @@ class TransactionAdmin:
             transactional_id, request, lambda one: one.transaction_states[0].error_code, within_s=self._within_s
         )
         (found,) = response.transaction_states
-        _raise_for(found.error_code)
+        raise_for(found.error_code)
         return TransactionDescription(
             transactional_id=transactional_id,
             coordinator_id=node.node_id,
@@ -103,14 +102,14 @@ class TransactionAdmin:
     async def producers_of(self, partition: TopicPartition, *, broker_id: int | None = None) -> list[ProducerState]:
         """As the leader knows them, or the replica on `broker_id`.  Errors: KafkaError."""
         if broker_id is None:
-            found = (await self.admin.describe_producers([partition]))[partition]
+            found = (await self._partitions.describe_producers([partition]))[partition]
             if isinstance(found, KafkaError):
                 raise found
             return found
         topic = TopicRequest(name=partition.topic, partition_indexes=[partition.partition])
         response = await self.cluster.send(DescribeProducersRequest(topics=[topic]), node_id=broker_id)
         (one,) = response.topics[0].partitions
-        _raise_for(one.error_code, one.error_message)
+        raise_for(one.error_code, one.error_message)
         return one.active_producers
 
     async def find_hanging(
@@ -152,7 +151,7 @@ class TransactionAdmin:
         )
         leader = await self.cluster.leader_of(partition)
         response = await self.cluster.send(WriteTxnMarkersRequest(markers=[marker]), node_id=leader.node_id)
-        _raise_for(response.markers[0].topics[0].partitions[0].error_code)
+        raise_for(response.markers[0].topics[0].partitions[0].error_code)
 
     async def force_terminate(self, transactional_id: str) -> None:
         """Fences the producer and aborts its transaction, as a successor would.  Errors: KafkaError."""
@@ -165,11 +164,6 @@ class TransactionAdmin:
 
         async def attempt() -> None:
             response = await self._coordinators.ask(transactional_id, request, lambda one: one.error_code, within_s=self._within_s)
-            _raise_for(response.error_code)  # CONCURRENT_TRANSACTIONS until the markers are written
+            raise_for(response.error_code)  # CONCURRENT_TRANSACTIONS until the markers are written
 
         await retrying(attempt, within_s=self._within_s)
-
-
-def _raise_for(code: int, message: str | None = None) -> None:
-    if code:
-        raise KafkaError(ErrorCode.of(code), message)

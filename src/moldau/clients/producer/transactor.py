@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 from moldau.clients.cluster import Cluster, Unreachable
 from moldau.clients.coordinators import GROUP, MOVED, TRANSACTION, Coordinators
 from moldau.clients.errors import ClusterUnreachable, error_of
+from moldau.clients.group_metadata import GroupMetadata
 from moldau.clients.producer.accumulator import Accumulator
 from moldau.clients.producer.delivery import Token
 from moldau.clients.producer.options import ProducerOptions
@@ -40,15 +41,6 @@ ADD_PARTITIONS_V1: Final = 3
 END_TXN_V1: Final = 4
 TXN_OFFSET_COMMIT_V1: Final = 4
 AGAIN: Final = MOVED | {ErrorCode.CONCURRENT_TRANSACTIONS}
-
-
-class GroupMetadata(NamedTuple):
-    """On whose behalf offsets are committed.  Without a member: nobody checks that the group has not moved on."""
-
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
 
 
 class Offset(NamedTuple):

@@ -1,5 +1,22 @@
-"""● The consumer of share groups (KIP-932).  All of it is in `consumer`."""
+"""● The consumer of share groups (KIP-932).  Start at `consumer`, which users call, then `work`."""
 
-from moldau.clients.share.consumer import Acknowledge, ShareConsumer, ShareConsumerOptions, SharedRecord, runs_of
+from typing import TYPE_CHECKING
 
-__all__ = ["Acknowledge", "ShareConsumer", "ShareConsumerOptions", "SharedRecord", "runs_of"]
+from moldau.clients.lazy import lazily
+
+if TYPE_CHECKING:
+    from moldau.clients.share.acknowledging import Acknowledge, SharedRecord
+    from moldau.clients.share.consumer import ShareConsumer
+    from moldau.clients.share.options import ShareConsumerOptions
+
+__all__ = ["Acknowledge", "ShareConsumer", "ShareConsumerOptions", "SharedRecord"]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "Acknowledge": "acknowledging",
+        "ShareConsumer": "consumer",
+        "ShareConsumerOptions": "options",
+        "SharedRecord": "acknowledging",
+    },
+)

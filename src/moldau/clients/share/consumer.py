@@ -7,451 +7,118 @@
 
 Guarantee: at least once.  A record that is accepted is not delivered again; one that is released is delivered to somebody again; one that
 is rejected, to nobody; one of which nothing is said comes again when its lock expires.  What `poll` handed out counts as accepted at the
-next `poll` unless `accepts_at_next_poll` is off.  Records that nobody took out of a poll are released when the consumer closes.
+next `poll`, unless share_acknowledgement_mode is explicit.  Records that nobody took out of a poll are released when the consumer closes.
 
-Source: ShareConsumeRequestManager, ShareSessionHandler, ShareMembershipManager.
+What it does is in `work`, loaded with the first one: importing this costs next to nothing.
 """
 
-import asyncio
-import uuid
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from moldau.clients.cluster import RETRY_AFTER_S, Cluster, Unreachable
-from moldau.clients.coordinators import Coordinators
-from moldau.clients.records import ConsumerRecord, read_records
-from moldau.errors import ErrorCode, KafkaError
-from moldau.protocol.messages import share_acknowledge as acknowledging
-from moldau.protocol.messages import share_fetch as fetching
-from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from moldau.types import TopicPartition
+if TYPE_CHECKING:
+    import ssl
 
-JOIN_EPOCH: Final = 0
-LEAVE_EPOCH: Final = -1
-NEW_SESSION: Final = 0
-LAST_OF_SESSION: Final = -1
-MAX_SESSION_EPOCH: Final = (1 << 31) - 1
-REJOIN: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND})
-STALE_SESSION: Final = frozenset({ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH})
-STALE_METADATA: Final = frozenset(
-    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
-)
-
-
-class Acknowledge(IntEnum):
-    """What became of a record, numbered as on the wire."""
-
-    GAP = 0
-    """There is no record at this offset."""
-    ACCEPT = 1
-    RELEASE = 2
-    REJECT = 3
-    RENEW = 4
-    """Not done yet: its lock begins anew.  Sent by `commit`, and the record is still to be spoken of (KIP-1222)."""
-
-
-class SharedRecord(NamedTuple):
-    """`delivery_count`: 1 when it was delivered for the first time.  `asked_at`: the loop's time before which its lock has not begun."""
-
-    record: ConsumerRecord
-    delivery_count: int
-    asked_at: float
-
-
-@dataclass(frozen=True, slots=True)
-class ShareConsumerOptions:
-    max_records: int = 500
-    max_wait_ms: int = 500
-    min_bytes: int = 1
-    max_bytes: int = 50 * 1024 * 1024
-    accepts_at_next_poll: bool = True
-    rack_id: str | None = None
-
-
-class _Session:
-    """What a leader remembers of this member: KIP-227's sessions, for share fetches."""
-
-    def __init__(self) -> None:
-        self.epoch = NEW_SESSION
-        self.partitions: set[TopicPartition] = set()
-
-    def sent(self, partitions: Iterable[TopicPartition]) -> None:
-        self.partitions = set(partitions)
-        self.epoch = 1 if self.epoch == MAX_SESSION_EPOCH else self.epoch + 1
-
-    def begin_anew(self) -> None:
-        self.epoch = NEW_SESSION
-        self.partitions = set()
-
-
-Acknowledgements = dict[TopicPartition, dict[int, Acknowledge]]
-"""By offset."""
+    from moldau.clients.cluster import Cluster
+    from moldau.clients.share.acknowledging import Acknowledge, SharedRecord
+    from moldau.clients.share.options import ShareConsumerOptions
+    from moldau.errors import ErrorCode
+    from moldau.net.sasl import Credentials
+    from moldau.net.transport import Network
+    from moldau.types import TopicPartition
 
 
 class ShareConsumer:
-    """See the module.
+    """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
-    `on_acknowledged` is told the offsets of which something was said, and NONE once the leader has kept it, or why it has not: then the
-    records may come again.
+    `group_id`, `topics`: as the option, and as for `subscribe`.  `given`: options by keyword, in snake_case; `options`: a mapping in
+    Kafka's spelling, or `ShareConsumerOptions`.  `on_acknowledged` is told the offsets of which something was said, and NONE once the
+    leader has kept it, or why it has not: then the records may come again.  `member_id`: a uuid of its own, unless given.
+
+    Errors: OptionError.
     """
 
     def __init__(
         self,
-        servers: str | Sequence[str] | Cluster,
-        group_id: str,
-        topics: Sequence[str],
-        options: ShareConsumerOptions = ShareConsumerOptions(),
-        on_acknowledged: Callable[[TopicPartition, list[int], ErrorCode], None] = lambda partition, offsets, code: None,
+        servers: "str | Sequence[str] | Cluster | None" = None,
+        group_id: str | None = None,
+        topics: Sequence[str] | str | None = None,
+        options: "Mapping[str, Any] | ShareConsumerOptions | None" = None,
+        on_acknowledged: "Callable[[TopicPartition, list[int], ErrorCode], None] | None" = None,
         member_id: str | None = None,
+        *,
+        ssl_context: "ssl.SSLContext | None" = None,
+        sasl: "Credentials | None" = None,
+        network: "Network | None" = None,
+        **given: Any,
     ) -> None:
-        self.group_id: Final = group_id
-        self.member_id: Final = member_id or str(uuid.uuid4())
-        self.assignment: frozenset[TopicPartition] = frozenset()
+        from moldau.clients.cluster import Cluster
+        from moldau.clients.connecting import cluster_of
+        from moldau.clients.options import OptionError, parse_options
+        from moldau.clients.share.options import ShareConsumerOptions
+        from moldau.clients.share.work import ShareWork
+
+        if not isinstance(options, ShareConsumerOptions):
+            options = parse_options(ShareConsumerOptions, {**(options or {}), **given})
+        group_id = group_id or options.group_id
+        if not group_id:
+            raise OptionError("a share consumer needs a group.id")
+        self.options = options
         self._owns_cluster = not isinstance(servers, Cluster)
         if isinstance(servers, Cluster):
-            self._cluster = servers
+            self.cluster = servers
         else:
-            self._cluster = Cluster.connect(servers if isinstance(servers, str) else ",".join(servers))
-        self._coordinators = Coordinators(self._cluster)
-        self._topics = sorted(set(topics))
-        self._options = options
-        self._on_acknowledged = on_acknowledged
-        self._epoch = JOIN_EPOCH
-        self._heart: asyncio.Task[None] | None = None
-        self._sessions: dict[int, _Session] = defaultdict(_Session)
-        self._busy: dict[int, asyncio.Task[None]] = {}
-        self._said: Acknowledgements = defaultdict(dict)
-        """Not sent yet."""
-        self._renewed: Acknowledgements = defaultdict(dict)
-        """Likewise; a fetch cannot carry these."""
-        self._arrived: deque[SharedRecord] = deque()
-        self._out: list[SharedRecord] = []
-        """What the last poll handed out and nothing was said of yet."""
-        self._failures: deque[Exception] = deque()
-        self._something = asyncio.Event()
+            self.cluster = cluster_of(servers, options, ssl_context=ssl_context, sasl=sasl, network=network)
+        listed = [topics] if isinstance(topics, str) else topics or ()
+        self._work = ShareWork(self.cluster, group_id, listed, options, on_acknowledged, member_id)
 
-    # ------------------------------------------------------------ records
+    @property
+    def group_id(self) -> str:
+        return self._work.group_id
 
-    async def poll(self, *, wait_s: float = 1.0) -> list[SharedRecord]:
+    @property
+    def member_id(self) -> str:
+        return self._work.member_id
+
+    @property
+    def assignment(self) -> "frozenset[TopicPartition]":
+        return self._work.assignment
+
+    def subscribe(self, topics: Sequence[str] | str) -> None:
+        """These topics, instead of those before.  What was handed out of others is still to be spoken of."""
+        self._work.subscribe([topics] if isinstance(topics, str) else topics)
+
+    async def unsubscribe(self) -> None:
+        """Leaves the group: what was handed out and not spoken of is delivered again, to others."""
+        await self._work.close()
+        self._work.subscribe(())
+
+    async def poll(self, *, wait_s: float = 1.0) -> "list[SharedRecord]":
         """What has arrived, else what arrives within `wait_s`; empty when nothing does.  Errors: KafkaError; CorruptBatch."""
-        if self._heart is None:
-            self._heart = asyncio.get_running_loop().create_task(self._beat())
-        if self._options.accepts_at_next_poll:
-            for shared in list(self._out):
-                self.acknowledge(shared, Acknowledge.ACCEPT)
-        self._fetch_from_idle_leaders()
-        if not self._arrived and not self._failures:
-            self._something.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
-                    await self._something.wait()
-        if self._failures:
-            raise self._failures.popleft()
-        self._out += self._arrived
-        handed_out = list(self._arrived)
-        self._arrived.clear()
-        return handed_out
+        return await self._work.poll(wait_s)
 
-    def acknowledge(self, shared: SharedRecord, kind: Acknowledge) -> None:
+    def acknowledge(self, shared: "SharedRecord", kind: "Acknowledge") -> None:
         """Sent with the next fetch, or by `commit`."""
-        record = shared.record
-        if kind is Acknowledge.RENEW:
-            self._renewed[TopicPartition(record.topic, record.partition)][record.offset] = kind
-            return
-        self._said[TopicPartition(record.topic, record.partition)][record.offset] = kind
-        if shared in self._out:
-            self._out.remove(shared)
+        self._work.acknowledge(shared, kind)
 
     async def commit(self) -> None:
         """Sends what was said, and waits until the leaders have kept or refused it.  Errors: OSError, Unreachable."""
-        await asyncio.gather(*self._busy.values())
-        await asyncio.gather(*(self._acknowledge(node_id) for node_id in list(self._sessions)))
+        await self._work.commit()
 
     async def close(self) -> None:
         """Releases what nobody took or spoke of, and leaves."""
         try:
-            await self._leave()
+            await self._work.close()
         finally:
             if self._owns_cluster:
-                self._cluster.close()
-
-    async def _leave(self) -> None:
-        if self._heart is None:
-            return
-        self._heart.cancel()
-        await asyncio.gather(self._heart, *self._busy.values(), return_exceptions=True)
-        kept = list(self._out) if self._options.accepts_at_next_poll else []
-        for shared in kept:
-            self.acknowledge(shared, Acknowledge.ACCEPT)
-        for shared in [*self._out, *self._arrived]:
-            self.acknowledge(shared, Acknowledge.RELEASE)
-        with suppress(OSError, Unreachable, KafkaError):
-            await asyncio.gather(*(self._acknowledge(node_id, is_last=True) for node_id in list(self._sessions)))
-        with suppress(OSError, Unreachable, KafkaError):
-            await self._heartbeat(LEAVE_EPOCH)
+                self.cluster.close()
 
     def abort(self) -> None:
         """Goes without a word: what it holds is delivered again when its locks expire or its session ends."""
-        for task in (self._heart, *self._busy.values()):
-            if task is not None:
-                task.cancel()
+        self._work.abort()
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         await self.close()
-
-    # ------------------------------------------------------------ membership
-
-    async def _beat(self) -> None:
-        while True:
-            interval_s = RETRY_AFTER_S
-            try:
-                interval_s = await self._heartbeat(self._epoch)
-            except (OSError, Unreachable):
-                pass
-            except KafkaError as error:
-                if not error.code.retriable:
-                    self._failures.append(error)
-                    self._something.set()
-                    return
-            await asyncio.sleep(interval_s)
-
-    async def _heartbeat(self, epoch: int) -> float:
-        """After how many seconds the next is due.  Errors: KafkaError."""
-        request = ShareGroupHeartbeatRequest(
-            group_id=self.group_id,
-            member_id=self.member_id,
-            member_epoch=epoch,
-            rack_id=self._options.rack_id if epoch == JOIN_EPOCH else None,
-            subscribed_topic_names=self._topics if epoch == JOIN_EPOCH else None,
-        )
-        response = await self._coordinators.ask(self.group_id, request, lambda one: one.error_code)
-        code = ErrorCode.of(response.error_code)
-        if code in REJOIN and epoch not in (JOIN_EPOCH, LEAVE_EPOCH):
-            self._epoch, self.assignment = JOIN_EPOCH, frozenset()
-            return 0.0
-        if code is not ErrorCode.NONE:
-            raise KafkaError(code, response.error_message)
-        self._epoch = response.member_epoch
-        if response.assignment is not None:
-            await self._take_assignment({topic.topic_id: topic.partitions for topic in response.assignment.topic_partitions})
-        return response.heartbeat_interval_ms / 1000 if self.assignment else min(response.heartbeat_interval_ms / 1000, RETRY_AFTER_S)
-
-    async def _take_assignment(self, assigned: Mapping[uuid.UUID, Sequence[int]]) -> None:
-        if any(topic_id not in self._cluster.view.names for topic_id in assigned):
-            await self._cluster.refresh(self._topics)
-        names = self._cluster.view.names
-        self.assignment = frozenset(
-            TopicPartition(names[topic_id], index) for topic_id, indexes in assigned.items() if topic_id in names for index in indexes
-        )
-        self._fetch_from_idle_leaders()
-
-    # ------------------------------------------------------------ fetching
-
-    def _fetch_from_idle_leaders(self) -> None:
-        """One fetch at a time from each leader of what we are assigned."""
-        leaders: dict[int, set[TopicPartition]] = defaultdict(set)
-        for one in sorted(self.assignment):
-            leader = self._cluster.view.leader_of(one)
-            if leader is not None:
-                leaders[leader.node_id].add(one)
-        for node_id in self._sessions:
-            leaders.setdefault(node_id, set())
-        for node_id, partitions in leaders.items():
-            is_wanted = bool(partitions or self._sessions[node_id].partitions) and len(self._arrived) < self._options.max_records
-            if node_id not in self._busy and is_wanted:
-                task = asyncio.get_running_loop().create_task(self._guarded(node_id, partitions))
-                self._busy[node_id] = task
-                task.add_done_callback(lambda _, node_id=node_id: self._busy.pop(node_id, None))  # type: ignore[misc]
-
-    async def _guarded(self, node_id: int, partitions: set[TopicPartition]) -> None:
-        try:
-            await self._fetch(node_id, partitions)
-        except (OSError, Unreachable):
-            self._sessions[node_id].begin_anew()
-            await self._pause_and_refresh()
-        except Exception as error:
-            self._failures.append(error)
-            self._something.set()
-
-    async def _fetch(self, node_id: int, partitions: set[TopicPartition]) -> None:
-        session = self._sessions[node_id]
-        known = set(session.partitions)
-        said = self._take_said(known) if session.epoch != NEW_SESSION else {}
-        options = self._options
-        request = fetching.ShareFetchRequest(
-            group_id=self.group_id,
-            member_id=self.member_id,
-            share_session_epoch=session.epoch,
-            max_wait_ms=options.max_wait_ms,
-            min_bytes=options.min_bytes,
-            max_bytes=options.max_bytes,
-            max_records=options.max_records,
-            batch_size=options.max_records,
-            topics=[
-                fetching.FetchTopic(
-                    topic_id=self._cluster.view.topic_id_of(topic),
-                    partitions=[
-                        fetching.FetchPartition(
-                            partition_index=one.partition,
-                            acknowledgement_batches=[
-                                fetching.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
-                                for first, last, types in runs_of(said.get(one, {}))
-                            ],
-                        )
-                        for one in ones
-                    ],
-                )
-                for topic, ones in _by_topic((partitions - known) | said.keys()).items()
-            ],
-            forgotten_topics_data=[
-                fetching.ForgottenTopic(topic_id=self._cluster.view.topic_id_of(topic), partitions=[one.partition for one in ones])
-                for topic, ones in _by_topic(known - partitions).items()
-            ],
-        )
-        asked_at = asyncio.get_running_loop().time()
-        try:
-            response = await self._cluster.send(request, node_id=node_id, extra_s=options.max_wait_ms / 1000)
-        except BaseException:
-            self._say_again(said)
-            raise
-        code = ErrorCode.of(response.error_code)
-        if code is not ErrorCode.NONE:
-            self._say_again(said)
-            session.begin_anew()
-            if code in STALE_SESSION or code.retriable:
-                return
-            raise KafkaError(code, response.error_message)
-        session.sent(partitions)
-        is_stale = False
-        answered = {(topic.topic_id, one.partition_index) for topic in response.responses for one in topic.partitions}
-        for one in said:
-            if (self._cluster.view.topic_id_of(one.topic), one.partition) not in answered:
-                self._tell(said, one, ErrorCode.NONE)  # a leader leaves out partitions of which it has nothing to say
-        for topic in response.responses:
-            name = self._cluster.view.names.get(topic.topic_id, "")
-            for answer in topic.partitions:
-                one = TopicPartition(name, answer.partition_index)
-                self._tell(said, one, answer.acknowledge_error_code)
-                is_stale = self._take(one, answer, asked_at) or is_stale
-        if self._arrived:
-            self._something.set()
-        if is_stale:
-            await self._pause_and_refresh()
-
-    def _take(self, one: TopicPartition, answer: fetching.PartitionData, asked_at: float) -> bool:
-        """Whether the partition is led elsewhere."""
-        code = ErrorCode.of(answer.error_code)
-        if code in STALE_METADATA or (code is not ErrorCode.NONE and code.retriable):
-            return True
-        if code is not ErrorCode.NONE:
-            raise KafkaError(code, answer.error_message)
-        counts = {
-            offset: acquired.delivery_count
-            for acquired in answer.acquired_records
-            for offset in range(acquired.first_offset, acquired.last_offset + 1)
-        }
-        records = [record for record in read_records(one, answer.records) if record.offset in counts] if counts else []
-        self._arrived += [SharedRecord(record, counts[record.offset], asked_at) for record in records]
-        for offset in counts.keys() - {record.offset for record in records}:
-            self._said[one][offset] = Acknowledge.GAP  # compacted away, or a marker: there is nothing to be delivered
-        return False
-
-    async def _pause_and_refresh(self) -> None:
-        await asyncio.sleep(RETRY_AFTER_S)
-        with suppress(OSError, Unreachable):
-            await self._cluster.refresh(self._topics)
-
-    # ------------------------------------------------------------ acknowledging
-
-    async def _acknowledge(self, node_id: int, *, is_last: bool = False) -> None:
-        session = self._sessions[node_id]
-        if session.epoch == NEW_SESSION:
-            return
-        said = self._take_said(session.partitions)
-        renewed = {} if is_last else {one: self._renewed.pop(one) for one in sorted(session.partitions) if one in self._renewed}
-        for one, kinds in renewed.items():
-            said[one] = {**kinds, **said.get(one, {})}
-        if not said and not is_last:
-            return
-        request = acknowledging.ShareAcknowledgeRequest(
-            group_id=self.group_id,
-            member_id=self.member_id,
-            share_session_epoch=LAST_OF_SESSION if is_last else session.epoch,
-            is_renew_ack=bool(renewed),
-            topics=[
-                acknowledging.AcknowledgeTopic(
-                    topic_id=self._cluster.view.topic_id_of(topic),
-                    partitions=[
-                        acknowledging.AcknowledgePartition(
-                            partition_index=one.partition,
-                            acknowledgement_batches=[
-                                acknowledging.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
-                                for first, last, types in runs_of(said[one])
-                            ],
-                        )
-                        for one in ones
-                    ],
-                )
-                for topic, ones in _by_topic(said).items()
-            ],
-        )
-        try:
-            response = await self._cluster.send(request, node_id=node_id)
-        except BaseException:
-            self._say_again(said)
-            session.begin_anew()
-            raise
-        code = ErrorCode.of(response.error_code)
-        if code is not ErrorCode.NONE:
-            session.begin_anew()
-            for one in said:
-                self._tell(said, one, code)
-            return
-        session.sent(session.partitions)
-        for topic in response.responses:
-            name = self._cluster.view.names.get(topic.topic_id, "")
-            for answer in topic.partitions:
-                self._tell(said, TopicPartition(name, answer.partition_index), answer.error_code)
-
-    def _take_said(self, partitions: Iterable[TopicPartition]) -> Acknowledgements:
-        return {one: self._said.pop(one) for one in sorted(partitions) if one in self._said}
-
-    def _say_again(self, said: Acknowledgements) -> None:
-        for one, kinds in said.items():
-            self._said[one] = {**kinds, **self._said.get(one, {})}
-
-    def _tell(self, said: Acknowledgements, one: TopicPartition, number: int) -> None:
-        offsets = sorted(offset for offset, kind in said.get(one, {}).items() if kind is not Acknowledge.GAP)
-        if offsets:
-            self._on_acknowledged(one, offsets, ErrorCode.of(number))
-
-
-def runs_of(kinds: Mapping[int, Acknowledge]) -> Iterable[tuple[int, int, list[int]]]:
-    """(first offset, last offset, kinds): one kind for a run that has but one, else one an offset."""
-    run: list[int] = []
-    for offset in sorted(kinds):
-        if run and run[-1] + 1 != offset:
-            yield run[0], run[-1], _shortened([kinds[each] for each in run])
-            run = []
-        run.append(offset)
-    if run:
-        yield run[0], run[-1], _shortened([kinds[each] for each in run])
-
-
-def _shortened(kinds: list[Acknowledge]) -> list[int]:
-    return list(map(int, kinds[:1] if len(set(kinds)) == 1 else kinds))
-
-
-def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    topics: dict[str, list[TopicPartition]] = {}
-    for one in sorted(partitions):
-        topics.setdefault(one.topic, []).append(one)
-    return topics

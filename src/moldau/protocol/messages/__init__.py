@@ -7,9 +7,9 @@ with an error in the response's own form.
 Source: Kafka 4.3.1's message definitions; facts of the wire, none of their text.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from importlib import import_module
-from types import MappingProxyType
 from typing import Any, Final
 
 from moldau.protocol.wire import Request
@@ -107,14 +107,29 @@ MODULES: Final = (
 )
 
 
-def _requests() -> dict[int, type[Request[Any]]]:
-    found: dict[int, type[Request[Any]]] = {}
-    for name in MODULES:
-        for declared in vars(import_module(f"{__name__}.{name}")).values():
-            if isinstance(declared, type) and issubclass(declared, Request) and declared is not Request:
-                assert found.setdefault(declared.API_KEY, declared) is declared, f"two requests have key {declared.API_KEY}"
-    return dict(sorted(found.items()))
+class Requests(Mapping[int, type[Request[Any]]]):
+    """Every request that Kafka 4.3 knows, by api key; its response is `.RESPONSE`.
+
+    Loaded when first looked into: a client needs a dozen of them, and all would cost it 50 ms.
+    """
+
+    @cached_property
+    def _all(self) -> dict[int, type[Request[Any]]]:
+        found: dict[int, type[Request[Any]]] = {}
+        for name in MODULES:
+            for declared in vars(import_module(f"{__name__}.{name}")).values():
+                if isinstance(declared, type) and issubclass(declared, Request) and declared is not Request:
+                    assert found.setdefault(declared.API_KEY, declared) is declared, f"two requests have key {declared.API_KEY}"
+        return dict(sorted(found.items()))
+
+    def __getitem__(self, api_key: int) -> type[Request[Any]]:
+        return self._all[api_key]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
 
 
-REQUESTS: Final[Mapping[int, type[Request[Any]]]] = MappingProxyType(_requests())
-"""Every request that Kafka 4.3 knows, by api key.  Its response is `.RESPONSE`."""
+REQUESTS: Final = Requests()

@@ -2,7 +2,8 @@
 
 import argparse
 
-from moldau.clients.admin.admin import Admin, AlterOperation, ConfigChange, ConfigSource, Resource, ResourceType
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import AlterOperation, ConfigChange, ConfigSource, Resource, ResourceType
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster
@@ -56,7 +57,7 @@ def _parser() -> Parser:
 
 async def resource_of(admin: Admin, text: str) -> Resource:
     """A topic's name counts more than a broker's number."""
-    names = {topic.name or "" for topic in await admin.list_topics()}
+    names = {topic.name or "" for topic in await admin.topics.list()}
     if text in names:
         return ResourceType.TOPIC, text
     if text == "brokers":
@@ -70,7 +71,7 @@ async def resource_of(admin: Admin, text: str) -> Resource:
 
 
 async def _show(admin: Admin, resource: Resource, options: argparse.Namespace) -> None:
-    found = (await admin.describe_configs([resource]))[resource]
+    found = (await admin.configs.describe([resource]))[resource]
     if isinstance(found, KafkaError):
         raise found
     rows = [
@@ -92,7 +93,7 @@ async def _change(admin: Admin, resource: Resource, options: argparse.Namespace)
             raise Failure(f"{text!r} is not of the form key=value", "To take a setting back: --unset KEY")
         changes.append(ConfigChange(key, value))
     changes += [ConfigChange(key, None, AlterOperation.DELETE) for key in options.unset]
-    for error in (await admin.alter_configs({resource: changes})).values():
+    for error in (await admin.configs.alter({resource: changes})).values():
         if error is not None:
             raise (
                 error

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from moldau.clients.admin.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import EARLIEST, LATEST
 from moldau.clients.cluster import Cluster
 from moldau.clients.consumer import Consumer, ConsumerOptions, RebalanceListener
 from moldau.clients.records import ConsumerRecord
@@ -160,7 +161,7 @@ async def _start(cluster: Cluster, options: argparse.Namespace, partitions: list
 
 async def _ends(cluster: Cluster, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
     ends = {}
-    for one, answer in (await Admin(cluster).list_offsets(dict.fromkeys(partitions, LATEST))).items():
+    for one, answer in (await Admin(cluster).partitions.list_offsets(dict.fromkeys(partitions, LATEST))).items():
         if isinstance(answer, KafkaError):
             raise answer
         ends[one] = answer.offset

@@ -4,10 +4,11 @@ import argparse
 from collections.abc import Sequence
 from typing import Final
 
-from moldau.clients.admin.admin import LATEST, Admin
+from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.groups import GroupAdmin, GroupDescription
 from moldau.clients.admin.lag import count_lag
 from moldau.clients.admin.streams_groups import StreamsGroupAdmin
+from moldau.clients.admin.values import LATEST
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.group_command import MISSING, add_reset, apply_reset, described, refused, run_action
@@ -117,7 +118,7 @@ async def _lag(groups: GroupAdmin, options: argparse.Namespace) -> None:
         owners = {partition: member.client_id for member in group.members for partition in member.assignment}
         committed = await groups.offsets(group_id)
         partitions = sorted({*owners, *committed})
-        ends = await Admin(groups.cluster).list_offsets(dict.fromkeys(partitions, LATEST))
+        ends = await Admin(groups.cluster).partitions.list_offsets(dict.fromkeys(partitions, LATEST))
         positions: dict[TopicPartition, tuple[int, int]] = {}
         for one in partitions:
             end = ends[one]

@@ -3,7 +3,8 @@
 import argparse
 from datetime import UTC, datetime
 
-from moldau.clients.admin.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import EARLIEST, LATEST
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
 from moldau.protocol.messages.list_offsets import ListOffsetsPartitionResponse
@@ -49,18 +50,18 @@ def moment(text: str) -> int:
 
 async def _show(cluster: Cluster, options: argparse.Namespace) -> None:
     admin = Admin(cluster)
-    topics = {topic.name or "": topic for topic in await admin.list_topics(include_internal=bool(options.topics))}
+    topics = {topic.name or "": topic for topic in await admin.topics.list(include_internal=bool(options.topics))}
     for name in options.topics:
         if name not in topics:
             raise Failure(f"there is no topic {name}", "`moldau topics list` shows them all")
     partitions = [TopicPartition(name, number) for name in options.topics or topics for number in cluster.view.partitions_of(name)]
     if options.at is not None:
-        found = await admin.list_offsets(dict.fromkeys(partitions, options.at))
+        found = await admin.partitions.list_offsets(dict.fromkeys(partitions, options.at))
         rows = [(one.topic, one.partition, _offset(found.get(one), "none so late")) for one in partitions]
         table(("TOPIC", "PARTITION", "OFFSET"), rows, right=("PARTITION", "OFFSET"))
         return
-    first = await admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
-    following = await admin.list_offsets(dict.fromkeys(partitions, LATEST))
+    first = await admin.partitions.list_offsets(dict.fromkeys(partitions, EARLIEST))
+    following = await admin.partitions.list_offsets(dict.fromkeys(partitions, LATEST))
     table(
         ("TOPIC", "PARTITION", "FIRST", "NEXT", "BETWEEN"),
         [

@@ -7,7 +7,7 @@ import argparse
 from typing import NamedTuple
 
 from moldau.clients.admin.admin import Admin
-from moldau.clients.admin.partitions import ElectionType, PartitionAdmin, Replica
+from moldau.clients.admin.partitions import ElectionType, Replica
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster
@@ -32,7 +32,7 @@ def main(arguments: list[str]) -> int:
 
     async def work(cluster: Cluster) -> int:
         try:
-            await {"list": _list, "move": _move, "elect": _elect}[options.action](Admin(cluster).partitions, options)
+            await {"list": _list, "move": _move, "elect": _elect}[options.action](Admin(cluster), options)
         except ResetRefused as refused:
             raise Failure(str(refused)) from refused
         return 0
@@ -63,11 +63,10 @@ def _parser() -> Parser:
     return parser
 
 
-async def _places(partitions: PartitionAdmin, wanted: set[TopicPartition] | None) -> list[Place]:
-    admin = partitions.admin
+async def _places(admin: Admin, wanted: set[TopicPartition] | None) -> list[Place]:
     brokers = sorted(one.broker_id for one in (await admin.describe_cluster()).brokers)
     found = []
-    for broker_id, answer in (await admin.describe_log_dirs(brokers)).items():
+    for broker_id, answer in (await admin.partitions.describe_log_dirs(brokers)).items():
         if isinstance(answer, KafkaError):
             raise answer
         for folder in answer:
@@ -89,10 +88,10 @@ async def _named(admin: Admin, topics: list[str]) -> set[TopicPartition] | None:
         raise
 
 
-async def _list(partitions: PartitionAdmin, options: argparse.Namespace) -> None:
+async def _list(admin: Admin, options: argparse.Namespace) -> None:
     rows = [
         (*one.replica, one.folder, size(one.size), "arriving" if one.is_arriving else "")
-        for one in await _places(partitions, await _named(partitions.admin, options.topics))
+        for one in await _places(admin, await _named(admin, options.topics))
     ]
     if not rows:
         say("There are no partitions yet.  `moldau topics create hello` makes one.")
@@ -100,12 +99,12 @@ async def _list(partitions: PartitionAdmin, options: argparse.Namespace) -> None
     table(("TOPIC", "PARTITION", "BROKER", "FOLDER", "SIZE", "STATE"), rows, right=("PARTITION", "BROKER", "SIZE"))
 
 
-async def _move(partitions: PartitionAdmin, options: argparse.Namespace) -> None:
-    places = await _places(partitions, await _named(partitions.admin, options.topics))
+async def _move(admin: Admin, options: argparse.Namespace) -> None:
+    places = await _places(admin, await _named(admin, options.topics))
     replicas = [one for one in places if not one.is_arriving and options.broker in (None, one.replica.broker_id)]
     if not replicas:
         raise Failure(f"broker {options.broker} has none of them" if options.broker is not None else "no broker has them")
-    answers = await partitions.move_replicas({one.replica: options.folder for one in replicas})
+    answers = await admin.partitions.move_replicas({one.replica: options.folder for one in replicas})
     for one in replicas:
         error = answers.get(one.replica)
         if error is not None:
@@ -122,9 +121,9 @@ async def _move(partitions: PartitionAdmin, options: argparse.Namespace) -> None
     say("Writes go on meanwhile.  `moldau partitions list` tells when it is done.")
 
 
-async def _elect(partitions: PartitionAdmin, options: argparse.Namespace) -> None:
+async def _elect(admin: Admin, options: argparse.Namespace) -> None:
     kind = ElectionType.UNCLEAN if options.unclean else ElectionType.PREFERRED
-    answers = await partitions.elect_leaders(kind, await _named(partitions.admin, options.topics))
+    answers = await admin.partitions.elect_leaders(kind, await _named(admin, options.topics))
     failed = {one: error for one, error in sorted(answers.items()) if error is not None}
     needless = [one for one, error in failed.items() if error.code is ErrorCode.ELECTION_NOT_NEEDED]
     elected = sorted(answers.keys() - failed.keys())

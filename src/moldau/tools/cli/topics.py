@@ -3,7 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from moldau.clients.admin.admin import Admin, ConfigSource, NewTopic, ResourceType
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import ConfigSource, NewTopic, ResourceType
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster
@@ -61,7 +62,7 @@ def _parser() -> Parser:
 
 
 async def _list(admin: Admin, options: argparse.Namespace) -> None:
-    topics = await admin.list_topics(include_internal=options.internal)
+    topics = await admin.topics.list(include_internal=options.internal)
     if not topics:
         say("There are no topics yet.  `moldau topics create hello` makes one.")
         return
@@ -79,7 +80,7 @@ async def _list(admin: Admin, options: argparse.Namespace) -> None:
 
 async def _create(admin: Admin, options: argparse.Namespace) -> None:
     topics = [NewTopic(name, options.partitions or -1, options.replicas or -1, dict(options.config)) for name in options.topics]
-    for name, answer in (await admin.create_topics(topics)).items():
+    for name, answer in (await admin.topics.create(topics)).items():
         if not isinstance(answer, KafkaError):
             count = f"{answer.num_partitions} partition{'s' if answer.num_partitions != 1 else ''}" if answer.num_partitions > 0 else "made"
             print(f"Created topic {name} ({count}).")
@@ -92,12 +93,12 @@ async def _create(admin: Admin, options: argparse.Namespace) -> None:
 
 
 async def _describe(admin: Admin, options: argparse.Namespace) -> None:
-    described = await admin.describe_topics(options.topics)
+    described = await admin.topics.describe(options.topics)
     for name in options.topics:
         topic = described[name]
         if isinstance(topic, KafkaError):
             raise await _not_there(admin, name, topic)
-    configs = await admin.describe_configs([(ResourceType.TOPIC, name) for name in options.topics], synonyms=False)
+    configs = await admin.configs.describe([(ResourceType.TOPIC, name) for name in options.topics], synonyms=False)
     rows: list[Sequence[object]] = []
     for name in options.topics:
         topic = described[name]
@@ -120,14 +121,14 @@ async def _describe(admin: Admin, options: argparse.Namespace) -> None:
 
 async def _extend(admin: Admin, options: argparse.Namespace) -> None:
     try:
-        await admin.create_partitions(options.topic, options.count)
+        await admin.topics.create_partitions(options.topic, options.count)
     except KafkaError as error:
         raise await _not_there(admin, options.topic, error) from error
     print(f"Topic {options.topic} has {options.count} partitions now.")
 
 
 async def _delete(admin: Admin, options: argparse.Namespace) -> None:
-    for name, error in (await admin.delete_topics(options.topics)).items():
+    for name, error in (await admin.topics.delete(options.topics)).items():
         if error is None:
             print(f"Deleted topic {name}.")
         elif not (options.if_exists and error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION):
@@ -140,7 +141,7 @@ async def _not_there(admin: Admin, name: str, error: KafkaError) -> Failure:
         return Failure(f"topic {name}: {error.detail}")
     from difflib import get_close_matches
 
-    names = [topic.name or "" for topic in await admin.list_topics()]
+    names = [topic.name or "" for topic in await admin.topics.list()]
     near = get_close_matches(name, names, n=1)
     return Failure(f"there is no topic {name}" + (f"; did you mean {near[0]}?" if near else ""), "`moldau topics list` shows them all")
 

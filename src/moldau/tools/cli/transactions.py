@@ -142,7 +142,7 @@ async def _producers(admin: TransactionAdmin, options: argparse.Namespace) -> No
 
 
 async def _hanging(admin: TransactionAdmin, options: argparse.Namespace) -> None:
-    topics = await admin.admin.list_topics()
+    topics = await Admin(admin.cluster).topics.list()
     wanted = options.topic or [topic.name for topic in topics]
     unknown = sorted(set(wanted) - {topic.name for topic in topics})
     if unknown:

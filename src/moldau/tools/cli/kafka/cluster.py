@@ -3,7 +3,8 @@
 import argparse
 from collections.abc import Sequence
 
-from moldau.clients.admin.admin import Admin, EndpointType
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import EndpointType
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster

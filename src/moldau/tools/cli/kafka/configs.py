@@ -6,8 +6,9 @@ import shlex
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from moldau.clients.admin.admin import Admin, AlterOperation, ConfigChange, ConfigSource, ResourceType
+from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.groups import GroupAdmin
+from moldau.clients.admin.values import AlterOperation, ConfigChange, ConfigSource, ResourceType
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
 from moldau.metadata.topic_names import invalid_topic_reason
@@ -161,17 +162,17 @@ async def _names(admin: Admin, kind: str) -> Sequence[str]:
     """All there are of a kind, with the default of all brokers."""
     match kind:
         case "topics":
-            return [topic.name for topic in await admin.list_topics() if topic.name is not None]
+            return [topic.name for topic in await admin.topics.list() if topic.name is not None]
         case "brokers" | "broker-loggers":
             return [*map(str, sorted(broker.broker_id for broker in (await admin.describe_cluster()).brokers)), ""]
-    configured = [name for _, name in await admin.list_config_resources(TYPES[kind])]
+    configured = [name for _, name in await admin.configs.list_resources(TYPES[kind])]
     if kind == "groups":
         configured += [group.group_id for group in await GroupAdmin(admin.cluster).list_groups()]
     return list(dict.fromkeys(configured))
 
 
 async def _configs(admin: Admin, entity: Entity, name: str) -> Sequence[DescribeConfigsResourceResult]:
-    (answer,) = (await admin.describe_configs([(TYPES[entity.kind], name)])).values()
+    (answer,) = (await admin.configs.describe([(TYPES[entity.kind], name)])).values()
     if isinstance(answer, KafkaError):
         raise answer
     return answer
@@ -198,7 +199,7 @@ async def _alter(admin: Admin, entity: Entity, options: argparse.Namespace) -> N
             raise Failure(f"Invalid broker logger(s): {','.join(unknown)}")
     changes = [ConfigChange(key, value) for key, value in added.items()]
     changes += [ConfigChange(key, None, AlterOperation.DELETE) for key in removed]
-    for error in (await admin.alter_configs({(TYPES[entity.kind], entity.name): changes})).values():
+    for error in (await admin.configs.alter({(TYPES[entity.kind], entity.name): changes})).values():
         if error is not None:
             raise error
     if entity.name:

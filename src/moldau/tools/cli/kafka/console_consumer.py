@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.clients.admin.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import EARLIEST, LATEST
 from moldau.clients.cluster import Cluster, retrying
 from moldau.clients.consumer import Consumer
 from moldau.errors import ErrorCode, KafkaError
@@ -137,7 +138,7 @@ async def _positions(
     if options.include is not None:
         wanted = TopicFilter(options.include)
         topics = [
-            topic.name for topic in await Admin(cluster).list_topics() if topic.name and wanted.matches(topic.name, exclude_internal=True)
+            topic.name for topic in await Admin(cluster).topics.list() if topic.name and wanted.matches(topic.name, exclude_internal=True)
         ]
         return {TopicPartition(topic, partition): offset for topic in topics for partition in cluster.view.partitions_of(topic)}
 

@@ -27,7 +27,9 @@ def main(arguments: list[str]) -> int:
     printer = LinePrinter(options)
 
     async def work(cluster: Cluster) -> int:
-        consuming = ShareConsumerOptions(accepts_at_next_poll=False, max_records=int(settings.properties.get("max.poll.records", "500")))
+        consuming = ShareConsumerOptions(
+            share_acknowledgement_mode="explicit", max_poll_records=int(settings.properties.get("max.poll.records", "500"))
+        )
         try:
             async with ShareConsumer(cluster, group_id, [options.topic], consuming) as consumer:
                 await _print_all(consumer, printer, options)

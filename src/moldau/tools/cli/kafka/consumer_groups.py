@@ -9,8 +9,9 @@ import sys
 from collections.abc import Iterable
 from typing import Final
 
-from moldau.clients.admin.admin import LATEST, Admin
+from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.groups import CONSUMER, GroupAdmin, GroupDescription
+from moldau.clients.admin.values import LATEST
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.kafka import group_tables as tables
@@ -209,7 +210,7 @@ async def partition_rows(groups: GroupAdmin, group: GroupDescription) -> list[ta
     owned = [(partition, member) for member in owners for partition in sorted(member.assignment)]
     taken = {partition for partition, _ in owned}
     unowned = [(partition, None) for partition in sorted(committed) if partition not in taken]
-    ends = await Admin(groups.cluster).list_offsets(dict.fromkeys((*taken, *committed), LATEST))
+    ends = await Admin(groups.cluster).partitions.list_offsets(dict.fromkeys((*taken, *committed), LATEST))
     rows = []
     for partition, member in [*owned, *unowned]:
         offset, end = committed.get(partition), ends.get(partition)

@@ -31,7 +31,7 @@ def main(arguments: list[str]) -> int:
 
     async def work(cluster: Cluster) -> int:
         print("Executing records delete operation")
-        answers = await Admin(cluster).delete_records(before)
+        answers = await Admin(cluster).partitions.delete_records(before)
         print("Records delete operation completed:")
         for one in sorted(answers, key=str):
             answer = answers[one]

@@ -4,7 +4,8 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 
-from moldau.clients.admin.admin import Admin, UpgradeType
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import UpgradeType
 from moldau.clients.cluster import Cluster
 from moldau.metadata.features import FEATURES, LATEST_LEVEL, METADATA_VERSION, RELEASES, default_level, level_of_release
 from moldau.metadata.formatting import FormatError, feature_dependencies, version_mapping
@@ -102,7 +103,7 @@ async def _update(admin: Admin, options: argparse.Namespace) -> int:
     kind = UpgradeType.UPGRADE
     if options.action != "upgrade":
         kind = UpgradeType.UNSAFE_DOWNGRADE if options.unsafe else UpgradeType.SAFE_DOWNGRADE
-    answers = await admin.update_features(levels, upgrade_type=kind, validate_only=options.dry_run)
+    answers = await admin.features.update(levels, upgrade_type=kind, validate_only=options.dry_run)
     failed = 0
     for name in sorted(levels):
         error = answers[name]

@@ -6,15 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-from moldau.clients.admin.admin import (
-    EARLIEST,
-    EARLIEST_LOCAL,
-    EARLIEST_PENDING_UPLOAD,
-    LATEST,
-    LATEST_TIERED,
-    MAX_TIMESTAMP,
-    Admin,
-)
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
 from moldau.tools.cli.connecting import on_cluster
@@ -115,12 +108,12 @@ def _wanted(options: argparse.Namespace) -> Wanted:
 async def _show(cluster: Cluster, options: argparse.Namespace, target: int) -> None:
     wanted = _wanted(options)
     admin = Admin(cluster)
-    topics = await admin.list_topics(include_internal=not options.exclude_internal_topics)
+    topics = await admin.topics.list(include_internal=not options.exclude_internal_topics)
     everything = (TopicPartition(topic.name or "", one.partition_index) for topic in topics for one in topic.partitions)
     partitions = sorted((one for one in everything if wanted(one)), key=str)
     if not partitions:
         raise Failure("Error occurred: Could not match any topic-partitions with the specified filters")
-    found = await admin.list_offsets(dict.fromkeys(partitions, target))
+    found = await admin.partitions.list_offsets(dict.fromkeys(partitions, target))
     for one in partitions:
         answer = found[one]
         if isinstance(answer, KafkaError):

@@ -11,8 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from moldau.clients.admin.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.groups import GroupAdmin
+from moldau.clients.admin.values import EARLIEST, LATEST
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.types import TopicPartition
@@ -166,7 +167,7 @@ async def named_partitions(groups: GroupAdmin, topics: Sequence[str]) -> tuple[l
 
 
 async def _log_offsets(groups: GroupAdmin, partitions: Iterable[TopicPartition], target: int) -> Offsets:
-    found = await Admin(groups.cluster).list_offsets(dict.fromkeys(partitions, target))
+    found = await Admin(groups.cluster).partitions.list_offsets(dict.fromkeys(partitions, target))
     offsets = {}
     for one, answer in found.items():
         if isinstance(answer, KafkaError):

@@ -50,7 +50,7 @@ async def _describe(admin: Admin, options: argparse.Namespace) -> None:
             f" Current existent brokers: {','.join(map(str, known))}"
         )
     print("Querying brokers for log directories information")
-    found = await admin.describe_log_dirs(asked)
+    found = await admin.partitions.describe_log_dirs(asked)
     print(f"Received log directory information from brokers {','.join(map(str, asked))}")
     brokers = []
     for broker_id, answer in found.items():

@@ -4,7 +4,9 @@ import json
 import time
 from collections.abc import Iterable, Sequence
 
-from moldau.clients.admin.admin import Admin, EndpointType, QuorumDescription
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.quorum import QuorumDescription
+from moldau.clients.admin.values import EndpointType
 from moldau.clients.cluster import Cluster
 from moldau.protocol.messages.describe_quorum import Node, ReplicaState
 from moldau.tools.cli.connecting import on_cluster
@@ -29,7 +31,7 @@ def main(arguments: list[str]) -> int:
 
     async def work(cluster: Cluster) -> int:
         admin = Admin(cluster)
-        quorum = await admin.describe_quorum()
+        quorum = await admin.quorum.describe()
         if options.status:
             kind = EndpointType.BROKER if options.bootstrap_controller is None else EndpointType.CONTROLLER
             cluster_id = (await admin.describe_cluster(endpoint_type=kind)).cluster_id

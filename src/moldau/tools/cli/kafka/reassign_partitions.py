@@ -11,8 +11,9 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from moldau.clients.admin.admin import Admin, AlterOperation, ConfigChange, ResourceType
-from moldau.clients.admin.partitions import PartitionAdmin, Replica
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.partitions import Replica
+from moldau.clients.admin.values import AlterOperation, ConfigChange, ResourceType
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.placement import UsableBroker, place
@@ -69,7 +70,7 @@ def main(arguments: list[str]) -> int:
     async def work(cluster: Cluster) -> int:
         actions = {"generate": _generate, "execute": _execute, "verify": _verify, "cancel": _cancel, "list": _list}
         try:
-            await actions[action](Admin(cluster).partitions, options)
+            await actions[action](Admin(cluster), options)
         except PlanError as error:
             print(error if error.is_terse else f"Error: {error}")
             return 1
@@ -145,20 +146,20 @@ def _read(path: str) -> str:
 # ------------------------------------------------------------ generate
 
 
-async def _generate(partitions: PartitionAdmin, options: argparse.Namespace) -> None:
+async def _generate(admin: Admin, options: argparse.Namespace) -> None:
     wanted = plans.read_brokers(options.broker_list)
     topics = plans.read_topics(_read(options.topics_to_move_json_file))
-    current = await _replicas_of(partitions, topics)
-    brokers = await _usable_brokers(partitions, wanted, with_racks=not options.disable_rack_aware)
+    current = await _replicas_of(admin, topics)
+    brokers = await _usable_brokers(admin, wanted, with_racks=not options.disable_rack_aware)
     proposed = _proposal(current, brokers)
-    print(f"Current partition replica assignment\n{plans.plan_json(current, await _current_folders(partitions, current))}\n")
+    print(f"Current partition replica assignment\n{plans.plan_json(current, await _current_folders(admin, current))}\n")
     print(f"Proposed partition reassignment configuration\n{plans.plan_json(proposed, {})}")
 
 
-async def _usable_brokers(partitions: PartitionAdmin, wanted: Collection[int], *, with_racks: bool) -> list[UsableBroker]:
+async def _usable_brokers(admin: Admin, wanted: Collection[int], *, with_racks: bool) -> list[UsableBroker]:
     found = [
         UsableBroker(one.broker_id, one.rack if with_racks else None, fenced=False)
-        for one in (await partitions.admin.describe_cluster()).brokers
+        for one in (await admin.describe_cluster()).brokers
         if one.broker_id in wanted
     ]
     if len({broker.rack is None for broker in found}) > 1:
@@ -186,30 +187,30 @@ def _proposal(current: Targets, brokers: Sequence[UsableBroker]) -> Targets:
 # ------------------------------------------------------------ execute
 
 
-async def _execute(partitions: PartitionAdmin, options: argparse.Namespace) -> None:
+async def _execute(admin: Admin, options: argparse.Namespace) -> None:
     plan = plans.read_plan(_read(options.reassignment_json_file))
     targets = plans.targets_of(plan)
-    ongoing = await partitions.admin.list_partition_reassignments(None)
+    ongoing = await admin.partitions.list_reassignments(None)
     if ongoing and not options.additional:
         raise PlanError(EXISTING, is_terse=True)
-    known = {one.broker_id for one in (await partitions.admin.describe_cluster()).brokers}
+    known = {one.broker_id for one in (await admin.describe_cluster()).brokers}
     unknown = [broker for replicas in targets.values() for broker in replicas if broker not in known]
     if unknown:
         raise PlanError(f"Unknown broker id {unknown[0]}")
-    current = await _current_of(partitions, targets)
-    shown = plans.plan_json(current, await _current_folders(partitions, current))
+    current = await _current_of(admin, targets)
+    shown = plans.plan_json(current, await _current_folders(admin, current))
     print(f"Current partition replica assignment\n\n{shown}\n\nSave this to use as the --reassignment-json-file option during rollback")
-    await _set_throttles(partitions, plan, plans.moves_of(ongoing, targets, current), options)
-    answers = await partitions.reassign(targets, may_change_factor=not options.disallow_replication_factor_change)
+    await _set_throttles(admin, plan, plans.moves_of(ongoing, targets, current), options)
+    answers = await admin.partitions.reassign(targets, may_change_factor=not options.disallow_replication_factor_change)
     errors = [f"{where}: {message(error)}" for where, error in sorted(answers.items()) if error is not None]
     if errors:
         raise PlanError("\n".join(["Error reassigning partition(s):", *errors]), is_terse=True)
     print(f"Successfully started partition reassignment{_s(targets)} for {','.join(map(str, sorted(targets)))}")
     if plan.folders:
-        await _move(partitions, plan.folders, options)
+        await _move(admin, plan.folders, options)
 
 
-async def _set_throttles(partitions: PartitionAdmin, plan: plans.Plan, moves: plans.Moves, options: argparse.Namespace) -> None:
+async def _set_throttles(admin: Admin, plan: plans.Plan, moves: plans.Moves, options: argparse.Namespace) -> None:
     rate, folder_rate = options.throttle, options.replica_alter_log_dirs_throttle
     between_brokers, between_folders = rate is not None and rate >= 0, folder_rate is not None and folder_rate >= 0
     if between_brokers or between_folders:
@@ -218,21 +219,21 @@ async def _set_throttles(partitions: PartitionAdmin, plan: plans.Plan, moves: pl
         held_back = {side: plans.throttled_replicas(moves, side) for side in THROTTLED_REPLICAS}
         for topic in sorted({where.topic for where in moves}):
             changes = {key: held_back[side][topic] for side, key in THROTTLED_REPLICAS.items()}
-            await _alter(partitions, ResourceType.TOPIC, [topic], changes)
-        await _alter(partitions, ResourceType.BROKER, plans.moving_brokers(moves), dict.fromkeys(BROKER_RATES, str(rate)))
+            await _alter(admin, ResourceType.TOPIC, [topic], changes)
+        await _alter(admin, ResourceType.BROKER, plans.moving_brokers(moves), dict.fromkeys(BROKER_RATES, str(rate)))
         print(f"The inter-broker throttle limit was set to {rate} B/s")
     if between_folders:
         brokers = sorted({replica.broker_id for replica in plan.folders})
-        await _alter(partitions, ResourceType.BROKER, brokers, {FOLDER_RATE: str(folder_rate)})
+        await _alter(admin, ResourceType.BROKER, brokers, {FOLDER_RATE: str(folder_rate)})
         print(f"The replica-alter-dir throttle limit was set to {folder_rate} B/s")
 
 
-async def _move(partitions: PartitionAdmin, folders: Mapping[Replica, str], options: argparse.Namespace) -> None:
+async def _move(admin: Admin, folders: Mapping[Replica, str], options: argparse.Namespace) -> None:
     """Asks again while a replica is not on its broker yet: then the folder is not taken for sure."""
     timeout_ms = DEFAULT_TIMEOUT_MS if options.timeout is None else options.timeout
     pending, started = dict(folders), time.monotonic()
     while True:
-        for replica, error in sorted((await partitions.move_replicas(pending)).items(), key=lambda item: _by_broker(item[0])):
+        for replica, error in sorted((await admin.partitions.move_replicas(pending)).items(), key=lambda item: _by_broker(item[0])):
             if error is None:
                 print(
                     f"Successfully started moving log directory to {pending.pop(replica)} for replica {replica.topic_partition} "
@@ -251,62 +252,62 @@ async def _move(partitions: PartitionAdmin, folders: Mapping[Replica, str], opti
 # ------------------------------------------------------------ verify, cancel, list
 
 
-async def _verify(partitions: PartitionAdmin, options: argparse.Namespace) -> None:
+async def _verify(admin: Admin, options: argparse.Namespace) -> None:
     plan = plans.read_plan(_read(options.reassignment_json_file))
-    ongoing = await partitions.admin.list_partition_reassignments(None)
-    current = await _known_replicas(partitions, [where for where, _ in plan.brokers])
+    ongoing = await admin.partitions.list_reassignments(None)
+    current = await _known_replicas(admin, [where for where, _ in plan.brokers])
     print("Status of partition reassignment:")
     for where, target in sorted(plan.brokers):
         print(plans.partition_line(where, current.get(where, []), target, is_moving=where in ongoing))
-    folders = await partitions.folders_of(plan.folders)
+    folders = await admin.partitions.folders_of(plan.folders)
     print("\n".join(plans.replica_line(one, folders[one], plan.folders[one]) for one in sorted(folders, key=_by_broker)))
     is_moving = any(where in ongoing for where, _ in plan.brokers) or any(one.future is not None for one in folders.values())
     if not is_moving and not options.preserve_throttles:
-        await _clear_throttles(partitions, plan)
+        await _clear_throttles(admin, plan)
 
 
-async def _cancel(partitions: PartitionAdmin, options: argparse.Namespace) -> None:
+async def _cancel(admin: Admin, options: argparse.Namespace) -> None:
     plan = plans.read_plan(_read(options.reassignment_json_file))
-    moving = sorted(await partitions.admin.list_partition_reassignments([where for where, _ in plan.brokers]))
+    moving = sorted(await admin.partitions.list_reassignments([where for where, _ in plan.brokers]))
     if moving:
-        answers = await partitions.reassign(dict.fromkeys(moving))
+        answers = await admin.partitions.reassign(dict.fromkeys(moving))
         errors = [f"{where}: {message(error)}" for where, error in sorted(answers.items()) if error is not None]
         if errors:
             raise PlanError("\n".join([f"Error cancelling partition reassignment{_s(errors)} for:", *errors]), is_terse=True)
         print(f"Successfully cancelled partition reassignment{_s(moving)} for: {','.join(map(str, moving))}")
     else:
         print("None of the specified partition reassignments are active.")
-    folders = await partitions.folders_of(plan.folders)
+    folders = await admin.partitions.folders_of(plan.folders)
     back = {replica: one.current for replica, one in folders.items() if one.future is not None and one.current is not None}
     if back:
-        await _move(partitions, back, options)
+        await _move(admin, back, options)
     else:
         print("None of the specified partition moves are active.", end="")  # what comes next stands in the same line, as in Kafka
     if not options.preserve_throttles:
-        await _clear_throttles(partitions, plan)
+        await _clear_throttles(admin, plan)
 
 
-async def _list(partitions: PartitionAdmin, options: argparse.Namespace) -> None:
-    print("\n".join(plans.ongoing_lines(await partitions.admin.list_partition_reassignments(None))))
+async def _list(admin: Admin, options: argparse.Namespace) -> None:
+    print("\n".join(plans.ongoing_lines(await admin.partitions.list_reassignments(None))))
 
 
-async def _clear_throttles(partitions: PartitionAdmin, plan: plans.Plan) -> None:
+async def _clear_throttles(admin: Admin, plan: plans.Plan) -> None:
     """All of them: nobody knows any more which brokers the moves came from."""
-    brokers = {one.broker_id for one in (await partitions.admin.describe_cluster()).brokers}
+    brokers = {one.broker_id for one in (await admin.describe_cluster()).brokers}
     brokers |= {broker for _, replicas in plan.brokers for broker in replicas}
     print(f"Clearing broker-level throttles on broker{_s(brokers)} {','.join(map(str, sorted(brokers)))}")
-    await _alter(partitions, ResourceType.BROKER, sorted(brokers), dict.fromkeys((*BROKER_RATES, FOLDER_RATE)))
+    await _alter(admin, ResourceType.BROKER, sorted(brokers), dict.fromkeys((*BROKER_RATES, FOLDER_RATE)))
     print(f"Clearing topic-level throttles on topic{_s(plan.topics)} {','.join(plan.topics)}")
-    await _alter(partitions, ResourceType.TOPIC, plan.topics, dict.fromkeys(THROTTLED_REPLICAS.values()))
+    await _alter(admin, ResourceType.TOPIC, plan.topics, dict.fromkeys(THROTTLED_REPLICAS.values()))
 
 
 # ------------------------------------------------------------ what they share
 
 
-async def _replicas_of(partitions: PartitionAdmin, topics: Sequence[str]) -> Targets:
+async def _replicas_of(admin: Admin, topics: Sequence[str]) -> Targets:
     """Of all partitions of the topics.  Errors: PlanError for a topic that is not there."""
     found: Targets = {}
-    for name, topic in (await partitions.admin.describe_topics(topics)).items() if topics else ():
+    for name, topic in (await admin.topics.describe(topics)).items() if topics else ():
         if isinstance(topic, KafkaError):
             is_missing = topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             text = f"{PACKAGE}UnknownTopicOrPartitionException: Topic {name} not found." if is_missing else java_error(topic)
@@ -315,9 +316,9 @@ async def _replicas_of(partitions: PartitionAdmin, topics: Sequence[str]) -> Tar
     return found
 
 
-async def _current_of(partitions: PartitionAdmin, wanted: Collection[TopicPartition]) -> Targets:
+async def _current_of(admin: Admin, wanted: Collection[TopicPartition]) -> Targets:
     """Errors: PlanError when one is not there."""
-    found = await _replicas_of(partitions, sorted({where.topic for where in wanted}))
+    found = await _replicas_of(admin, sorted({where.topic for where in wanted}))
     missing = sorted(where for where in wanted if where not in found)
     if missing:
         names = ", ".join(map(str, missing))
@@ -325,10 +326,10 @@ async def _current_of(partitions: PartitionAdmin, wanted: Collection[TopicPartit
     return {where: found[where] for where in wanted}
 
 
-async def _known_replicas(partitions: PartitionAdmin, wanted: Iterable[TopicPartition]) -> Targets:
+async def _known_replicas(admin: Admin, wanted: Iterable[TopicPartition]) -> Targets:
     """Of those that there are."""
     topics = sorted({where.topic for where in wanted})
-    described = await partitions.admin.describe_topics(topics) if topics else {}
+    described = await admin.topics.describe(topics) if topics else {}
     return {
         TopicPartition(name, one.partition_index): list(one.replica_nodes)
         for name, topic in described.items()
@@ -337,17 +338,17 @@ async def _known_replicas(partitions: PartitionAdmin, wanted: Iterable[TopicPart
     }
 
 
-async def _current_folders(partitions: PartitionAdmin, current: Targets) -> dict[Replica, str]:
+async def _current_folders(admin: Admin, current: Targets) -> dict[Replica, str]:
     """Of the replicas whose brokers live."""
-    alive = {one.broker_id for one in (await partitions.admin.describe_cluster()).brokers}
+    alive = {one.broker_id for one in (await admin.describe_cluster()).brokers}
     replicas = [Replica(*where, broker) for where, brokers in current.items() for broker in brokers if broker in alive]
-    return {replica: one.current for replica, one in (await partitions.folders_of(replicas)).items() if one.current is not None}
+    return {replica: one.current for replica, one in (await admin.partitions.folders_of(replicas)).items() if one.current is not None}
 
 
-async def _alter(partitions: PartitionAdmin, kind: ResourceType, names: Iterable[object], changes: Mapping[str, str | None]) -> None:
+async def _alter(admin: Admin, kind: ResourceType, names: Iterable[object], changes: Mapping[str, str | None]) -> None:
     """None takes a value away.  Errors: KafkaError, the first."""
     asked = [ConfigChange(key, value, AlterOperation.SET if value is not None else AlterOperation.DELETE) for key, value in changes.items()]
-    for error in (await partitions.admin.alter_configs({(kind, str(name)): asked for name in names})).values():
+    for error in (await admin.configs.alter({(kind, str(name)): asked for name in names})).values():
         if error is not None:
             raise error
 

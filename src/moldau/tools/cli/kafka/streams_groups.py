@@ -8,8 +8,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from moldau.clients.admin.admin import EARLIEST, LATEST, Admin
+from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.streams_groups import StreamsGroupAdmin, StreamsGroupDescription
+from moldau.clients.admin.values import EARLIEST, LATEST
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.kafka import streams_tables as tables
 from moldau.tools.cli.kafka.group_reset import SCENARIOS, Offsets, add_reset_options, existing_partitions, named_partitions, reset_offsets
@@ -219,7 +220,7 @@ async def _bounds(groups: StreamsGroupAdmin, partitions: Sequence[TopicPartition
     found: list[Offsets] = []
     for target in (EARLIEST, LATEST):
         offsets: Offsets = {}
-        for one, answer in (await Admin(groups.cluster).list_offsets(dict.fromkeys(partitions, target))).items():
+        for one, answer in (await Admin(groups.cluster).partitions.list_offsets(dict.fromkeys(partitions, target))).items():
             if isinstance(answer, KafkaError):
                 raise answer
             offsets[one] = answer.offset
@@ -299,7 +300,7 @@ async def _internal_topics(groups: StreamsGroupAdmin, group_id: str) -> list[str
 
 async def _delete_topics(groups: StreamsGroupAdmin, topics: Sequence[str]) -> KafkaError | None:
     """The first error, if there is one."""
-    answers = await Admin(groups.cluster).delete_topics(topics)
+    answers = await Admin(groups.cluster).topics.delete(topics)
     for topic, error in answers.items():
         if error is not None:
             print(f"Failed to delete internal topic: {topic}")
@@ -381,7 +382,7 @@ async def _to_reset(groups: StreamsGroupAdmin, group_id: str, options: argparse.
 async def _delete_internal(groups: StreamsGroupAdmin, group_id: str, options: argparse.Namespace) -> None:
     is_all = options.delete_all_internal_topics
     topics = await _internal_topics(groups, group_id) if is_all else list(dict.fromkeys(options.delete_internal_topic))
-    refusals = [error for error in (await Admin(groups.cluster).delete_topics(topics)).values() if error is not None] if topics else []
+    refusals = [error for error in (await Admin(groups.cluster).topics.delete(topics)).values() if error is not None] if topics else []
     if not refusals:
         return
     what = f"Deleting internal topics for group '{group_id}' failed"

@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from moldau.clients.admin.admin import Admin, ConfigSource, NewTopic, ResourceType
+from moldau.clients.admin.admin import Admin
+from moldau.clients.admin.values import ConfigSource, NewTopic, ResourceType
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_configs import DescribeConfigsResourceResult
@@ -114,7 +115,7 @@ class Tool:
             parse_configs(options.config),
             assignment,
         )
-        for answer in (await self.admin.create_topics([topic])).values():
+        for answer in (await self.admin.topics.create([topic])).values():
             if isinstance(answer, KafkaError):
                 if answer.code is ErrorCode.TOPIC_ALREADY_EXISTS and options.if_not_exists:
                     return
@@ -130,12 +131,16 @@ class Tool:
         for name in await self._names():
             described = await self._described([name])
             old_count = len(described[0].partitions)
-            await self.admin.create_partitions(name, self.options.partitions, assignments=None if placed is None else placed[old_count:])
+            await self.admin.topics.create_partitions(
+                name,
+                self.options.partitions,
+                assignments=None if placed is None else placed[old_count:],
+            )
 
     async def delete(self) -> None:
         names = await self._names()
         if names:
-            for answer in (await self.admin.delete_topics(names)).values():
+            for answer in (await self.admin.topics.delete(names)).values():
                 if answer is not None:
                     raise Failure(answer.detail)
 
@@ -179,7 +184,7 @@ class Tool:
     async def _names(self, *, must_exist: bool = True) -> Sequence[str]:
         """Topics that --topic matches, all without one."""
         options = self.options
-        topics = await self.admin.list_topics(include_internal=not options.exclude_internal)
+        topics = await self.admin.topics.list(include_internal=not options.exclude_internal)
         names = [topic.name for topic in topics if topic.name is not None]
         if options.topic is not None:
             wanted = TopicFilter(options.topic)
@@ -194,13 +199,13 @@ class Tool:
             wanted = uuid_from_text(text)
         except ValueError as error:
             raise Failure(str(error)) from error
-        names = [topic.name for topic in await self.admin.list_topics() if topic.topic_id == wanted and topic.name is not None]
+        names = [topic.name for topic in await self.admin.topics.list() if topic.topic_id == wanted and topic.name is not None]
         if not names and not self.options.if_exists:
             raise Failure(f"TopicId '{text}' does not exist as expected")
         return names
 
     async def _described(self, names: Sequence[str]) -> Sequence[DescribeTopicPartitionsResponseTopic]:
-        found = await self.admin.describe_topics(names, partitions_per_response=self.options.partition_size_limit_per_response)
+        found = await self.admin.topics.describe(names, partitions_per_response=self.options.partition_size_limit_per_response)
         topics = []
         for name in names:
             answer = found[name]
@@ -210,7 +215,7 @@ class Tool:
         return topics
 
     async def _configs_of(self, names: Sequence[str]) -> Mapping[str, Sequence[DescribeConfigsResourceResult]]:
-        found = await self.admin.describe_configs([(ResourceType.TOPIC, name) for name in names], synonyms=False)
+        found = await self.admin.configs.describe([(ResourceType.TOPIC, name) for name in names], synonyms=False)
         configs = {}
         for (_, name), answer in found.items():
             if isinstance(answer, KafkaError):
@@ -223,7 +228,7 @@ class Tool:
     ) -> Mapping[TopicPartition, OngoingPartitionReassignment]:
         partitions = [TopicPartition(topic.name or "", one.partition_index) for topic in topics for one in topic.partitions]
         with suppress(KafkaError):  # a broker that cannot say has none under way
-            return await self.admin.list_partition_reassignments(partitions)
+            return await self.admin.partitions.list_reassignments(partitions)
         return {}
 
 

@@ -251,12 +251,12 @@ async def _find_hanging(admin: TransactionAdmin, options: argparse.Namespace) ->
 async def _partitions_to_search(admin: TransactionAdmin, options: argparse.Namespace) -> list[TopicPartition]:
     if options.partition is not None:
         return [TopicPartition(options.topic, options.partition)]
-    topics = admin.admin
+    searching = Admin(admin.cluster)
     try:
-        names = [options.topic] if options.topic is not None else [topic.name or "" for topic in await topics.list_topics()]
+        names = [options.topic] if options.topic is not None else [topic.name or "" for topic in await searching.topics.list()]
     except KafkaError as error:
         raise _failed("Failed to list topics", error) from error
-    described = await topics.describe_topics(names) if names else {}
+    described = await searching.topics.describe(names) if names else {}
     for found in described.values():
         if isinstance(found, KafkaError):
             raise _failed(f"Failed to describe {len(names)} topics", found) from found

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from moldau.clients.admin.admin import QuorumDescription
+from moldau.clients.admin.quorum import QuorumDescription
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.api_versions import ApiVersion, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey
 from moldau.protocol.messages.describe_configs import DescribeConfigsResourceResult, DescribeConfigsSynonym

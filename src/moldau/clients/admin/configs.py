@@ -1,0 +1,74 @@
+"""● What an administrator does with configs, of topics, brokers, loggers, groups and client metrics.
+
+Source: Admin.describeConfigs, incrementalAlterConfigs, listConfigResources; KIP-133, 226, 339, 412, 714, 1142.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from moldau.clients.admin.answers import error_of, raise_for
+from moldau.clients.admin.values import ConfigChange, Resource, ResourceType
+from moldau.clients.cluster import Cluster
+from moldau.errors import KafkaError
+from moldau.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
+from moldau.protocol.messages.incremental_alter_configs import AlterableConfig, AlterConfigsResource, IncrementalAlterConfigsRequest
+from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
+
+
+class ConfigAdmin:
+    """Answers are by resource; one that failed has its `KafkaError` there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def describe(
+        self, resources: Sequence[Resource], *, synonyms: bool = True, documentation: bool = False
+    ) -> dict[Resource, list[DescribeConfigsResourceResult] | KafkaError]:
+        """A broker is asked for its own configs, anyone for the others."""
+        found: dict[Resource, list[DescribeConfigsResourceResult] | KafkaError] = {}
+        for node_id, group in _by_node(resources).items():
+            asked = [DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None) for kind, name in group]
+            request = DescribeConfigsRequest(resources=asked, include_synonyms=synonyms, include_documentation=documentation)
+            response = await self._cluster.send(request, node_id=node_id)
+            for one in response.results:
+                resource = (ResourceType(one.resource_type), one.resource_name)
+                found[resource] = error_of(one.error_code, one.error_message) or one.configs
+        return found
+
+    async def alter(
+        self, changes: Mapping[Resource, Sequence[ConfigChange]], *, validate_only: bool = False
+    ) -> dict[Resource, KafkaError | None]:
+        answers: dict[Resource, KafkaError | None] = {}
+        for node_id, group in _by_node(changes).items():
+            asked = [
+                AlterConfigsResource(
+                    resource_type=kind,
+                    resource_name=name,
+                    configs=[AlterableConfig(name=one.key, config_operation=one.operation, value=one.value) for one in changes[kind, name]],
+                )
+                for kind, name in group
+            ]
+            request = IncrementalAlterConfigsRequest(resources=asked, validate_only=validate_only)
+            response = await self._cluster.send(request, node_id=node_id)
+            for one in response.responses:
+                resource = (ResourceType(one.resource_type), one.resource_name)
+                answers[resource] = error_of(one.error_code, one.error_message)
+        return answers
+
+    async def list_resources(self, *types: ResourceType) -> list[Resource]:
+        response = await self._cluster.send(ListConfigResourcesRequest(resource_types=list(types)))
+        raise_for(response.error_code)
+        return [(ResourceType(one.resource_type), one.resource_name) for one in response.config_resources]
+
+
+def _by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
+    """Only a broker itself knows its static configs and its loggers; None: anyone will do."""
+    groups: dict[int | None, list[Resource]] = defaultdict(list)
+    for kind, name in resources:
+        own = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name
+        groups[int(name) if own else None].append((kind, name))
+    return groups

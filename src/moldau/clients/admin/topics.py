@@ -1,0 +1,112 @@
+"""● What an administrator does with topics: list, describe, create, delete, add partitions.
+
+Source: Admin.listTopics, describeTopics, createTopics, deleteTopics, createPartitions; KIP-195, 516, 966.
+"""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from moldau.clients.admin.answers import error_of, raise_for
+from moldau.clients.admin.values import TIMEOUT_MS, NewTopic
+from moldau.clients.cluster import Cluster
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+)
+from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.protocol.messages.describe_topic_partitions import (
+    Cursor,
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponseTopic,
+)
+from moldau.protocol.messages.describe_topic_partitions import TopicRequest as TopicName
+from moldau.protocol.messages.metadata import MetadataResponseTopic
+from moldau.types import ZERO_UUID
+
+Topics = list[MetadataResponseTopic]
+
+
+class TopicAdmin:
+    """Answers are by topic; one that failed has its `KafkaError` there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def list(self, *, include_internal: bool = True) -> Topics:
+        """By name."""
+        view = await self._cluster.refresh()
+        topics = [topic for topic in view.topics.values() if include_internal or not topic.is_internal]
+        return sorted(topics, key=lambda topic: topic.name or "")
+
+    async def describe(
+        self, names: Sequence[str], *, partitions_per_response: int = 2000
+    ) -> dict[str, DescribeTopicPartitionsResponseTopic | KafkaError]:
+        """Pages are put together.  `names` must not be empty."""
+        found: dict[str, DescribeTopicPartitionsResponseTopic | KafkaError] = {}
+        cursor: Cursor | None = None
+        while True:
+            request = DescribeTopicPartitionsRequest(
+                topics=[TopicName(name=name) for name in sorted(names)], response_partition_limit=partitions_per_response, cursor=cursor
+            )
+            response = await self._cluster.send(request)
+            for topic in response.topics:
+                name = topic.name or ""
+                before = found.get(name)
+                if topic.error_code:
+                    found[name] = KafkaError(ErrorCode.of(topic.error_code))
+                elif isinstance(before, DescribeTopicPartitionsResponseTopic):
+                    before.partitions.extend(topic.partitions)
+                else:
+                    found[name] = topic
+            cursor = response.next_cursor
+            if cursor is None:
+                return found
+
+    async def create(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
+    ) -> dict[str, CreatableTopicResult | KafkaError]:
+        request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics], timeout_ms=timeout_ms, validate_only=validate_only)
+        response = await self._cluster.send(request, extra_s=timeout_ms / 1000)
+        return {one.name: error_of(one.error_code, one.error_message) or one for one in response.topics}
+
+    async def delete(
+        self, names: Sequence[str] = (), *, ids: Sequence[UUID] = (), timeout_ms: int = TIMEOUT_MS
+    ) -> dict[str | UUID, KafkaError | None]:
+        """By name or by id; answers by what was asked."""
+        states = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in names]
+        states += [DeleteTopicState(name=None, topic_id=topic_id) for topic_id in ids]
+        request = DeleteTopicsRequest(topics=states, topic_names=list(names), timeout_ms=timeout_ms)
+        response = await self._cluster.send(request, extra_s=timeout_ms / 1000)
+        answers: dict[str | UUID, KafkaError | None] = {}
+        for one in response.responses:
+            asked = one.name if one.name in names and one.name is not None else one.topic_id
+            answers[asked] = error_of(one.error_code, one.error_message)
+        return answers
+
+    async def create_partitions(
+        self, topic: str, count: int, *, assignments: Sequence[Sequence[int]] | None = None, timeout_ms: int = TIMEOUT_MS
+    ) -> None:
+        """Up to `count` partitions in all; `assignments` for the new ones."""
+        placed = None if assignments is None else [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignments]
+        asked = CreatePartitionsTopic(name=topic, count=count, assignments=placed)
+        request = CreatePartitionsRequest(topics=[asked], timeout_ms=timeout_ms, validate_only=False)
+        response = await self._cluster.send(request, extra_s=timeout_ms / 1000)
+        for one in response.results:
+            raise_for(one.error_code, one.error_message)
+
+
+def _creatable(topic: NewTopic) -> CreatableTopic:
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=-1 if topic.assignments else topic.partition_count,
+        replication_factor=-1 if topic.assignments else topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(replicas)) for index, replicas in enumerate(topic.assignments)
+        ],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in topic.configs.items()],
+    )

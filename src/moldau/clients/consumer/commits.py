@@ -1,0 +1,110 @@
+"""● Which offsets a consumer's group keeps: what was handed out and is done with, committed when asked, and by itself every while.
+
+Guarantee: nothing is committed by itself before the application has asked for what comes behind it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from moldau.clients.consumer.offsets import Committed, Offsets
+from moldau.clients.consumer.options import ConsumerOptions
+from moldau.clients.consumer.positions import Positions
+from moldau.clients.errors import FatalError
+from moldau.clock import Clock
+from moldau.errors import ErrorCode, KafkaError
+from moldau.types import TopicPartition
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class Commits:
+    """`offsets`: the road to the coordinator; None for a consumer without a group."""
+
+    def __init__(self, options: ConsumerOptions, positions: Positions, clock: Clock) -> None:
+        self.offsets: Offsets | None = None
+        self.handed_out: dict[TopicPartition, tuple[int, int]] = {}
+        """Where each partition stood when the last poll began: so far everything is done."""
+        self._committed: dict[TopicPartition, int] = {}
+        self._due_ms = 0
+        self._task: asyncio.Task[None] | None = None
+        self._options = options
+        self._positions = positions
+        self._clock = clock
+
+    def start(self, offsets: Offsets | None) -> None:
+        self.offsets = offsets
+        self._due_ms = self._clock.monotonic_ms() + self._options.auto_commit_interval_ms
+
+    def with_group(self) -> Offsets:
+        """Errors: FatalError."""
+        if self.offsets is None:
+            raise FatalError(ErrorCode.INVALID_GROUP_ID, "this consumer has no group: give it a group_id")
+        return self.offsets
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | Committed]) -> None:
+        """Errors: ClientError."""
+        given = {one: offset if isinstance(offset, Committed) else Committed(offset) for one, offset in offsets.items()}
+        await self.with_group().commit(given, within_ms=self._options.default_api_timeout_ms)
+        self._remember(given)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed | None]:
+        """Errors: ClientError."""
+        listed = list(partitions)
+        found = await self.with_group().committed(listed, within_ms=self._options.default_api_timeout_ms)
+        return {one: found.get(one) for one in listed}
+
+    async def begin(self, partitions: Sequence[TopicPartition]) -> None:
+        """Where the group has read to; partitions of which it has nothing stay as they are.  Errors: ClientError."""
+        if self.offsets is None or not partitions:
+            return
+        found = await self.offsets.committed(partitions, within_ms=self._options.default_api_timeout_ms)
+        for one, committed in found.items():
+            position = self._positions.by_partition.get(one)
+            if position is not None and position.offset is None and position.reset_to is None:
+                position.seek(committed.offset)
+                self._committed[one] = committed.offset
+
+    def commit_when_due(self) -> None:
+        if not self._options.enable_auto_commit or self.offsets is None:
+            return
+        now_ms = self._clock.monotonic_ms()
+        if now_ms >= self._due_ms and (self._task is None or self._task.done()):
+            self._due_ms = now_ms + self._options.auto_commit_interval_ms
+            self._task = asyncio.get_running_loop().create_task(self._commit_quietly())
+
+    async def settled(self) -> None:
+        """Until nothing is on its way."""
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def commit_at_the_end(self) -> None:
+        """Of partitions that are given up, or of all."""
+        await self.settled()
+        if self._options.enable_auto_commit:
+            await self._commit_quietly()
+
+    async def _commit_quietly(self) -> None:
+        """What was handed out before the last poll.  One that fails is done again, here or by the next owner: records come twice then."""
+        changed = {
+            one: Committed(offset, leader_epoch=epoch)
+            for one, (offset, epoch) in self.handed_out.items()
+            if self._committed.get(one) != offset and one in self._positions
+        }
+        if not changed or self.offsets is None:
+            return
+        try:
+            await self.offsets.commit(changed, within_ms=self._options.default_api_timeout_ms)
+        except KafkaError as error:
+            LOG.warning("group %s: offsets were not committed: %s", self._options.group_id, error)
+        else:
+            self._remember(changed)
+
+    def _remember(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        self._committed.update({one: committed.offset for one, committed in offsets.items()})
+
+    def forget(self, partitions: Iterable[TopicPartition]) -> None:
+        for one in partitions:
+            self.handed_out.pop(one, None)
+            self._committed.pop(one, None)

@@ -1,0 +1,476 @@
+"""● The consumer at work: what `Consumer` promises is kept here.  `fetcher` ● brings records, `positions` ◇ says what is handed out next,
+`member` ● is its place in a group."""
+
+import asyncio
+import inspect
+import logging
+import re
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from moldau.clients.cluster import Cluster
+from moldau.clients.connecting import cluster_of
+from moldau.clients.consumer.classic import ClassicMember
+from moldau.clients.consumer.commits import Commits
+from moldau.clients.consumer.fetcher import Fetcher
+from moldau.clients.consumer.heartbeat import HeartbeatMember
+from moldau.clients.consumer.listing import OffsetListing
+from moldau.clients.consumer.member import Member, MemberState, RebalanceListener
+from moldau.clients.consumer.offsets import Committed, Identity, Offsets
+from moldau.clients.consumer.options import EARLIEST, LATEST, ConsumerOptions
+from moldau.clients.consumer.positions import Position, Positions, lag_of
+from moldau.clients.coordinators import Coordinators
+from moldau.clients.errors import AuthenticationError, ClientError, FatalError, RetriableError, error_of
+from moldau.clients.group_metadata import GroupMetadata
+from moldau.clients.options import OptionError, parse_options
+from moldau.clients.records import ConsumerRecord, Records
+from moldau.clients.topics import Topics
+from moldau.clock import Clock, SystemClock
+from moldau.errors import ErrorCode
+from moldau.net.sasl import Credentials
+from moldau.net.transport import Network
+from moldau.types import INTERNAL_TOPICS, TopicPartition
+
+LOG: Final = logging.getLogger(__name__)
+
+Pattern = str | re.Pattern[str] | Callable[[str], bool]
+WHILE_NOTHING_HAPPENS_S: Final = 1.0
+"""A poll looks after its place in the group at least so often."""
+
+
+class ConsumerWork:
+    """Of one consumer; see `Consumer` for what its methods promise.  Errors: OptionError."""
+
+    def __init__(
+        self,
+        servers: str | Sequence[str] | Cluster | None,
+        options: Mapping[str, Any] | ConsumerOptions | None,
+        given: Mapping[str, Any],
+        *,
+        ssl_context: ssl.SSLContext | None,
+        sasl: Credentials | None,
+        network: Network | None,
+        clock: Clock | None,
+    ) -> None:
+        self.options: Final = (
+            options if isinstance(options, ConsumerOptions) else parse_options(ConsumerOptions, {**(options or {}), **given})
+        )
+        self._owns_cluster = not isinstance(servers, Cluster)
+        self.cluster: Final = (
+            servers
+            if isinstance(servers, Cluster)
+            else cluster_of(servers, self.options, ssl_context=ssl_context, sasl=sasl, network=network)
+        )
+        self._clock = clock or SystemClock()
+        self._positions = Positions()
+        self._fetcher: Fetcher | None = None
+        self._member: Member | None = None
+        self._listener = RebalanceListener()
+        self._picks: Callable[[str], bool] | None = None
+        self._subscribed: list[str] = []
+        self._commits = Commits(self.options, self._positions, self._clock)
+        self._is_iterating = False
+        self._is_closed = False
+
+    # ------------------------------------------------------------ what to read
+
+    def subscribe(
+        self,
+        topics: Sequence[str] | str | None = None,
+        *,
+        pattern: Pattern | None = None,
+        listener: RebalanceListener | None = None,
+    ) -> None:
+        if self.options.group_id is None:
+            raise OptionError("subscribe needs a group.id; without a group, assign partitions")
+        if (topics is None) == (pattern is None):
+            raise OptionError("subscribe needs either topics or a pattern")
+        if pattern is not None:
+            matches = pattern if callable(pattern) else re.compile(pattern).fullmatch
+            excludes = self.options.exclude_internal_topics
+            self._picks = lambda topic: bool(matches(topic)) and not (excludes and topic in INTERNAL_TOPICS)
+        else:
+            self._picks = None
+            self._subscribed = sorted({topics} if isinstance(topics, str) else set(topics or ()))
+        if listener is not None:
+            self._listener = listener
+        if self._fetcher is not None:
+            self._follow_subscription()
+            if self._member is not None:
+                self._member.subscription_changed()
+
+    async def assign(self, partitions: Iterable[TopicPartition] | Mapping[TopicPartition, int]) -> None:
+        if self._subscribed or self._picks is not None:
+            raise OptionError("this consumer has subscribed: unsubscribe first")
+        self.start()
+        offsets = dict(partitions) if isinstance(partitions, Mapping) else {}
+        listed = list(partitions)
+        for one in listed:
+            self._topics.use(one.topic)
+        new = [one for one in listed if one not in self._positions and one not in offsets]
+        self._positions.assign(listed)
+        for one, offset in offsets.items():
+            self._seek(one, offset)
+        await self._commits.begin(new)
+        self._fetch_on()
+
+    async def unsubscribe(self) -> None:
+        await self._leave()
+        self._subscribed, self._picks = [], None
+        self._positions.assign([])
+
+    @property
+    def assignment(self) -> list[TopicPartition]:
+        return self._positions.partitions
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """Where each partition goes on, of those of which it is known by now."""
+        return {one: offset for one, (offset, _) in self._positions.offsets().items()}
+
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
+        for one in partitions:
+            self._position_of(one).is_paused = True
+
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
+        for one in partitions:
+            self._position_of(one).is_paused = False
+        self._fetch_on()
+        self.news()
+
+    @property
+    def paused(self) -> list[TopicPartition]:
+        return [one for one in self._positions.partitions if self._positions[one].is_paused]
+
+    # ------------------------------------------------------------ where
+
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        if offset < 0:
+            raise ValueError(f"{topic_partition} cannot be read from offset {offset}")
+        self._position_of(topic_partition)
+        self._seek(topic_partition, offset)
+        self._fetch_on()
+
+    def seek_to_beginning(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        self._seek_all(partitions, EARLIEST)
+
+    def seek_to_end(self, partitions: Iterable[TopicPartition] | None = None) -> None:
+        self._seek_all(partitions, LATEST)
+
+    def seek_to_time(self, timestamp_ms: int, partitions: Iterable[TopicPartition] | None = None) -> None:
+        if timestamp_ms < 0:
+            raise ValueError(f"{timestamp_ms} is not a time in milliseconds since 1970")
+        self._seek_all(partitions, timestamp_ms)
+
+    def _seek_all(self, partitions: Iterable[TopicPartition] | None, target: int) -> None:
+        for one in self._positions.partitions if partitions is None else partitions:
+            self._position_of(one).seek(None, reset_to=target)
+            self._commits.handed_out.pop(one, None)
+        self._fetch_on()
+
+    def _seek(self, one: TopicPartition, offset: int) -> None:
+        if offset < 0:
+            self._positions[one].seek(None, reset_to=offset)
+        else:
+            self._positions[one].seek(offset)
+        self._commits.handed_out.pop(one, None)
+
+    async def position(self, topic_partition: TopicPartition, *, timeout_s: float | None = None) -> int:
+        position = self._position_of(topic_partition)
+        await self._until(lambda: position.offset is not None, timeout_s, f"the position of {topic_partition}")
+        assert position.offset is not None
+        return position.offset
+
+    def lag(self, topic_partition: TopicPartition) -> int | None:
+        return lag_of(self._position_of(topic_partition), reads_committed=self.options.reads_committed)
+
+    async def offsets_at(self, targets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """`targets`: a time in milliseconds, EARLIEST or LATEST.  -1: there is none.  Errors: ClientError."""
+        self.start()
+        assert self._fetcher is not None
+        return await OffsetListing(self.cluster, self.options, self._fetcher).find(targets)
+
+    async def partitions_for(self, topic: str) -> list[int]:
+        """Errors: ClientError."""
+        self.start()
+        self._topics.use(topic)
+        await self._until(lambda: self._knows(topic), None, f"the partitions of {topic}")
+        return self.cluster.view.partitions_of(topic)
+
+    # ------------------------------------------------------------ reading
+
+    async def poll(self, timeout_s: float = 1.0, *, max_records: int | None = None) -> list[Records]:
+        self.start()
+        if self._is_iterating:
+            raise FatalError(ErrorCode.INVALID_REQUEST, "this consumer is being iterated over: poll or iterate, not both")
+        return await self._poll(timeout_s, max_records)
+
+    async def _poll(self, timeout_s: float, max_records: int | None) -> list[Records]:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + timeout_s
+        self._commits.handed_out = self._positions.offsets()
+        limit = self.options.max_poll_records if max_records is None else max_records
+        while True:
+            self._news.clear()
+            await self._upkeep()
+            assert self._fetcher is not None
+            if self._fetcher.failures:
+                raise self._fetcher.failures.popleft()
+            found = self._positions.take(limit)
+            self._fetch_on()
+            if found:
+                return found
+            left_s = until - loop.time()
+            if left_s <= 0:
+                return []
+            try:
+                async with asyncio.timeout(min(left_s, WHILE_NOTHING_HAPPENS_S)):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
+
+    async def iterate(self) -> AsyncIterator[ConsumerRecord]:
+        self.start()
+        if self._is_iterating:
+            raise FatalError(ErrorCode.INVALID_REQUEST, "this consumer is being iterated over already")
+        self._is_iterating = True
+        try:
+            while not self._is_closed:
+                for records in await self._poll(WHILE_NOTHING_HAPPENS_S, self.options.max_poll_records):
+                    one = records.topic_partition
+                    position = self._positions.by_partition.get(one)
+                    if position is None:
+                        continue  # it was given up while records of others were handed out
+                    version = position.version
+                    for record in records:
+                        if self._positions.by_partition.get(one) is not position or position.version != version:
+                            break  # given up, or sought elsewhere
+                        self._commits.handed_out[one] = (record.offset, record.leader_epoch)
+                        yield record
+                        self._commits.handed_out[one] = (record.offset + 1, record.leader_epoch)
+                        if self._member is not None:
+                            self._member.polled()
+                            if self._member.state is not MemberState.STABLE:
+                                await self._upkeep()
+        finally:
+            self._is_iterating = False
+
+    async def _upkeep(self) -> None:
+        if self._member is not None:
+            self._member.polled()
+            await self._member.step()
+        self._commits.commit_when_due()
+
+    # ------------------------------------------------------------ offsets
+
+    async def commit(self, offsets: Mapping[TopicPartition, int | Committed] | None = None) -> None:
+        self.start()
+        if offsets is None:
+            done = {**self._positions.offsets(), **(self._commits.handed_out if self._is_iterating else {})}
+            offsets = {one: Committed(offset, leader_epoch=epoch) for one, (offset, epoch) in done.items()}
+        await self._commits.commit(offsets)
+
+    async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed | None]:
+        self.start()
+        return await self._commits.committed(partitions)
+
+    def group_metadata(self) -> GroupMetadata:
+        identity = self._identity()
+        assert self.options.group_id is not None, "this consumer has no group"
+        return GroupMetadata(self.options.group_id, identity.epoch, identity.member_id, identity.group_instance_id)
+
+    def _identity(self) -> Identity:
+        return self._member.identity() if self._member is not None else Identity()
+
+    # ------------------------------------------------------------ Owner, to the member
+
+    @property
+    def owned(self) -> frozenset[TopicPartition]:
+        return frozenset(self._positions.by_partition)
+
+    def subscribed(self) -> list[str]:
+        if self._picks is None:
+            return self._subscribed
+        return sorted(topic for topic in self.cluster.view.topics if self._picks(topic))
+
+    async def revoke(self, partitions: Iterable[TopicPartition]) -> None:
+        listed = sorted(partitions)
+        await self._commits.commit_at_the_end()
+        try:
+            await _call(self._listener.on_revoked(listed))
+        finally:
+            self._drop(listed)
+
+    async def lose(self, partitions: Iterable[TopicPartition]) -> None:
+        listed = sorted(partitions)
+        self._drop(listed)
+        if listed:
+            await _call(self._listener.on_lost(listed))
+
+    async def assign_more(self, partitions: Iterable[TopicPartition]) -> None:
+        listed = sorted(partitions)
+        self._positions.assign([*self._positions.by_partition, *listed])
+        for one in listed:
+            self._topics.use(one.topic)
+        await self._commits.begin(listed)
+        await _call(self._listener.on_assigned(listed))
+        self._fetch_on()
+
+    def news(self) -> None:
+        self._news.set()
+
+    def _drop(self, partitions: Collection[TopicPartition]) -> None:
+        gone = set(partitions)
+        self._positions.assign([one for one in self._positions.by_partition if one not in gone])
+        self._commits.forget(gone)
+
+    # ------------------------------------------------------------ life
+
+    def start(self) -> None:
+        """What can be without asking anybody.  Errors: FatalError."""
+        if self._is_closed:
+            raise FatalError(ErrorCode.INVALID_REQUEST, "the consumer is closed")
+        if self._fetcher is not None:
+            return
+        self._news = asyncio.Event()
+        options = self.options
+        self._topics = Topics(
+            self.cluster,
+            max_age_ms=options.metadata_max_age_ms,
+            backoff_ms=options.retry_backoff_ms,
+            on_change=self._on_metadata,
+            creates_topics=options.allow_auto_create_topics,
+        )
+        self._fetcher = Fetcher(self.cluster, options, self._positions, self._topics, self._clock, self.news)
+        group_id = options.group_id
+        road = None
+        if group_id is not None:
+            road = Offsets(self.cluster, Coordinators(self.cluster), group_id, self._identity, options.retry_backoff_ms)
+        self._commits.start(road)
+        self._follow_subscription()
+
+    def _follow_subscription(self) -> None:
+        if self._picks is not None:
+            self._topics.use_all()
+        for topic in self._subscribed:
+            self._topics.use(topic)
+        if (self._subscribed or self._picks is not None) and self._member is None:
+            kind = HeartbeatMember if self.options.speaks_consumer_protocol else ClassicMember
+            self._member = kind(self.cluster, self.options, _Owner(self))
+
+    def _on_metadata(self) -> None:
+        assert self._fetcher is not None
+        failure, failures = self._topics.failure, self._fetcher.failures
+        if isinstance(failure, AuthenticationError) and not any(isinstance(one, AuthenticationError) for one in failures):
+            failures.append(failure)
+        picked = self.subscribed()
+        if self._picks is not None and picked != self._picked:
+            self._picked = picked
+            if self._member is not None:
+                self._member.subscription_changed()
+        for topic in {one.topic for one in self._positions.by_partition}:
+            code = self.cluster.view.error_of(topic)
+            if code is not None and code is not ErrorCode.NONE and not code.retriable:
+                self._fetcher.failures.append(error_of(code, f"topic {topic}: {code.text}"))
+        self._fetcher.wake()
+        self.news()
+
+    _picked: Sequence[str] = ()
+
+    def _fetch_on(self) -> None:
+        if self._fetcher is not None:
+            self._fetcher.wake()
+
+    def _position_of(self, one: TopicPartition) -> Position:
+        if one not in self._positions:
+            raise ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{one} is not assigned to this consumer")
+        return self._positions[one]
+
+    def _knows(self, topic: str) -> bool:
+        """Errors: ClientError."""
+        code = self.cluster.view.error_of(topic)
+        if code is not None and not code.retriable and code is not ErrorCode.NONE:
+            raise error_of(code, f"topic {topic}: {code.text}")
+        if code is not ErrorCode.NONE:
+            self._topics.refresh_soon()
+        return code is ErrorCode.NONE
+
+    async def _until(self, condition: Callable[[], bool], timeout_s: float | None, what: str) -> None:
+        within_s = self.options.default_api_timeout_ms / 1000 if timeout_s is None else timeout_s
+        try:
+            async with asyncio.timeout(within_s):
+                while True:
+                    self._news.clear()
+                    if self._fetcher is not None and self._fetcher.failures:
+                        raise self._fetcher.failures.popleft()
+                    if condition():
+                        return
+                    await self._news.wait()
+        except TimeoutError:
+            raise RetriableError(ErrorCode.REQUEST_TIMED_OUT, f"{what} could not be found out in {within_s:g} s") from None
+
+    async def _leave(self) -> None:
+        member, self._member = self._member, None
+        await self._commits.settled()
+        if member is None:
+            return
+        try:
+            if self.owned and member.state in (MemberState.STABLE, MemberState.REBALANCING, MemberState.JOINING):
+                self._member = member  # offsets are committed as what we still are
+                await self.revoke(self.owned)
+            elif self.owned:
+                await self.lose(self.owned)
+        finally:
+            self._member = None
+            await member.leave()
+
+    async def close(self, *, timeout_s: float | None = None) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if self._fetcher is not None:
+            self._commits.handed_out = {**self._positions.offsets(), **(self._commits.handed_out if self._is_iterating else {})}
+            try:
+                async with asyncio.timeout(self.options.default_api_timeout_ms / 1000 if timeout_s is None else timeout_s):
+                    if self._member is None:
+                        await self._commits.commit_at_the_end()
+                    await self._leave()
+            except TimeoutError:
+                LOG.warning("the consumer is closed before its group has answered")
+            finally:
+                await self._topics.close()
+                await self._fetcher.close()
+        if self._owns_cluster:
+            self.cluster.close()
+
+    def metrics(self) -> dict[str, float]:
+        fetcher = self._fetcher
+        return {
+            "consumer.fetch.manager.bytes.consumed.total": fetcher.byte_count if fetcher else 0,
+            "consumer.fetch.manager.records.consumed.total": fetcher.record_count if fetcher else 0,
+            "consumer.fetch.manager.fetch.total": fetcher.request_count if fetcher else 0,
+            "consumer.fetch.manager.records.lag.max": max((self.lag(one) or 0 for one in self._positions.partitions), default=0),
+            "consumer.coordinator.assigned.partitions": len(self._positions.by_partition),
+        }
+
+
+class _Owner:
+    """The consumer, as its member sees it."""
+
+    def __init__(self, consumer: ConsumerWork) -> None:
+        self._consumer = consumer
+        self.revoke = consumer.revoke
+        self.lose = consumer.lose
+        self.assign = consumer.assign_more
+        self.subscribed = consumer.subscribed
+        self.news = consumer.news
+
+    @property
+    def owned(self) -> frozenset[TopicPartition]:
+        return self._consumer.owned
+
+
+async def _call(result: Awaitable[None] | None) -> None:
+    if inspect.isawaitable(result):
+        await result

@@ -1,0 +1,129 @@
+"""◇ From what users give to `send` and `send_many` to bytes: serializers, interceptors, headers, pieces that fit into a batch."""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from moldau.clients.errors import ClientError
+from moldau.clients.producer.batch import RECORD_OVERHEAD, size_of
+from moldau.errors import ErrorCode
+from moldau.protocol.records.column_builder import Columns
+
+LOG: Final = logging.getLogger(__name__)
+
+Headers = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
+
+Piece = tuple[range | list[int], Columns, int]
+"""Numbers of records, themselves, and their bytes."""
+
+
+class OutgoingRecord(NamedTuple):
+    """What an interceptor's `on_send` gets, and may return another one for."""
+
+    topic: str
+    value: Any
+    key: Any
+    headers: Headers
+    partition: int | None
+    timestamp_ms: int | None
+
+
+def serialized(what: str, value: Any, serializer: Callable[[Any], bytes | None] | None) -> bytes | None:
+    """Errors: TypeError."""
+    if serializer is not None:
+        value = serializer(value)
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)  # a copy: the caller may change it
+    if isinstance(value, str) and serializer is None:
+        return value.encode()
+    way_out = f"give bytes or str, or a {what}_serializer"
+    raise TypeError(f"a record's {what} cannot be {type(value).__name__}: {way_out}")
+
+
+def header_list(headers: Headers) -> list[tuple[str, bytes | None]]:
+    pairs = headers.items() if isinstance(headers, Mapping) else headers
+    return [(name, content.encode() if isinstance(content, str) else content) for name, content in pairs]
+
+
+def intercepted(
+    interceptors: Sequence[Any], topic: str, value: Any, key: Any, headers: Headers, partition: int | None, timestamp_ms: int | None
+) -> tuple[str, Any, Any, Headers, int | None, int | None]:
+    """Each may return another record; one that raises is told of in the log, and passed by."""
+    record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
+    for interceptor in interceptors:
+        on_send = getattr(interceptor, "on_send", None)
+        if on_send is not None:
+            try:
+                record = on_send(record) or record
+            except Exception:
+                LOG.exception("an interceptor failed")
+    return record
+
+
+def acknowledged(interceptors: Sequence[Any], where: Any, error: BaseException | None) -> None:
+    """Each is told; one that raises is told of in the log."""
+    for interceptor in interceptors:
+        on_acknowledgement = getattr(interceptor, "on_acknowledgement", None)
+        if on_acknowledgement is not None:
+            try:
+                on_acknowledgement(where, error)
+            except Exception:
+                LOG.exception("an interceptor failed")
+
+
+def columns_of(
+    keys: Sequence[Any] | None, values: Sequence[Any], headers: Sequence[Headers] | None, timestamps: Sequence[int] | None, now_ms: int
+) -> Columns:
+    """Errors: TypeError."""
+    return Columns(
+        None if keys is None else bytes_column("key", keys),
+        bytes_column("value", values),
+        [now_ms] * len(values) if timestamps is None else list(timestamps),
+        None if headers is None else [header_list(one) for one in headers],
+    )
+
+
+def bytes_column(what: str, column: Sequence[Any]) -> list[bytes | None]:
+    if set(map(type, column)) <= {bytes, type(None)}:
+        return column if isinstance(column, list) else list(column)
+    return [serialized(what, one, None) for one in column]
+
+
+def pieces(numbers: range | list[int], columns: Columns, *, batch_bytes: int, max_request_bytes: int) -> Iterator[Piece]:
+    """As many records at a time as a batch takes.  Errors: ClientError for a record that none takes."""
+    keys, values, timestamps, headers = columns
+    limit = min(batch_bytes, max_request_bytes)
+    is_whole = isinstance(numbers, range)
+    sizes = [RECORD_OVERHEAD + len(values[number] or b"") for number in numbers]
+    if keys is not None:
+        sizes = [size + len(keys[number] or b"") for size, number in zip(sizes, numbers, strict=True)]
+    if headers is not None:
+        sizes = [size + size_of(None, None, headers[number]) for size, number in zip(sizes, numbers, strict=True)]
+    start = 0
+    while start < len(numbers):
+        end, total = start, 0
+        while end < len(numbers) and (end == start or total + sizes[end] <= limit):
+            total += sizes[end]
+            end += 1
+        if total > max_request_bytes:
+            raise ClientError(
+                ErrorCode.MESSAGE_TOO_LARGE,
+                f"record {numbers[start]} has {total} bytes, max.request.size allows {max_request_bytes}",
+            )
+        chosen = numbers[start:end]
+        if is_whole:
+            window = slice(numbers[start], numbers[end - 1] + 1)
+            part = Columns(
+                None if keys is None else keys[window], values[window], timestamps[window], None if headers is None else headers[window]
+            )
+        else:
+            part = Columns(
+                None if keys is None else [keys[number] for number in chosen],
+                [values[number] for number in chosen],
+                [timestamps[number] for number in chosen],
+                None if headers is None else [headers[number] for number in chosen],
+            )
+        yield chosen, part, total
+        start = end

@@ -1,0 +1,92 @@
+"""◇ To which partition's queue a record goes: by number, by key, by a partitioner, or to the one with the least on its way."""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from moldau.clients.cluster import Cluster
+from moldau.clients.errors import error_of
+from moldau.clients.options import OptionError
+from moldau.clients.producer.accumulator import PartitionQueue
+from moldau.clients.producer.batch import RECORD_OVERHEAD
+from moldau.clients.producer.delivery import Token
+from moldau.clients.producer.options import ProducerOptions
+from moldau.clients.producer.outgoing import Piece, pieces
+from moldau.clients.producer.partitioners import StickyPartitioner, partition_for_key, partitioner_of
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.records.column_builder import Columns
+from moldau.types import NO_LEADER
+
+UNAVAILABLE: Final = float("inf")
+
+Queue = PartitionQueue[Token]
+
+
+class Placement:
+    """`queues`: of each topic that may be written to, by partition.  Errors: OptionError."""
+
+    def __init__(self, cluster: Cluster, options: ProducerOptions, draw: Callable[[], float]) -> None:
+        self.queues: dict[str, list[Queue]] = {}
+        self._cluster = cluster
+        self._options = options
+        try:
+            self._partitioner = partitioner_of(options.partitioner, draw)
+        except ValueError as error:
+            raise OptionError(str(error)) from None
+        self._sticky = StickyPartitioner(options.batch_size, is_adaptive=options.partitioner_adaptive_partitioning_enable)
+        self._ignores_keys = options.partitioner_ignore_keys or options.partitioner == "uniform_sticky"
+
+    def partition_of(self, topic: str, key: bytes | None, value: bytes | None, size: int, queues: Sequence[Queue]) -> int:
+        if self._partitioner is not None:
+            return self._partitioner(topic, key, value, len(queues))
+        if key is not None and not self._ignores_keys:
+            return partition_for_key(key, len(queues))
+        return self._sticky.partition(topic, size, len(queues), self._load_of(topic, queues))
+
+    def _load_of(self, topic: str, queues: Sequence[Queue]) -> Callable[[int], float]:
+        leaders = self._cluster.view.leaders
+
+        def load(partition: int) -> float:
+            if leaders.get(queues[partition].topic_partition, NO_LEADER) == NO_LEADER:
+                return UNAVAILABLE
+            return queues[partition].buffered_bytes
+
+        return load
+
+    def is_free(self, key: bytes | None) -> bool:
+        """Whether the record may go to any partition."""
+        return self._partitioner is None and (key is None or self._ignores_keys)
+
+    def leave(self, topic: str, queues: Sequence[Queue]) -> None:
+        """The partition that records without a key go to takes nothing now."""
+        self._sticky.leave(topic, len(queues), self._load_of(topic, queues))
+
+    def error_of(self, topic: str) -> KafkaError | None:
+        """Why nothing can be written to a topic, and will not by waiting."""
+        code = self._cluster.view.error_of(topic)
+        if code is None or code is ErrorCode.NONE or code.retriable:
+            return None
+        return error_of(code, f"topic {topic}: {code.text}")
+
+    def parts_of(self, topic: str, queues: Sequence[Queue], columns: Columns, partition: int | None) -> Iterator[tuple[Queue, Piece]]:
+        """Pieces that fit into a batch each.  Errors: ClientError for a record that no batch takes."""
+        keys = columns.keys
+        if partition is not None:
+            yield from ((queues[partition], piece) for piece in self._pieces(range(len(columns.values)), columns))
+            return
+        if self._partitioner is None and (keys is None or self._ignores_keys):
+            # A batch at a time to the partition with the least on its way.
+            for piece in self._pieces(range(len(columns.values)), columns):
+                self.leave(topic, queues)
+                index = self._sticky.partition(topic, piece[2], len(queues), self._load_of(topic, queues))
+                yield queues[index], piece
+            return
+        chosen: dict[int, list[int]] = {}
+        for number, value in enumerate(columns.values):
+            key = None if keys is None else keys[number]
+            size = RECORD_OVERHEAD + len(key or b"") + len(value or b"")
+            chosen.setdefault(self.partition_of(topic, key, value, size, queues), []).append(number)
+        for index, numbers_of in chosen.items():
+            yield from ((queues[index], piece) for piece in self._pieces(numbers_of, columns))
+
+    def _pieces(self, numbers: range | list[int], columns: Columns) -> Iterator[Piece]:
+        return pieces(numbers, columns, batch_bytes=self._options.batch_size, max_request_bytes=self._options.max_request_size)

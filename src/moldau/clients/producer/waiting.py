@@ -1,0 +1,195 @@
+"""● Records that are not in the accumulator yet: their topic is not known, or there is no room.  Each waits max_block_ms at most.
+
+Guarantee: records of one partition keep their order, and a topic or a partition that is in trouble holds up no other.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from moldau.clients.cluster import Cluster, Unreachable
+from moldau.clients.errors import BufferFull, ClientError, ClusterUnreachable, error_of
+from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulator
+from moldau.clients.producer.delivery import Delivery, Token
+from moldau.clients.producer.options import ProducerOptions
+from moldau.clients.producer.placement import Placement
+from moldau.clients.topics import Topics
+from moldau.clock import Clock
+from moldau.errors import ErrorCode, KafkaError
+from moldau.types import TopicPartition
+
+
+class Waiting(NamedTuple):
+    """One record, with where it is to go."""
+
+    topic: str
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    size: int
+    delivery: Delivery
+    until_ms: int
+    asked: int
+    """So many answers about topics had come before: an error among them is not about this record."""
+
+
+class WaitingRoom:
+    """`wake`: called when some may have got their place; `on_expired`: when some have waited too long."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        options: ProducerOptions,
+        accumulator: Accumulator[Token],
+        placement: Placement,
+        topics: Topics,
+        clock: Clock,
+        *,
+        wake: Callable[[], None],
+        on_expired: Callable[[], None],
+    ) -> None:
+        self.lines: dict[object, deque[Waiting]] = {}
+        """By topic while its partitions are not known, by TopicPartition while there is no room."""
+        self.bytes = 0
+        self._loop = asyncio.get_running_loop()
+        self._cluster = cluster
+        self._options = options
+        self._accumulator = accumulator
+        self._placement = placement
+        self._topics = topics
+        self._clock = clock
+        self._wake = wake
+        self._on_expired = on_expired
+        self._timer: asyncio.TimerHandle | None = None
+
+    def park(
+        self,
+        topic: str,
+        partition: int | None,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]],
+        size: int,
+        delivery: Delivery,
+    ) -> None:
+        """The slow way: wait for the topic or for room, or fail."""
+        options = self._options
+        if size > options.max_request_size or size + MEMORY_OVERHEAD > options.buffer_memory:
+            limit = "max.request.size" if size > options.max_request_size else "buffer.memory"
+            allowed = min(options.max_request_size, options.buffer_memory)
+            error = ClientError(ErrorCode.MESSAGE_TOO_LARGE, f"a record for {topic} has {size} bytes, {limit} allows {allowed}")
+            delivery.written(TopicPartition(topic, -1), -1, None, error)
+            return
+        waits = size + MEMORY_OVERHEAD
+        if self.bytes + waits > options.buffer_memory:
+            raise BufferFull(
+                f"buffer.memory={options.buffer_memory} is full, and as much again waits for room: "
+                "await a delivery, drain(), or use send_many, which waits by itself"
+            )
+        until_ms = self._clock.monotonic_ms() + options.max_block_ms
+        waiting = Waiting(topic, partition, key, value, headers, size, delivery, until_ms, self._topics.answer_count)
+        self.lines.setdefault(topic, deque()).append(waiting)
+        self.bytes += waits
+        self._topics.use(topic)
+        if topic not in self._placement.queues:
+            self._topics.refresh_soon()
+        self.admit()
+        self._set_timer()
+
+    def admit(self) -> None:
+        """Into the accumulator with what has a place there now; of each topic in order, or in partitions of their own."""
+        if not self.lines:
+            return
+        for key in list(self.lines):
+            line = self.lines.get(key)
+            while line:
+                if not self._admit(key, line[0]):
+                    break
+                line.popleft()
+            if not line:
+                self.lines.pop(key, None)
+        self._wake()
+
+    def _admit(self, place: object, one: Waiting) -> bool:
+        """Whether it has left the head of its line: it is in the accumulator, in the line of its partition, or has failed."""
+        if one.delivery.done():
+            self.bytes -= one.size + MEMORY_OVERHEAD
+            return True
+        error = self._placement.error_of(one.topic)
+        if error is not None and self._topics.answer_count > one.asked:
+            self.bytes -= one.size + MEMORY_OVERHEAD
+            one.delivery.written(TopicPartition(one.topic, -1), -1, None, error)
+            return True
+        queues = self._placement.queues.get(one.topic)
+        if queues is None:
+            return False
+        index = one.partition
+        if index is None:
+            index = self._placement.partition_of(one.topic, one.key, one.value, one.size, queues)
+        if not 0 <= index < len(queues):
+            self.bytes -= one.size + MEMORY_OVERHEAD
+            detail = f"topic {one.topic} has no partition {index}: there are {len(queues)}"
+            one.delivery.written(TopicPartition(one.topic, index), -1, None, ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail))
+            return True
+        queue = queues[index]
+        line = self.lines.get(queue.topic_partition) if place is not queue.topic_partition else None
+        if not line and self._accumulator.has_room(queue, one.size + MEMORY_OVERHEAD):
+            self.bytes -= one.size + MEMORY_OVERHEAD
+            self._accumulator.append(
+                queue, one.key, one.value, one.delivery.timestamp, one.headers, one.size, one.delivery, self._clock.monotonic_ms()
+            )
+            return True
+        if place is queue.topic_partition or place == queue.topic_partition:
+            return False
+        if one.partition is None and self._placement.is_free(one.key):
+            self._placement.leave(one.topic, queues)
+        self.lines.setdefault(queue.topic_partition, deque()).append(one._replace(partition=index))
+        return True
+
+    def _set_timer(self) -> None:
+        if self._timer is None and self.lines:
+            soonest = min(line[0].until_ms for line in self.lines.values() if line)
+            delay_ms = max(1, soonest - self._clock.monotonic_ms())
+            self._timer = self._loop.call_later(delay_ms / 1000, self._expire)
+
+    def _expire(self) -> None:
+        self._timer = None
+        now_ms = self._clock.monotonic_ms()
+        for place, line in list(self.lines.items()):
+            while line and line[0].until_ms <= now_ms:
+                one = line.popleft()
+                self.bytes -= one.size + MEMORY_OVERHEAD
+                one.delivery.written(TopicPartition(one.topic, -1), -1, None, self._too_long(one, isinstance(place, str)))
+            if not line:
+                self.lines.pop(place, None)
+        self._set_timer()
+        self._on_expired()
+
+    def _too_long(self, one: Waiting, is_topic_unknown: bool) -> KafkaError:
+        within = f"within max.block.ms={self._options.max_block_ms}"
+        if not is_topic_unknown:
+            return BufferFull(f"there was no room for a record of {one.topic}-{one.partition} {within}")
+        return self.why_unknown(one.topic, within)
+
+    def why_unknown(self, topic: str, within: str) -> KafkaError:
+        failure = self._topics.failure
+        if isinstance(failure, OSError | Unreachable):
+            return ClusterUnreachable(f"the partitions of {topic} could not be learnt {within}: {failure}")
+        if isinstance(failure, KafkaError):
+            return failure
+        if not self._topics.answer_count:
+            return ClusterUnreachable(f"the partitions of {topic} could not be learnt {within}: no answer from {self._cluster.bootstrap}")
+        code = self._cluster.view.error_of(topic) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        return error_of(code, f"topic {topic}: {code.text}")
+
+    def fail(self, error: KafkaError, *, of_unknown_topics_only: bool = False) -> None:
+        for place in [place for place in self.lines if isinstance(place, str) or not of_unknown_topics_only]:
+            for one in self.lines.pop(place):
+                self.bytes -= one.size + MEMORY_OVERHEAD
+                one.delivery.written(TopicPartition(one.topic, -1), -1, None, error)
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()

@@ -1,0 +1,446 @@
+"""● The producer at work: what `Producer` promises is kept here.
+
+send ──▶ outgoing ◇ (bytes) ──▶ placement ◇ (which partition) ──▶ accumulator ◇ (which batch) ──▶ sender ● ──▶ the leader
+                                      └── no topic yet, or no room ──▶ waiting ● ──┘
+"""
+
+import asyncio
+import logging
+import random
+import ssl
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from moldau.clients.cluster import Cluster, Unreachable
+from moldau.clients.connecting import cluster_of
+from moldau.clients.errors import AuthenticationError, BufferFull, ClientError, FatalError, error_of
+from moldau.clients.group_metadata import GroupMetadata
+from moldau.clients.options import OptionError, parse_options
+from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulating, Accumulator
+from moldau.clients.producer.batch import RECORD_OVERHEAD, size_of
+from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery, RecordMetadata, Token
+from moldau.clients.producer.options import ProducerOptions
+from moldau.clients.producer.outgoing import Headers, acknowledged, columns_of, header_list, intercepted, serialized
+from moldau.clients.producer.placement import Placement, Queue
+from moldau.clients.producer.sender import Sender
+from moldau.clients.producer.transactions import State
+from moldau.clients.producer.transactor import Offset, Transactor, Untransacted
+from moldau.clients.producer.waiting import WaitingRoom
+from moldau.clients.topics import Topics
+from moldau.clock import Clock, SystemClock
+from moldau.errors import ErrorCode, KafkaError
+from moldau.net.sasl import Credentials
+from moldau.net.transport import Network
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.protocol.records.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from moldau.protocol.records.builder import BatchOptions
+from moldau.types import TopicPartition
+
+LOG: Final = logging.getLogger(__name__)
+
+
+class ProducerWork:
+    """Of one producer; see `Producer` for what its methods promise.  Errors: OptionError."""
+
+    def __init__(
+        self,
+        servers: str | Sequence[str] | Cluster | None,
+        options: Mapping[str, Any] | ProducerOptions | None,
+        given: Mapping[str, Any],
+        *,
+        ssl_context: ssl.SSLContext | None,
+        sasl: Credentials | None,
+        network: Network | None,
+        clock: Clock | None,
+    ) -> None:
+        if isinstance(options, ProducerOptions):
+            self.options = options
+        else:
+            self.options = parse_options(ProducerOptions, {**(options or {}), **given})
+        self._owns_cluster = not isinstance(servers, Cluster)
+        self.cluster: Final = (
+            servers
+            if isinstance(servers, Cluster)
+            else cluster_of(servers, self.options, ssl_context=ssl_context, sasl=sasl, network=network)
+        )
+        self._placement = Placement(self.cluster, self.options, random.random)
+        self._clock = clock or SystemClock()
+        self._accumulator: Accumulator[Token] = Accumulator(_accumulating(self.options))
+        self._progress: asyncio.Event | None = None
+        self._sender: Sender | None = None
+        self._transactor: Transactor | None = None
+        self._failure: KafkaError | None = None
+        self._is_closed = False
+
+    # ------------------------------------------------------------ life
+
+    async def start(self) -> None:
+        self._started()
+        if self._transactor is not None and self._transactor.transaction.state is State.UNINITIALIZED:
+            await self._transactor.initialize()
+
+    def _started(self) -> Sender:
+        if self._is_closed:
+            raise FatalError(ErrorCode.INVALID_REQUEST, "the producer is closed")
+        if self._sender is None:
+            self._loop = asyncio.get_running_loop()
+            self._progress = asyncio.Event()
+            self._topics = Topics(
+                self.cluster,
+                max_age_ms=self.options.metadata_max_age_ms,
+                backoff_ms=self.options.retry_backoff_ms,
+                on_change=self._on_metadata,
+                creates_topics=True,
+            )
+            self._waiting = WaitingRoom(
+                self.cluster,
+                self.options,
+                self._accumulator,
+                self._placement,
+                self._topics,
+                self._clock,
+                wake=self._wake,
+                on_expired=self._on_progress,
+            )
+            permits: Untransacted | Transactor = Untransacted()
+            if self.options.transactional_id is not None:
+                permits = self._transactor = Transactor(self.cluster, self.options, self._accumulator, self._wake)
+            self._sender = Sender(
+                self.cluster, self.options, self._accumulator, self._topics, self._clock, permits, on_progress=self._on_progress
+            )
+            if self._transactor is None:
+                self._sender.identify = self._identify
+        return self._sender
+
+    async def close(self, timeout_ms: int | None = None) -> None:
+        if self._is_closed:
+            return
+        if self._sender is not None:
+            try:
+                async with asyncio.timeout((self.options.delivery_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
+                    await self.flush()
+            except TimeoutError:
+                LOG.warning("the producer is closed before all was delivered")
+        await self.stop()
+
+    async def stop(self) -> None:
+        """At once: what is left is given up."""
+        self._is_closed = True
+        sender = self._sender
+        if sender is not None:
+            self._waiting.close()
+            await self._topics.close()
+            await sender.close()
+            detail = "the producer was closed before the record was delivered"
+            sender.tell(self._accumulator.abandon(ErrorCode.NETWORK_EXCEPTION, detail))
+            self._waiting.fail(ClientError(ErrorCode.NETWORK_EXCEPTION, detail))
+        if self._owns_cluster:
+            self.cluster.close()
+
+    # ------------------------------------------------------------ sending
+
+    def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Headers,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Delivery:
+        sender = self._sender or self._started()
+        if self._failure is not None or self._is_closed or self._transactor is not None:
+            self._check_sendable()
+        options = self.options
+        if options.interceptors:
+            topic, value, key, headers, partition, timestamp_ms = intercepted(
+                options.interceptors, topic, value, key, headers, partition, timestamp_ms
+            )
+        key_bytes = serialized("key", key, options.key_serializer)
+        value_bytes = serialized("value", value, options.value_serializer)
+        listed = header_list(headers) if headers else ()
+        now_ms = self._clock.now_ms()
+        delivery = Delivery(self._loop, now_ms if timestamp_ms is None else timestamp_ms, on_delivery)
+        if options.interceptors:
+            delivery.add_done_callback(self._tell_interceptors)
+        size = (
+            size_of(key_bytes, value_bytes, listed)
+            if listed
+            else RECORD_OVERHEAD + (len(key_bytes) if key_bytes is not None else 0) + (len(value_bytes) if value_bytes is not None else 0)
+        )
+        queues = self._placement.queues.get(topic)
+        if queues is not None and not self._waiting.lines and size <= options.max_request_size:
+            index = self._placement.partition_of(topic, key_bytes, value_bytes, size, queues) if partition is None else partition
+            if 0 <= index < len(queues):
+                queue = queues[index]
+                if self._accumulator.has_room(queue, size + MEMORY_OVERHEAD):
+                    self._accumulator.append(
+                        queue, key_bytes, value_bytes, delivery.timestamp, listed, size, delivery, self._clock.monotonic_ms()
+                    )
+                    sender.wake()
+                    return delivery
+        self._waiting.park(topic, partition, key_bytes, value_bytes, listed, size, delivery)
+        return delivery
+
+    async def send_many(
+        self,
+        topic: str,
+        values: Sequence[Any],
+        keys: Sequence[Any] | None,
+        headers: Sequence[Headers] | None,
+        partition: int | None,
+        timestamps_ms: Sequence[int] | None,
+    ) -> Deliveries:
+        sender = self._sender or self._started()
+        self._check_sendable()
+        for name, column in (("keys", keys), ("headers", headers), ("timestamps_ms", timestamps_ms)):
+            if column is not None and len(column) != len(values):
+                raise ValueError(f"{name} has {len(column)} entries, values has {len(values)}")
+        deliveries = Deliveries(self._loop)
+        queues = await self._queues_of(topic)
+        if partition is not None and not 0 <= partition < len(queues):
+            raise ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {topic} has no partition {partition}: there are {len(queues)}")
+        options = self.options
+        if options.interceptors or options.key_serializer is not None or options.value_serializer is not None:
+            keys, values = self._serialized_columns(topic, keys, values)
+        columns = columns_of(keys, values, headers, timestamps_ms, self._clock.now_ms())
+        try:
+            for queue, (numbers, part, size) in self._placement.parts_of(topic, queues, columns, partition):
+                await self._wait_for_room(queue, size)
+                self._accumulator.append_columns(queue, part, size, deliveries.part(numbers), self._clock.monotonic_ms())
+                sender.wake()
+        finally:
+            deliveries.complete()
+        return deliveries
+
+    async def drain(self) -> None:
+        """Until nothing waits for room any more: between calls of `send` that nobody awaits."""
+        while self._waiting.lines:
+            await self._next_progress()
+
+    async def flush(self) -> None:
+        sender = self._sender
+        if sender is None:
+            return
+        sender.flushing += 1
+        try:
+            while not self._accumulator.is_empty or self._waiting.lines:
+                sender.wake()
+                if not await self._has_progress_or_failed():
+                    break
+        finally:
+            sender.flushing -= 1
+
+    async def _has_progress_or_failed(self) -> bool:
+        """False: the transaction cannot go on, so nothing will leave any more."""
+        transactor = self._transactor
+        if transactor is not None and transactor.transaction.state in (State.ABORTABLE, State.FATAL, State.READY):
+            detail = str(transactor.transaction.error or "no transaction is open")
+            error = transactor.transaction.error or FatalError(ErrorCode.INVALID_TXN_STATE, detail)
+            self._waiting.fail(error)
+            assert self._sender is not None
+            self._sender.tell(self._accumulator.abandon(error.code, error.detail, unsent_only=True))
+            if self._accumulator.is_empty:
+                return False
+        await self._next_progress()
+        return True
+
+    # ------------------------------------------------------------ transactions
+
+    def _with_transactions(self) -> Transactor:
+        self._started()
+        if self._transactor is None:
+            raise FatalError(ErrorCode.INVALID_TXN_STATE, "this producer has no transactions: give it a transactional_id")
+        return self._transactor
+
+    async def begin(self) -> None:
+        await self.start()
+        await self._with_transactions().begin()
+
+    async def commit(self) -> None:
+        await self._with_transactions().commit(self.flush)
+
+    async def abort(self) -> None:
+        await self._with_transactions().abort(self._settle)
+
+    async def abort_unless_fatal(self) -> None:
+        """To its end, even when whoever waits is cancelled."""
+        if self._with_transactions().transaction.state is not State.FATAL:
+            await asyncio.shield(self.abort())
+
+    async def send_offsets(self, offsets: Mapping[TopicPartition, int | Offset], group: GroupMetadata | str) -> None:
+        given = {one: offset if isinstance(offset, Offset) else Offset(offset) for one, offset in offsets.items()}
+        await self._with_transactions().send_offsets(given, GroupMetadata(group) if isinstance(group, str) else group)
+
+    async def _settle(self) -> None:
+        """Before an abort: what has not left is given up, and what has left is waited for."""
+        assert self._sender is not None
+        detail = "the transaction is aborted"
+        while True:
+            self._waiting.fail(ClientError(ErrorCode.TRANSACTION_ABORTABLE, detail))
+            self._sender.tell(self._accumulator.abandon(ErrorCode.TRANSACTION_ABORTABLE, detail, unsent_only=True))
+            if self._accumulator.is_empty:
+                return
+            await self._next_progress()
+
+    # ------------------------------------------------------------ metrics
+
+    def metrics(self) -> dict[str, float]:
+        sender = self._sender
+        return {
+            "producer.record.send.total": sender.record_count if sender else 0,
+            "producer.record.error.total": sender.error_count if sender else 0,
+            "producer.record.retry.total": sender.retry_count if sender else 0,
+            "producer.request.total": sender.request_count if sender else 0,
+            "producer.outgoing.byte.total": sender.byte_count if sender else 0,
+            "producer.buffer.total.bytes": self.options.buffer_memory,
+            "producer.buffer.available.bytes": self.options.buffer_memory - self._accumulator.buffered_bytes,
+            "producer.bufferpool.waiting.bytes": self._waiting.bytes if sender else 0,
+        }
+
+    # ------------------------------------------------------------ before the accumulator
+
+    def _check_sendable(self) -> None:
+        if self._is_closed:
+            raise FatalError(ErrorCode.INVALID_REQUEST, "the producer is closed")
+        if self._failure is not None:
+            raise self._failure
+        if self._transactor is not None:
+            self._transactor.transaction.check_sendable()
+
+    # send_many
+
+    async def _queues_of(self, topic: str) -> list[Queue]:
+        """Errors: ClientError."""
+        self._topics.use(topic)
+        asked, failed = self._topics.answer_count, self._topics.failure
+        if topic not in self._placement.queues:
+            self._topics.refresh_soon()
+        try:
+            async with asyncio.timeout(self.options.max_block_ms / 1000):
+                while True:
+                    error = self._placement.error_of(topic)
+                    if error is not None and self._topics.answer_count > asked:
+                        raise error
+                    queues = self._placement.queues.get(topic)
+                    if queues is not None and topic not in self._waiting.lines:
+                        return queues
+                    failure = self._topics.failure
+                    if failure is not failed and isinstance(failure, AuthenticationError):
+                        raise failure
+                    if queues is None:
+                        self._topics.refresh_soon()
+                    await self._next_progress()
+        except TimeoutError:
+            raise self._waiting.why_unknown(topic, f"within max.block.ms={self.options.max_block_ms}") from None
+
+    async def _wait_for_room(self, queue: Queue, size: int) -> None:
+        if self._accumulator.has_room(queue, size) and queue.topic_partition not in self._waiting.lines:
+            return
+        try:
+            async with asyncio.timeout(self.options.max_block_ms / 1000):
+                while not self._accumulator.has_room(queue, size) or queue.topic_partition in self._waiting.lines:
+                    await self._next_progress()
+        except TimeoutError:
+            within = f"within max.block.ms={self.options.max_block_ms}"
+            raise BufferFull(f"there was no room for {size} bytes of {queue.topic_partition} {within}") from None
+        self._check_sendable()
+
+    def _serialized_columns(self, topic: str, keys: Sequence[Any] | None, values: Sequence[Any]) -> tuple[list[Any] | None, list[Any]]:
+        options = self.options
+        if options.interceptors:
+            raise OptionError("send_many passes interceptors by: use send with them")
+        encoded = [serialized("value", value, options.value_serializer) for value in values]
+        return None if keys is None else [serialized("key", key, options.key_serializer) for key in keys], encoded
+
+    # ------------------------------------------------------------ what happens
+
+    def _on_metadata(self) -> None:
+        view = self.cluster.view
+        for topic in self._topics.used:
+            count = len(view.partitions_of(topic)) if view.error_of(topic) is ErrorCode.NONE else 0
+            queues = self._placement.queues.get(topic, [])
+            if count > len(queues):
+                self._placement.queues[topic] = [self._accumulator.queue_of(TopicPartition(topic, index)) for index in range(count)]
+        self._on_progress()
+        if isinstance(self._topics.failure, AuthenticationError):
+            self._waiting.fail(self._topics.failure, of_unknown_topics_only=True)
+        self._waiting.admit()
+        if any(isinstance(place, str) and place not in self._placement.queues for place in self._waiting.lines):
+            self._topics.refresh_soon()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._sender is not None:
+            self._sender.wake()
+
+    def _on_progress(self) -> None:
+        self._waiting.admit()
+        if self._progress is not None:
+            self._progress.set()
+
+    async def _next_progress(self) -> None:
+        assert self._progress is not None
+        self._progress.clear()
+        await self._progress.wait()
+
+    async def _identify(self) -> None:
+        """A producer id for idempotence; any broker gives one.  What cannot be had for good ends the producer."""
+        request = InitProducerIdRequest(
+            transactional_id=None,
+            transaction_timeout_ms=self.options.transaction_timeout_ms,
+            producer_id=NO_PRODUCER_ID,
+            producer_epoch=NO_PRODUCER_EPOCH,
+        )
+        while True:
+            try:
+                response = await self.cluster.send(request)
+            except (OSError, Unreachable) as error:
+                LOG.info("no producer id yet: %s", error)
+            except AuthenticationError as error:
+                self._give_up(error)
+                return
+            except KafkaError as error:
+                self._fail(error_of(error.code, error.detail))
+                return
+            else:
+                code = ErrorCode.of(response.error_code)
+                if code is ErrorCode.NONE:
+                    self._accumulator.identify(response.producer_id, response.producer_epoch)
+                    return
+                if not code.retriable:
+                    self._fail(error_of(code, f"no producer id: {code.text}"))
+                    return
+            await asyncio.sleep(self.options.retry_backoff_ms / 1000)
+
+    def _fail(self, error: KafkaError) -> None:
+        self._failure = error
+        self._give_up(error)
+
+    def _give_up(self, error: KafkaError) -> None:
+        """All that was sent so far; what is sent from now on is tried."""
+        self._waiting.fail(error)
+        assert self._sender is not None
+        self._sender.tell(self._accumulator.abandon(error.code, error.detail))
+
+    def _tell_interceptors(self, delivery: "asyncio.Future[RecordMetadata]") -> None:
+        error = None if delivery.cancelled() else delivery.exception()
+        where = None if delivery.cancelled() or error is not None else delivery.result()
+        acknowledged(self.options.interceptors, where, error)
+
+
+def _accumulating(options: ProducerOptions) -> Accumulating:
+    return Accumulating(
+        batch_bytes=min(options.batch_size, options.max_request_size),
+        linger_ms=options.linger_ms,
+        buffer_bytes=options.buffer_memory,
+        max_request_bytes=options.max_request_size,
+        delivery_timeout_ms=options.delivery_timeout_ms,
+        max_attempts=options.retries,
+        retry_backoff_ms=options.retry_backoff_ms,
+        max_in_flight=options.max_in_flight_requests_per_connection,
+        is_idempotent=options.is_idempotent,
+        is_transactional=options.transactional_id is not None,
+        batch=BatchOptions(codec=options.codec, level=options.compression_level),
+    )

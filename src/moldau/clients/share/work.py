@@ -1,0 +1,403 @@
+"""● A member of a share group at work: what `ShareConsumer` promises is kept here.
+
+Source: ShareConsumeRequestManager, ShareSessionHandler, ShareMembershipManager.
+"""
+
+import asyncio
+import uuid
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final
+
+from moldau.clients.cluster import RETRY_AFTER_S, Cluster, Unreachable
+from moldau.clients.coordinators import Coordinators
+from moldau.clients.errors import FatalError
+from moldau.clients.records import read_records
+from moldau.clients.share.acknowledging import Acknowledge, SharedRecord, runs_of
+from moldau.clients.share.options import ShareConsumerOptions
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages import share_acknowledge as acknowledging
+from moldau.protocol.messages import share_fetch as fetching
+from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from moldau.types import TopicPartition
+
+JOIN_EPOCH: Final = 0
+LEAVE_EPOCH: Final = -1
+NEW_SESSION: Final = 0
+LAST_OF_SESSION: Final = -1
+MAX_SESSION_EPOCH: Final = (1 << 31) - 1
+REJOIN: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND})
+STALE_SESSION: Final = frozenset({ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH})
+STALE_METADATA: Final = frozenset(
+    {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+)
+
+
+class _Session:
+    """What a leader remembers of this member: KIP-227's sessions, for share fetches."""
+
+    def __init__(self) -> None:
+        self.epoch = NEW_SESSION
+        self.partitions: set[TopicPartition] = set()
+
+    def sent(self, partitions: Iterable[TopicPartition]) -> None:
+        self.partitions = set(partitions)
+        self.epoch = 1 if self.epoch == MAX_SESSION_EPOCH else self.epoch + 1
+
+    def begin_anew(self) -> None:
+        self.epoch = NEW_SESSION
+        self.partitions = set()
+
+
+Acknowledgements = dict[TopicPartition, dict[int, Acknowledge]]
+"""By offset."""
+
+
+class ShareWork:
+    """Of one share consumer; see `ShareConsumer`."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        group_id: str,
+        topics: Sequence[str],
+        options: ShareConsumerOptions,
+        on_acknowledged: Callable[[TopicPartition, list[int], ErrorCode], None] | None,
+        member_id: str | None,
+    ) -> None:
+        self.group_id: Final = group_id
+        self.member_id: Final = member_id or str(uuid.uuid4())
+        self.assignment: frozenset[TopicPartition] = frozenset()
+        self._cluster = cluster
+        self._coordinators = Coordinators(self._cluster)
+        self._topics = sorted(set(topics))
+        self._is_news = True
+        """The coordinator has not heard of these topics yet."""
+        self._options = options
+        self._on_acknowledged = on_acknowledged
+        self._epoch = JOIN_EPOCH
+        self._heart: asyncio.Task[None] | None = None
+        self._sessions: dict[int, _Session] = defaultdict(_Session)
+        self._busy: dict[int, asyncio.Task[None]] = {}
+        self._said: Acknowledgements = defaultdict(dict)
+        """Not sent yet."""
+        self._renewed: Acknowledgements = defaultdict(dict)
+        """Likewise; a fetch cannot carry these."""
+        self._arrived: deque[SharedRecord] = deque()
+        self._out: dict[tuple[str, int, int], SharedRecord] = {}
+        """What the last poll handed out and nothing was said of yet."""
+        self._failures: deque[Exception] = deque()
+        self._something = asyncio.Event()
+        self._beat_now = asyncio.Event()
+
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """Instead of those before."""
+        self._topics = sorted(set(topics))
+        self._is_news = True
+        self._beat_now.set()
+
+    # ------------------------------------------------------------ records
+
+    async def poll(self, wait_s: float) -> list[SharedRecord]:
+        if not self._topics:
+            raise FatalError(ErrorCode.INVALID_REQUEST, "this share consumer has no topics: subscribe first")
+        if self._heart is None or self._heart.done():
+            self._heart = asyncio.get_running_loop().create_task(self._beat())
+        if self._options.accepts_at_next_poll:
+            for shared in list(self._out.values()):
+                self.acknowledge(shared, Acknowledge.ACCEPT)
+        self._fetch_from_idle_leaders()
+        if not self._arrived and not self._failures:
+            self._something.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await self._something.wait()
+        if self._failures:
+            raise self._failures.popleft()
+        handed_out = list(self._arrived)
+        self._out.update((_place_of(shared), shared) for shared in handed_out)
+        self._arrived.clear()
+        return handed_out
+
+    def acknowledge(self, shared: SharedRecord, kind: Acknowledge) -> None:
+        record = shared.record
+        if kind is Acknowledge.RENEW:
+            self._renewed[TopicPartition(record.topic, record.partition)][record.offset] = kind
+            return
+        self._said[TopicPartition(record.topic, record.partition)][record.offset] = kind
+        self._out.pop(_place_of(shared), None)
+
+    async def commit(self) -> None:
+        """Sends what was said, and waits until the leaders have kept or refused it.  Errors: OSError, Unreachable."""
+        await asyncio.gather(*self._busy.values())
+        await asyncio.gather(*(self._acknowledge(node_id) for node_id in list(self._sessions)))
+
+    async def close(self) -> None:
+        """Releases what nobody took or spoke of, and leaves."""
+        if self._heart is None:
+            return
+        self._heart.cancel()
+        await asyncio.gather(self._heart, *self._busy.values(), return_exceptions=True)
+        kept = list(self._out.values()) if self._options.accepts_at_next_poll else []
+        for shared in kept:
+            self.acknowledge(shared, Acknowledge.ACCEPT)
+        for shared in [*self._out.values(), *self._arrived]:
+            self.acknowledge(shared, Acknowledge.RELEASE)
+        with suppress(OSError, Unreachable, KafkaError):
+            await asyncio.gather(*(self._acknowledge(node_id, is_last=True) for node_id in list(self._sessions)))
+        with suppress(OSError, Unreachable, KafkaError):
+            await self._heartbeat(LEAVE_EPOCH)
+        self._heart, self._epoch, self.assignment = None, JOIN_EPOCH, frozenset()
+        self._sessions.clear()
+        self._out.clear()
+        self._arrived.clear()
+
+    def abort(self) -> None:
+        """Goes without a word: what it holds is delivered again when its locks expire or its session ends."""
+        for task in (self._heart, *self._busy.values()):
+            if task is not None:
+                task.cancel()
+
+    # ------------------------------------------------------------ membership
+
+    async def _beat(self) -> None:
+        while True:
+            interval_s = RETRY_AFTER_S
+            try:
+                interval_s = await self._heartbeat(self._epoch)
+            except (OSError, Unreachable):
+                self._is_news = True
+            except KafkaError as error:
+                if not error.code.retriable:
+                    self._failures.append(error)
+                    self._something.set()
+                    return
+                self._is_news = True
+            with suppress(TimeoutError):
+                async with asyncio.timeout(interval_s):
+                    await self._beat_now.wait()
+            self._beat_now.clear()
+
+    async def _heartbeat(self, epoch: int) -> float:
+        """After how many seconds the next is due.  Errors: KafkaError."""
+        request = ShareGroupHeartbeatRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            member_epoch=epoch,
+            rack_id=(self._options.client_rack or None) if epoch == JOIN_EPOCH else None,
+            subscribed_topic_names=self._topics if epoch == JOIN_EPOCH or self._is_news else None,
+        )
+        self._is_news = False
+        response = await self._coordinators.ask(self.group_id, request, lambda one: one.error_code)
+        code = ErrorCode.of(response.error_code)
+        if code in REJOIN and epoch not in (JOIN_EPOCH, LEAVE_EPOCH):
+            self._epoch, self.assignment = JOIN_EPOCH, frozenset()
+            return 0.0
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, response.error_message)
+        self._epoch = response.member_epoch
+        if response.assignment is not None:
+            await self._take_assignment({topic.topic_id: topic.partitions for topic in response.assignment.topic_partitions})
+        return response.heartbeat_interval_ms / 1000 if self.assignment else min(response.heartbeat_interval_ms / 1000, RETRY_AFTER_S)
+
+    async def _take_assignment(self, assigned: Mapping[uuid.UUID, Sequence[int]]) -> None:
+        if any(topic_id not in self._cluster.view.names for topic_id in assigned):
+            await self._cluster.refresh(self._topics)
+        names = self._cluster.view.names
+        self.assignment = frozenset(
+            TopicPartition(names[topic_id], index) for topic_id, indexes in assigned.items() if topic_id in names for index in indexes
+        )
+        self._fetch_from_idle_leaders()
+
+    # ------------------------------------------------------------ fetching
+
+    def _fetch_from_idle_leaders(self) -> None:
+        """One fetch at a time from each leader of what we are assigned."""
+        leaders: dict[int, set[TopicPartition]] = defaultdict(set)
+        for one in sorted(self.assignment):
+            leader = self._cluster.view.leader_of(one)
+            if leader is not None:
+                leaders[leader.node_id].add(one)
+        for node_id in self._sessions:
+            leaders.setdefault(node_id, set())
+        for node_id, partitions in leaders.items():
+            is_wanted = bool(partitions or self._sessions[node_id].partitions) and len(self._arrived) < self._options.max_poll_records
+            if node_id not in self._busy and is_wanted:
+                task = asyncio.get_running_loop().create_task(self._guarded(node_id, partitions))
+                self._busy[node_id] = task
+                task.add_done_callback(lambda _, node_id=node_id: self._busy.pop(node_id, None))  # type: ignore[misc]
+
+    async def _guarded(self, node_id: int, partitions: set[TopicPartition]) -> None:
+        try:
+            await self._fetch(node_id, partitions)
+        except (OSError, Unreachable):
+            self._sessions[node_id].begin_anew()
+            await self._pause_and_refresh()
+        except Exception as error:
+            self._failures.append(error)
+            self._something.set()
+
+    async def _fetch(self, node_id: int, partitions: set[TopicPartition]) -> None:
+        session = self._sessions[node_id]
+        known = set(session.partitions)
+        said = self._take_said(known) if session.epoch != NEW_SESSION else {}
+        options = self._options
+        request = fetching.ShareFetchRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            share_session_epoch=session.epoch,
+            max_wait_ms=options.fetch_max_wait_ms,
+            min_bytes=options.fetch_min_bytes,
+            max_bytes=options.fetch_max_bytes,
+            max_records=options.max_poll_records,
+            batch_size=options.max_poll_records,
+            share_acquire_mode=options.acquire_mode,
+            topics=[
+                fetching.FetchTopic(
+                    topic_id=self._cluster.view.topic_id_of(topic),
+                    partitions=[
+                        fetching.FetchPartition(
+                            partition_index=one.partition,
+                            acknowledgement_batches=[
+                                fetching.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
+                                for first, last, types in runs_of(said.get(one, {}))
+                            ],
+                        )
+                        for one in ones
+                    ],
+                )
+                for topic, ones in _by_topic((partitions - known) | said.keys()).items()
+            ],
+            forgotten_topics_data=[
+                fetching.ForgottenTopic(topic_id=self._cluster.view.topic_id_of(topic), partitions=[one.partition for one in ones])
+                for topic, ones in _by_topic(known - partitions).items()
+            ],
+        )
+        asked_at = asyncio.get_running_loop().time()
+        try:
+            response = await self._cluster.send(request, node_id=node_id, extra_s=options.fetch_max_wait_ms / 1000)
+        except BaseException:
+            self._say_again(said)
+            raise
+        code = ErrorCode.of(response.error_code)
+        if code is not ErrorCode.NONE:
+            self._say_again(said)
+            session.begin_anew()
+            if code in STALE_SESSION or code.retriable:
+                return
+            raise KafkaError(code, response.error_message)
+        session.sent(partitions)
+        is_stale = False
+        answered = {(topic.topic_id, one.partition_index) for topic in response.responses for one in topic.partitions}
+        for one in said:
+            if (self._cluster.view.topic_id_of(one.topic), one.partition) not in answered:
+                self._tell(said, one, ErrorCode.NONE)  # a leader leaves out partitions of which it has nothing to say
+        for topic in response.responses:
+            name = self._cluster.view.names.get(topic.topic_id, "")
+            for answer in topic.partitions:
+                one = TopicPartition(name, answer.partition_index)
+                self._tell(said, one, answer.acknowledge_error_code)
+                is_stale = self._take(one, answer, asked_at) or is_stale
+        if self._arrived:
+            self._something.set()
+        if is_stale:
+            await self._pause_and_refresh()
+
+    def _take(self, one: TopicPartition, answer: fetching.PartitionData, asked_at: float) -> bool:
+        """Whether the partition is led elsewhere."""
+        code = ErrorCode.of(answer.error_code)
+        if code in STALE_METADATA or (code is not ErrorCode.NONE and code.retriable):
+            return True
+        if code is not ErrorCode.NONE:
+            raise KafkaError(code, answer.error_message)
+        counts = {
+            offset: acquired.delivery_count
+            for acquired in answer.acquired_records
+            for offset in range(acquired.first_offset, acquired.last_offset + 1)
+        }
+        records = [record for record in read_records(one, answer.records) if record.offset in counts] if counts else []
+        self._arrived += [SharedRecord(record, counts[record.offset], asked_at) for record in records]
+        for offset in counts.keys() - {record.offset for record in records}:
+            self._said[one][offset] = Acknowledge.GAP  # compacted away, or a marker: there is nothing to be delivered
+        return False
+
+    async def _pause_and_refresh(self) -> None:
+        await asyncio.sleep(RETRY_AFTER_S)
+        with suppress(OSError, Unreachable):
+            await self._cluster.refresh(self._topics)
+
+    # ------------------------------------------------------------ acknowledging
+
+    async def _acknowledge(self, node_id: int, *, is_last: bool = False) -> None:
+        session = self._sessions[node_id]
+        if session.epoch == NEW_SESSION:
+            return
+        said = self._take_said(session.partitions)
+        renewed = {} if is_last else {one: self._renewed.pop(one) for one in sorted(session.partitions) if one in self._renewed}
+        for one, kinds in renewed.items():
+            said[one] = {**kinds, **said.get(one, {})}
+        if not said and not is_last:
+            return
+        request = acknowledging.ShareAcknowledgeRequest(
+            group_id=self.group_id,
+            member_id=self.member_id,
+            share_session_epoch=LAST_OF_SESSION if is_last else session.epoch,
+            is_renew_ack=bool(renewed),
+            topics=[
+                acknowledging.AcknowledgeTopic(
+                    topic_id=self._cluster.view.topic_id_of(topic),
+                    partitions=[
+                        acknowledging.AcknowledgePartition(
+                            partition_index=one.partition,
+                            acknowledgement_batches=[
+                                acknowledging.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=types)
+                                for first, last, types in runs_of(said[one])
+                            ],
+                        )
+                        for one in ones
+                    ],
+                )
+                for topic, ones in _by_topic(said).items()
+            ],
+        )
+        try:
+            response = await self._cluster.send(request, node_id=node_id)
+        except BaseException:
+            self._say_again(said)
+            session.begin_anew()
+            raise
+        code = ErrorCode.of(response.error_code)
+        if code is not ErrorCode.NONE:
+            session.begin_anew()
+            for one in said:
+                self._tell(said, one, code)
+            return
+        session.sent(session.partitions)
+        for topic in response.responses:
+            name = self._cluster.view.names.get(topic.topic_id, "")
+            for answer in topic.partitions:
+                self._tell(said, TopicPartition(name, answer.partition_index), answer.error_code)
+
+    def _take_said(self, partitions: Iterable[TopicPartition]) -> Acknowledgements:
+        return {one: self._said.pop(one) for one in sorted(partitions) if one in self._said}
+
+    def _say_again(self, said: Acknowledgements) -> None:
+        for one, kinds in said.items():
+            self._said[one] = {**kinds, **self._said.get(one, {})}
+
+    def _tell(self, said: Acknowledgements, one: TopicPartition, number: int) -> None:
+        offsets = sorted(offset for offset, kind in said.get(one, {}).items() if kind is not Acknowledge.GAP)
+        if offsets and self._on_acknowledged is not None:
+            self._on_acknowledged(one, offsets, ErrorCode.of(number))
+
+
+def _place_of(shared: SharedRecord) -> tuple[str, int, int]:
+    return shared.record.topic, shared.record.partition, shared.record.offset
+
+
+def _by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[TopicPartition]]:
+    topics: dict[str, list[TopicPartition]] = {}
+    for one in sorted(partitions):
+        topics.setdefault(one.topic, []).append(one)
+    return topics

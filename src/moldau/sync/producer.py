@@ -1,0 +1,147 @@
+"""● The blocking producer.  What is sent passes through a queue to the loop, so that a record costs its thread next to nothing."""
+
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from moldau.clients.group_metadata import GroupMetadata
+from moldau.clients.producer.producer import Producer as AsyncProducer
+from moldau.sync.portal import PORTAL
+
+if TYPE_CHECKING:
+    import asyncio
+    from concurrent.futures import Future
+
+    from moldau.clients.producer import Deliveries, RecordMetadata
+    from moldau.clients.producer.transactor import Offset
+    from moldau.sync.consumer import Consumer
+    from moldau.types import TopicPartition
+
+MAX_PENDING: Final = 10_000
+"""Records that a thread may be ahead of the loop."""
+
+
+class Producer:
+    """`moldau.Producer`, blocking.  Several threads may send at once: each thread's records keep their order in a partition."""
+
+    def __init__(self, servers: str | Sequence[str] | None = None, options: Mapping[str, Any] | None = None, **given: Any) -> None:
+        self._producer = AsyncProducer(servers, options, **given)
+        self._pending: deque[tuple[Future[RecordMetadata], str, Any, dict[str, Any]]] = deque()
+        self._room = threading.BoundedSemaphore(MAX_PENDING)
+        self._is_pumping = False
+        self._pump_lock = threading.Lock()
+
+    def start(self) -> Self:
+        """Done by `with` and by the first `send`; with a transactional id it fences whoever had it before."""
+        PORTAL.run(self._producer.start())
+        return self
+
+    def send(self, topic: str, value: Any = None, **given: Any) -> "Future[RecordMetadata]":
+        """As `moldau.Producer.send`; blocks while there is no room.  Every error comes with the future."""
+        self._room.acquire()
+        from concurrent.futures import Future
+
+        future: Future[RecordMetadata] = Future()
+        with self._pump_lock:
+            self._pending.append((future, topic, value, given))
+            if not self._is_pumping:
+                self._is_pumping = True
+                PORTAL.spawn(self._pump())
+        return future
+
+    async def _pump(self) -> None:
+        from moldau.clients.errors import BufferFull
+
+        while True:
+            with self._pump_lock:
+                if not self._pending:
+                    self._is_pumping = False
+                    return
+            future, topic, value, given = self._pending[0]
+            try:
+                delivery = self._producer.send(topic, value, **given)
+            except BufferFull:
+                await self._producer.drain()
+                continue
+            except Exception as error:
+                future.set_exception(error)
+            else:
+                delivery.add_done_callback(lambda done, waiting=future: _pass_on(done, waiting))  # type: ignore[misc]  # one future each
+            self._pending.popleft()
+            self._room.release()
+
+    def send_many(self, topic: str, values: Sequence[Any], **given: Any) -> "Deliveries":
+        """Blocks until all have ended.  Errors: the first one's."""
+
+        async def work() -> "Deliveries":
+            await self._settle()
+            return await (await self._producer.send_many(topic, values, **given))
+
+        return PORTAL.run(work())
+
+    def flush(self) -> None:
+        async def work() -> None:
+            await self._settle()
+            await self._producer.flush()
+
+        PORTAL.run(work())
+
+    async def _settle(self) -> None:
+        """What was sent before this has reached the producer."""
+        import asyncio
+
+        while self._pending:  # noqa: ASYNC110  threads append to it, and the pump runs on this loop
+            await asyncio.sleep(0)
+
+    @contextmanager
+    def transaction(self) -> Iterator[Self]:
+        """Begins one, and commits it; what raises aborts it, and is raised on."""
+        self.begin_transaction()
+        try:
+            yield self
+            self.commit_transaction()
+        except BaseException:
+            self.abort_transaction()
+            raise
+
+    def begin_transaction(self) -> None:
+        PORTAL.run(self._producer.begin_transaction())
+
+    def commit_transaction(self) -> None:
+        self.flush()
+        PORTAL.run(self._producer.commit_transaction())
+
+    def abort_transaction(self) -> None:
+        PORTAL.run(self._producer.abort_transaction())
+
+    def send_offsets(self, offsets: "Mapping[TopicPartition, int | Offset]", group: "GroupMetadata | str | Consumer") -> None:
+        metadata = group if isinstance(group, str | GroupMetadata) else group.group_metadata()
+        PORTAL.run(self._producer.send_offsets(offsets, metadata))
+
+    def metrics(self) -> dict[str, float]:
+        return self._producer.metrics()
+
+    def close(self, *, timeout_ms: int | None = None) -> None:
+        async def work() -> None:
+            await self._settle()
+            await self._producer.close(timeout_ms=timeout_ms)
+
+        PORTAL.run(work())
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+
+def _pass_on(done: "asyncio.Future[RecordMetadata]", waiting: "Future[RecordMetadata]") -> None:
+    if done.cancelled():
+        waiting.cancel()
+    elif (error := done.exception()) is not None:
+        waiting.set_exception(error)
+    else:
+        waiting.set_result(done.result())

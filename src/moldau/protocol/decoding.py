@@ -63,7 +63,7 @@ class Decoding:
     is_exact: ClassVar[bool] = True
     """Whether bytes behind the message are refused."""
     keeps_unknown_tags: ClassVar[bool] = True
-    most_elements: ClassVar[int | None] = None
+    most_elements: int | None = None
     """Of all its lists and tagged fields together: each is an object many times as big as in the message, or a turn of a loop."""
 
     def __init__(self, source: Source) -> None:
@@ -332,7 +332,13 @@ class RequestDecoding(Decoding):
 
     is_exact = False
     keeps_unknown_tags = False
-    most_elements = 500_000
+    most_elements = 100_000
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        fewer: int | None = getattr(source.declared, "MOST_ELEMENTS", None)
+        if fewer is not None:
+            self.most_elements = fewer
 
 
 class CoordinatorRecordDecoding(Decoding):

@@ -121,6 +121,8 @@ class Request(Message, Generic[AnyResponse]):
     """Who serves it: "broker", "controller" or both."""
     LATEST_IS_UNSTABLE: ClassVar[bool]
     """The highest version is not advertised unless unstable versions are asked for."""
+    MOST_ELEMENTS: ClassVar[int | None]
+    """Of all lists of one request together, where a server takes fewer than of other requests."""
     RESPONSE: ClassVar[type[Response]]
 
     def refused(self, code: int, message: str | None = None) -> AnyResponse:
@@ -164,6 +166,7 @@ def message(
     flexible: str = "none",
     listeners: tuple[str, ...] = ("broker",),
     latest_is_unstable: bool = False,
+    most_elements: int | None = None,
     response_to: type[Request[Any]] | None = None,
     echoes: tuple[str, ...] = (),
 ) -> Callable[[type[S]], type[S]]:
@@ -178,6 +181,7 @@ def message(
         else:
             assert api_key >= 0 and versions, f"{declared.__name__} needs its api_key and versions"
             made.API_KEY, made.LISTENERS, made.LATEST_IS_UNSTABLE = api_key, listeners, latest_is_unstable
+            made.MOST_ELEMENTS = most_elements
             made.VERSIONS, made.FLEXIBLE = version_range(versions), version_range(flexible)
         return made  # type: ignore[no-any-return]
 

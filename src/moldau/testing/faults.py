@@ -22,6 +22,7 @@ from moldau.net.connection import Connection, Dispatch, InvalidFrame, Reply, Rep
 from moldau.net.later import Later
 from moldau.net.transport import Accept, Listening, Network, Receiver, Transport
 from moldau.protocol.compiler import request_decoder
+from moldau.protocol.declared import DecodeError
 from moldau.protocol.header import RequestHeader, decode_request_header, encode_response
 from moldau.protocol.messages import REQUESTS
 from moldau.types import Part
@@ -136,7 +137,10 @@ class FaultyNetwork:
 
     def _watch(self, inner: Dispatch) -> Dispatch:
         def dispatch(connection: Connection, frame: memoryview) -> ReplyOrLater:
-            header, body = decode_request_header(frame)
+            try:
+                header, body = decode_request_header(frame)
+            except DecodeError:
+                return inner(connection, frame)  # which says what becomes of it
             rule = self._faults.take(header.api_key)
             if rule is None:
                 return inner(connection, frame)

@@ -16,7 +16,7 @@ class AlterConfigsResource:
     configs: list[AlterableConfig] = array(AlterableConfig)
 
 
-@message(api_key=33, versions="0-2", flexible="2+", listeners=("broker", "controller"))
+@message(api_key=33, versions="0-2", flexible="2+", listeners=("broker", "controller"), most_elements=50_000)
 class AlterConfigsRequest(Request["AlterConfigsResponse"]):
     """Replace all configs of resources by those given.  Sent by old admin tools; IncrementalAlterConfigs took its place."""
 

@@ -5,7 +5,7 @@ from uuid import UUID
 from moldau.protocol.wire import Request, Response, array, boolean, int8, int16, int32, message, nested, string, struct, uuid
 
 
-@message(api_key=69, versions="0-1", flexible="0+")
+@message(api_key=69, versions="0-1", flexible="0+", most_elements=50_000)
 class ConsumerGroupDescribeRequest(Request["ConsumerGroupDescribeResponse"]):
     """Describe groups of the consumer protocol.  Sent by admin tools to their coordinator.  Source: KIP-1099."""
 

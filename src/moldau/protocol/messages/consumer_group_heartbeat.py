@@ -11,7 +11,7 @@ class TopicPartitions:
     partitions: list[int] = array(int32)
 
 
-@message(api_key=68, versions="0-1", flexible="0+")
+@message(api_key=68, versions="0-1", flexible="0+", most_elements=50_000)
 class ConsumerGroupHeartbeatRequest(Request["ConsumerGroupHeartbeatResponse"]):
     """Join, stay in or leave a consumer group, and learn the assignment.  Sent by consumers to the group coordinator.
 

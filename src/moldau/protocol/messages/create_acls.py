@@ -14,7 +14,7 @@ class AclCreation:
     permission_type: int = int8()
 
 
-@message(api_key=30, versions="1-3", flexible="2+", listeners=("broker", "controller"))
+@message(api_key=30, versions="1-3", flexible="2+", listeners=("broker", "controller"), most_elements=50_000)
 class CreateAclsRequest(Request["CreateAclsResponse"]):
     """Add access control entries.  Sent by admin tools."""
 

@@ -14,7 +14,7 @@ class DeleteAclsFilter:
     permission_type: int = int8()
 
 
-@message(api_key=31, versions="1-3", flexible="2+", listeners=("broker", "controller"))
+@message(api_key=31, versions="1-3", flexible="2+", listeners=("broker", "controller"), most_elements=50_000)
 class DeleteAclsRequest(Request["DeleteAclsResponse"]):
     """Delete the access control entries that match filters.  Sent by admin tools."""
 

@@ -3,7 +3,7 @@
 from moldau.protocol.wire import Request, Response, array, boolean, bytes_, int16, int32, message, string, struct
 
 
-@message(api_key=15, versions="0-6", flexible="5+")
+@message(api_key=15, versions="0-6", flexible="5+", most_elements=50_000)
 class DescribeGroupsRequest(Request["DescribeGroupsResponse"]):
     """Describe groups of the classic protocol.  Sent by admin tools to their coordinator.  Source: KIP-1043."""
 

@@ -16,7 +16,7 @@ class Cursor:
     partition_index: int = int32()
 
 
-@message(api_key=75, versions="0", flexible="0+")
+@message(api_key=75, versions="0", flexible="0+", most_elements=50_000)
 class DescribeTopicPartitionsRequest(Request["DescribeTopicPartitionsResponse"]):
     """Describe topics page by page, with eligible leader replicas.  Sent by admin tools."""
 

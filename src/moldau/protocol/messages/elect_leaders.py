@@ -9,7 +9,7 @@ class TopicPartitions:
     partitions: list[int] = array(int32)
 
 
-@message(api_key=43, versions="0-2", flexible="2+", listeners=("broker", "controller"))
+@message(api_key=43, versions="0-2", flexible="2+", listeners=("broker", "controller"), most_elements=50_000)
 class ElectLeadersRequest(Request["ElectLeadersResponse"]):
     """Elect the preferred replica, or any replica, as partition leader.  Sent by admin tools.  Source: KIP-460."""
 

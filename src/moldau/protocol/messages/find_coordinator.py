@@ -3,7 +3,7 @@
 from moldau.protocol.wire import Request, Response, array, int8, int16, int32, message, string, struct
 
 
-@message(api_key=10, versions="0-6", flexible="3+")
+@message(api_key=10, versions="0-6", flexible="3+", most_elements=50_000)
 class FindCoordinatorRequest(Request["FindCoordinatorResponse"]):
     """Ask which broker coordinates a group, transactional id or share partition.  Sent by clients and brokers.
 

@@ -17,7 +17,7 @@ class AlterConfigsResource:
     configs: list[AlterableConfig] = array(AlterableConfig)
 
 
-@message(api_key=44, versions="0-1", flexible="1+", listeners=("broker", "controller"))
+@message(api_key=44, versions="0-1", flexible="1+", listeners=("broker", "controller"), most_elements=50_000)
 class IncrementalAlterConfigsRequest(Request["IncrementalAlterConfigsResponse"]):
     """Set, delete, append to and subtract from single configs of resources.  Sent by admin tools."""
 

@@ -10,7 +10,7 @@ class MemberIdentity:
     reason: str | None = string("5+", nullable="0+", default=None, ignorable=True)
 
 
-@message(api_key=13, versions="0-5", flexible="4+")
+@message(api_key=13, versions="0-5", flexible="4+", most_elements=20_000)
 class LeaveGroupRequest(Request["LeaveGroupResponse"]):
     """Leave a group of the classic protocol, or remove members from it.  Sent by members and admin tools.  Source: KIP-800."""
 

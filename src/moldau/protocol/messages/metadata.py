@@ -12,7 +12,7 @@ class MetadataRequestTopic:
     name: str | None = string(nullable="10+")
 
 
-@message(api_key=3, versions="0-13", flexible="9+")
+@message(api_key=3, versions="0-13", flexible="9+", most_elements=50_000)
 class MetadataRequest(Request["MetadataResponse"]):
     """Ask for brokers, topics, partitions and their leaders.  Sent by every client, often.  Source: KIP-700."""
 

@@ -19,7 +19,7 @@ class TopicProduceData:
     partition_data: list[PartitionProduceData] = array(PartitionProduceData)
 
 
-@message(api_key=0, versions="3-13", flexible="9+")
+@message(api_key=0, versions="3-13", flexible="9+", most_elements=20_000)  # all of them are appended in one turn of the loop
 class ProduceRequest(Request["ProduceResponse"]):
     """Append record batches to partition leaders.  Sent by producers.  Source: KIP-110, 467, 516, 890, 951."""
 

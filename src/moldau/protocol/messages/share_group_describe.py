@@ -5,7 +5,7 @@ from uuid import UUID
 from moldau.protocol.wire import Request, Response, array, boolean, int16, int32, message, nested, string, struct, uuid
 
 
-@message(api_key=77, versions="1", flexible="0+")
+@message(api_key=77, versions="1", flexible="0+", most_elements=50_000)
 class ShareGroupDescribeRequest(Request["ShareGroupDescribeResponse"]):
     """Describe share groups.  Sent by admin tools to their coordinator.  Source: KIP-932."""
 

@@ -5,7 +5,7 @@ from uuid import UUID
 from moldau.protocol.wire import Request, Response, array, int16, int32, message, nested, string, struct, uuid
 
 
-@message(api_key=76, versions="1", flexible="0+")
+@message(api_key=76, versions="1", flexible="0+", most_elements=50_000)
 class ShareGroupHeartbeatRequest(Request["ShareGroupHeartbeatResponse"]):
     """Join, stay in or leave a share group, and learn the assignment.  Sent by share consumers to the group coordinator.
 

@@ -3,7 +3,7 @@
 from moldau.protocol.wire import Request, Response, array, boolean, int16, int32, int64, message, nested, string, struct, uint16
 
 
-@message(api_key=89, versions="0", flexible="0+")
+@message(api_key=89, versions="0", flexible="0+", most_elements=50_000)
 class StreamsGroupDescribeRequest(Request["StreamsGroupDescribeResponse"]):
     """Describe streams groups.  Sent by admin tools to their coordinator."""
 

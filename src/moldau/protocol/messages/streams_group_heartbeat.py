@@ -60,7 +60,7 @@ class TaskOffset:
     offset: int = int64()
 
 
-@message(api_key=88, versions="0", flexible="0+")
+@message(api_key=88, versions="0", flexible="0+", most_elements=50_000)
 class StreamsGroupHeartbeatRequest(Request["StreamsGroupHeartbeatResponse"]):
     """Join, stay in or leave a streams group, and learn its tasks.  Sent by Kafka Streams to the group coordinator."""
 

@@ -18,23 +18,34 @@ from moldau.protocol.messages.alter_replica_log_dirs import (
 )
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.pieces import in_pieces
 from moldau.server.requests.registry import handles
 from moldau.storage.names import fits_set_aside
 from moldau.types import TopicPartition
 
 
 @handles(AlterReplicaLogDirsRequest)
-def alter_replica_log_dirs(broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest) -> AlterReplicaLogDirsResponse:
-    wanted = {
-        TopicPartition(topic.name, number): directory.path
-        for directory in request.dirs
-        for topic in directory.topics
-        for number in topic.partitions
-    }
+async def alter_replica_log_dirs(
+    broker: Broker, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    wanted: dict[TopicPartition, str] = {}
+
+    def note(named: tuple[str, str, int]) -> None:
+        path, topic, number = named
+        wanted[TopicPartition(topic, number)] = path
+
+    await in_pieces(
+        broker.clock,
+        note,
+        ((directory.path, topic.name, number) for directory in request.dirs for topic in directory.topics for number in topic.partitions),
+    )
     results: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-    for where, path in wanted.items():
-        code = _alter(broker, where, path)
+
+    def alter(where: TopicPartition) -> None:
+        code = _alter(broker, where, wanted[where])
         results.setdefault(where.topic, []).append(AlterReplicaLogDirPartitionResult(partition_index=where.partition, error_code=code))
+
+    await in_pieces(broker.clock, alter, wanted)
     return AlterReplicaLogDirsResponse(
         results=[AlterReplicaLogDirTopicResult(topic_name=name, partitions=partitions) for name, partitions in results.items()]
     )

@@ -11,6 +11,8 @@ Differs from Kafka: a topic that is named without partitions is answered without
                topics of the group without a name are refused with INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR.
 """
 
+from functools import partial
+
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
@@ -21,6 +23,7 @@ from moldau.protocol.messages.describe_share_group_offsets import (
 from moldau.server.handlers.groups import serves_share_groups
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.pieces import one_by_one
 from moldau.server.requests.registry import handles
 
 
@@ -28,7 +31,7 @@ from moldau.server.requests.registry import handles
 async def describe_share_group_offsets(
     broker: Broker, context: RequestContext, request: DescribeShareGroupOffsetsRequest
 ) -> DescribeShareGroupOffsetsResponse:
-    return DescribeShareGroupOffsetsResponse(groups=[await _describe(broker, group) for group in request.groups])
+    return DescribeShareGroupOffsetsResponse(groups=await one_by_one(broker.clock, partial(_describe, broker), request.groups))
 
 
 async def _describe(broker: Broker, group: DescribeShareGroupOffsetsRequestGroup) -> DescribeShareGroupOffsetsResponseGroup:

@@ -6,6 +6,8 @@ Errors         On an id INVALID_REQUEST (empty), NOT_COORDINATOR, COORDINATOR_LO
 Differs from Kafka: nothing known.
 """
 
+from functools import partial
+
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.coordinator.txn.coordinator import TransactionMachine, not_described
 from moldau.errors import ErrorCode
@@ -15,18 +17,19 @@ from moldau.protocol.messages.describe_transactions import (
     DescribeTransactionsResponse,
     TransactionState,
 )
-from moldau.server.coordinators.topic import gather
+from moldau.server.coordinators.topic import answered, gather
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.pieces import in_pieces
 from moldau.server.requests.registry import handles
 
 
 @handles(DescribeTransactionsRequest)
-def describe_transactions(
+async def describe_transactions(
     broker: Broker, context: RequestContext, request: DescribeTransactionsRequest
-) -> DescribeTransactionsResponse | Later[DescribeTransactionsResponse]:
-    parts = [_describe(broker, transactional_id) for transactional_id in request.transactional_ids]
-    return gather(parts, lambda states: DescribeTransactionsResponse(transaction_states=states))
+) -> DescribeTransactionsResponse:
+    parts = await in_pieces(broker.clock, partial(_describe, broker), request.transactional_ids)
+    return await answered(gather(parts, lambda states: DescribeTransactionsResponse(transaction_states=states)))
 
 
 def _describe(broker: Broker, transactional_id: str) -> TransactionState | Later[TransactionState]:

@@ -9,6 +9,7 @@ Errors         INVALID_REQUEST (a key type that is not known, a key that is no s
 Differs from Kafka: nothing known.
 """
 
+from collections.abc import Awaitable
 from typing import Any, Final, NamedTuple
 
 from moldau.coordinator.share.machine import SharePartitionKey
@@ -17,6 +18,7 @@ from moldau.protocol.messages.find_coordinator import Coordinator, FindCoordinat
 from moldau.server.coordinators.topic import CoordinatorTopic
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import RequestContext
+from moldau.server.requests.pieces import in_pieces
 from moldau.server.requests.registry import handles
 
 SEVERAL_KEYS_VERSION: Final = 4
@@ -32,26 +34,30 @@ class Found(NamedTuple):
 
 
 @handles(FindCoordinatorRequest)
-def find_coordinator(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    if context.version < SEVERAL_KEYS_VERSION:
-        found = _find(broker, context, request.key, request.key_type)
-        return FindCoordinatorResponse(
-            error_code=found.error, error_message=_message(found), node_id=found.node_id, host=found.host, port=found.port
-        )
-    coordinators = []
-    for key in request.coordinator_keys:
+def find_coordinator(
+    broker: Broker, context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse | Awaitable[FindCoordinatorResponse]:
+    if context.version >= SEVERAL_KEYS_VERSION:
+        return _find_several(broker, context, request)
+    found = _find(broker, context, request.key, request.key_type)
+    return FindCoordinatorResponse(
+        error_code=found.error, error_message=_message(found), node_id=found.node_id, host=found.host, port=found.port
+    )
+
+
+async def _find_several(broker: Broker, context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
+    def coordinator(key: str) -> Coordinator:
         found = _find(broker, context, key, request.key_type)
-        coordinators.append(
-            Coordinator(
-                key=key,
-                node_id=found.node_id,
-                host=found.host,
-                port=found.port,
-                error_code=found.error,
-                error_message=_message(found),
-            )
+        return Coordinator(
+            key=key,
+            node_id=found.node_id,
+            host=found.host,
+            port=found.port,
+            error_code=found.error,
+            error_message=_message(found),
         )
-    return FindCoordinatorResponse(coordinators=coordinators)
+
+    return FindCoordinatorResponse(coordinators=await in_pieces(broker.clock, coordinator, request.coordinator_keys))
 
 
 def _find(broker: Broker, context: RequestContext, key: str, key_type: int) -> Found:

@@ -9,7 +9,7 @@ Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEP
 Version notes  Topic ids 10, asked for by id 12, authorized operations 8 (those of the cluster until 10), offline replicas 5.
 Differs from Kafka: a topic that comes to be is created before the answer, which says UNKNOWN_TOPIC_OR_PARTITION of it as Kafka's does,
                so the next question finds it; Kafka answers first.  Why a creation was refused is told; Kafka says
-               UNKNOWN_TOPIC_OR_PARTITION.
+               UNKNOWN_TOPIC_OR_PARTITION.  Topics come to be 500 at a time, and not at all when more than 5,000 are missing.
                A null name without an id in version 12 is INVALID_REQUEST, not UNKNOWN_SERVER_ERROR.
 """
 
@@ -34,6 +34,10 @@ from moldau.types import INTERNAL_TOPICS, ZERO_UUID
 
 IDS_SINCE = 12
 CREATION_TIMEOUT_MS = 30_000
+CREATED_AT_ONCE = 500
+"""Topics of one decision of the controller, which takes one turn of its loop."""
+MOST_CREATED = 5_000
+"""Topics that one question brings to be: for more the controller would refuse to write the records."""
 
 
 @handles(MetadataRequest)
@@ -75,9 +79,13 @@ async def _after_creation(broker: Broker, context: RequestContext, request: Meta
     refused: dict[str, int] = {}
     for name in internal:
         broker.coordinators.create_topic(name)
-    if plain:
-        created = await broker.controller.ask(CreateTopicsRequest(topics=plain, timeout_ms=CREATION_TIMEOUT_MS))
-        refused = {topic.name: topic.error_code for topic in created.topics if topic.error_code not in _AS_UNKNOWN}
+    if len(plain) > MOST_CREATED:
+        refused = {topic.name: ErrorCode.POLICY_VIOLATION for topic in plain}
+        plain = []
+    for begin in range(0, len(plain), CREATED_AT_ONCE):
+        wanted = CreateTopicsRequest(topics=plain[begin : begin + CREATED_AT_ONCE], timeout_ms=CREATION_TIMEOUT_MS)
+        created = await broker.controller.ask(wanted)
+        refused |= {topic.name: topic.error_code for topic in created.topics if topic.error_code not in _AS_UNKNOWN}
     # Of the image from before: who has deleted a topic and looks whether it is gone must not be shown the one that the question made.
     return _answer(broker, context, request, image, refused)
 

@@ -31,7 +31,7 @@ from moldau.server.coordinators.markers import settle, settled_codes
 from moldau.server.coordinators.transactions import close_if_overtaken
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import RequestContext
-from moldau.server.requests.pieces import in_pieces
+from moldau.server.requests.pieces import in_pieces, one_by_one
 from moldau.server.requests.registry import handles
 from moldau.types import TopicPartition
 
@@ -48,7 +48,7 @@ def write_txn_markers(broker: Broker, context: RequestContext, request: WriteTxn
 
 
 async def _write_all(broker: Broker, request: WriteTxnMarkersRequest) -> WriteTxnMarkersResponse:
-    return WriteTxnMarkersResponse(markers=[await _write(broker, marker) for marker in request.markers])
+    return WriteTxnMarkersResponse(markers=await one_by_one(broker.clock, partial(_write, broker), request.markers))
 
 
 async def _write(broker: Broker, marker: WritableTxnMarker) -> WritableTxnMarkerResult:

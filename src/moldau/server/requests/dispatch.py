@@ -27,12 +27,15 @@ from moldau.protocol.compiler import request_decoder
 from moldau.protocol.declared import Struct
 from moldau.protocol.header import RequestHeader, decode_request_header, encode_response
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
+from moldau.protocol.messages.produce import ProduceRequest
 from moldau.protocol.wire import DecodeError, EncodeError, Request, Response
 from moldau.types import Part
 
 LOG: Final = logging.getLogger(__name__)
 
 ANONYMOUS: Final = "User:ANONYMOUS"
+LONG_FRAME: Final = 1 << 16
+"""Bytes.  To decide about a longer request, and to write down what was decided, take two turns of the loop."""
 
 
 class ConnectionClosed(InvalidFrame):
@@ -134,10 +137,12 @@ class Dispatcher:
         except Exception as error:
             answer = refusal_of(error, context, request)
         if isinstance(answer, Response):
+            if len(frame) > LONG_FRAME and header.api_key != ProduceRequest.API_KEY:  # whose records make it long, not its answer
+                return _encoded_next_turn(answer, context, request)
             return reply_of(answer, context, request)
         if answer is None:
             return None
-        return self._later(answer, context, request)
+        return self._later(answer, context, request, len(frame) > LONG_FRAME)
 
     def _route(self, header: RequestHeader) -> tuple[Callable[[memoryview], Any], Handler] | None:
         """Found once a version.  None for a version of ApiVersions that is not known.  Errors: ConnectionClosed."""
@@ -159,21 +164,31 @@ class Dispatcher:
         response = ApiVersionsRequest().refused(ErrorCode.UNSUPPORTED_VERSION)
         return encode_response(response, version=0, correlation_id=header.correlation_id)
 
-    def _later(self, answer: Later[Any] | Awaitable[Response | None], context: RequestContext, request: Request[Any]) -> LaterReply:
+    def _later(
+        self, answer: Later[Any] | Awaitable[Response | None], context: RequestContext, request: Request[Any], is_long: bool
+    ) -> LaterReply:
         if isinstance(answer, Later):
             return answer.map(
                 lambda response: reply_of(response, context, request),
                 lambda error: reply_of(refusal_of(error, context, request), context, request),
             )
-        return self._await(answer, context, request)
+        return self._await(answer, context, request, is_long)
 
     @staticmethod
-    async def _await(answer: Awaitable[Response | None], context: RequestContext, request: Request[Any]) -> Reply:
+    async def _await(answer: Awaitable[Response | None], context: RequestContext, request: Request[Any], is_long: bool) -> Reply:
         try:
             response = await answer
         except Exception as error:
             response = refusal_of(error, context, request)
-        return None if response is None else reply_of(response, context, request)
+        if response is None:
+            return None
+        return await _encoded_next_turn(response, context, request) if is_long else reply_of(response, context, request)
+
+
+async def _encoded_next_turn(response: Response, context: RequestContext, request: Request[Any]) -> Reply:
+    """A long request has a long answer: others have their turn before its bytes are made."""
+    await asyncio.sleep(0)
+    return reply_of(response, context, request)
 
 
 def reply_of(response: Response, context: RequestContext, request: Request[Any]) -> list[Part]:

@@ -5,7 +5,7 @@ connection sends behind it begins when it is answered.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
 
 from moldau.clock import Clock
@@ -23,6 +23,18 @@ async def in_pieces(clock: Clock, do: Callable[[T], R], items: Iterable[T]) -> l
     began_ms = clock.monotonic_ms()
     for item in items:
         results.append(do(item))
+        if clock.monotonic_ms() - began_ms >= PIECE_MS:
+            await asyncio.sleep(0)
+            began_ms = clock.monotonic_ms()
+    return results
+
+
+async def one_by_one(clock: Clock, do: Callable[[T], Awaitable[R]], items: Iterable[T]) -> list[R]:
+    """What is awaited of `do` for each, in their order.  An awaitable that never waits gives nobody a turn by itself."""
+    results = []
+    began_ms = clock.monotonic_ms()
+    for item in items:
+        results.append(await do(item))
         if clock.monotonic_ms() - began_ms >= PIECE_MS:
             await asyncio.sleep(0)
             began_ms = clock.monotonic_ms()

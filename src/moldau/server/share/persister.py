@@ -1,7 +1,8 @@
 """● Where share partitions keep their state: asks the share coordinator of each partition, as if it were one place.
 
 Takes and returns the protocol's own messages, in any number of topics and partitions: a broker that leads share partitions reads and
-writes with it, the group coordinator begins, sums up and deletes.  Everything asked is decided in the order of the calls.  A coordinator
+writes with it, the group coordinator begins, sums up and deletes.  What is asked of one partition is decided in the order of the calls,
+unless a call names more than `AT_ONCE` of them.  A coordinator
 that is not found or still loads is asked again for a while; the first request has the topic created.
 
 Source: DefaultStatePersister, PersisterStateManager, ShareCoordinatorService.  Used as `coordinators.share_persister`.
@@ -9,7 +10,7 @@ Source: DefaultStatePersister, PersisterStateManager, ShareCoordinatorService.  
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -34,6 +35,8 @@ ATTEMPTS: Final = 10
 FIRST_PAUSE_S: Final = 0.05
 LAST_PAUSE_S: Final = 1.0
 """Pauses double up to it: with all attempts about five seconds, longer than a coordinator takes to load."""
+AT_ONCE: Final = 500
+"""Partitions: what is asked about them takes one turn of the loop."""
 WORTH_ANOTHER: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 
 Decide = Callable[[ShareStateMachine, Token, SharePartitionKey, Any, int], Outcome]
@@ -66,15 +69,28 @@ class SharePersister:
 
         `attempts` 1 passes on at once what could be asked again, as a request that came over the network wants it.
         Without a group, or with a topic without partitions, there are no results, as in Kafka.  Only a request that
-        begins states is carried out without that topic.
+        begins states is carried out without that topic.  Many partitions are asked about `AT_ONCE` at a time.
         """
-        if isinstance(request, InitializeShareGroupStateRequest):
-            request.topics = [topic for topic in request.topics if topic.partitions]
+        declared: Any = type(request)
+        group_id, topics = request.group_id, request.topics  # type: ignore[attr-defined]
+        if declared is InitializeShareGroupStateRequest:
+            topics = [topic for topic in topics if topic.partitions]
+        by_topic: dict[UUID, Any] = {}
+        response: Any = declared(group_id=group_id, topics=[]).refused(ErrorCode.NONE)
+        if group_id and all(topic.partitions for topic in topics):
+            for part in _parts(topics):
+                told = await self._ask_part(declared(group_id=group_id, topics=part), attempts)
+                for topic in told.results:
+                    known = by_topic.setdefault(topic.topic_id, topic)
+                    if known is not topic:
+                        known.partitions += topic.partitions
+                await asyncio.sleep(0)
+        response.results = list(by_topic.values())
+        return response  # type: ignore[no-any-return]
+
+    async def _ask_part(self, request: Request[AnyResponse], attempts: int) -> Any:
         group_id, topics = request.group_id, request.topics  # type: ignore[attr-defined]
         response: Any = request.refused(ErrorCode.NONE)
-        if not group_id or not all(topic.partitions for topic in topics):
-            response.results = []
-            return response  # type: ignore[no-any-return]
         decide = DECISIONS[type(request)]
         asked = {SharePartitionKey(group_id, topic.topic_id, one.partition): one for topic in topics for one in topic.partitions}
         blank = {SharePartitionKey(group_id, topic.topic_id, one.partition): one for topic in response.results for one in topic.partitions}
@@ -107,7 +123,7 @@ class SharePersister:
         for topic_id, found in by_topic.items():
             once[topic_id].partitions = found
         response.results = list(once.values())
-        return response  # type: ignore[no-any-return]
+        return response
 
     def _ask_one(self, key: SharePartitionKey, decided: Callable[[ShareStateMachine, Token, int], Outcome], blank: Any) -> Later[Any] | Any:
         return self._states.ask(str(key), decided, refused=partial(_refused, blank))
@@ -132,6 +148,24 @@ class SharePersister:
             LOG.info("the share coordinator on broker %d does not answer: %s", broker_id, error)
             return {}
         return {SharePartitionKey(group_id, topic.topic_id, one.partition): one for topic in response.results for one in topic.partitions}
+
+
+def _parts(topics: Sequence[Any]) -> Iterator[list[Any]]:
+    """Topics with at most `AT_ONCE` partitions together, in their order."""
+    part: list[Any] = []
+    room = AT_ONCE
+    for topic in topics:
+        begin = 0
+        while begin < len(topic.partitions):
+            taken = topic.partitions[begin : begin + room]
+            part.append(type(topic)(topic_id=topic.topic_id, partitions=taken))
+            begin += len(taken)
+            room -= len(taken)
+            if room == 0:
+                yield part
+                part, room = [], AT_ONCE
+    if part:
+        yield part
 
 
 def _refused(blank: Any, code: ErrorCode) -> Any:

@@ -12,13 +12,22 @@ from moldau.errors import ErrorCode
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.image import ResourceType
 from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTransaction
+from moldau.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, AlterReplicaLogDirsRequest, AlterReplicaLogDirTopic
+from moldau.protocol.messages.create_topics import CreateTopicsRequest
 from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from moldau.protocol.messages.describe_transactions import DescribeTransactionsRequest
+from moldau.protocol.messages.find_coordinator import FindCoordinatorRequest
 from moldau.protocol.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 from moldau.protocol.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
 from moldau.server.handlers import list_offsets as by_time
+from moldau.server.handlers import metadata as asking
 from moldau.server.handlers.add_partitions_to_txn import add_partitions_to_txn
+from moldau.server.handlers.alter_replica_log_dirs import alter_replica_log_dirs
 from moldau.server.handlers.describe_configs import describe_configs
+from moldau.server.handlers.describe_transactions import describe_transactions
+from moldau.server.handlers.find_coordinator import find_coordinator
 from moldau.server.handlers.offset_fetch import offset_fetch
 from moldau.server.handlers.write_txn_markers import write_txn_markers
 from moldau.server.requests import pieces
@@ -65,6 +74,53 @@ async def test_offsets_of_many_groups(harness: Any) -> None:
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=f"g{number}", topics=None) for number in range(MANY)])
     turns, response = await turns_of(harness.call(offset_fetch, request, 8))
     assert turns >= MANY and [each.group_id for each in response.groups] == [each.group_id for each in request.groups]
+
+
+async def test_coordinators_of_many_groups(harness: Any) -> None:
+    keys = [f"g{number}" for number in range(MANY)]
+    turns, response = await turns_of(harness.call(find_coordinator, FindCoordinatorRequest(key_type=0, coordinator_keys=keys), 4))
+    assert turns >= MANY and [each.key for each in response.coordinators] == keys
+
+
+async def test_many_transactions_described(harness: Any) -> None:
+    ids = [f"t{number}" for number in range(MANY)]
+    turns, response = await turns_of(harness.call(describe_transactions, DescribeTransactionsRequest(transactional_ids=ids)))
+    assert turns >= MANY and [each.transactional_id for each in response.transaction_states] == ids
+
+
+async def test_many_replicas_to_another_folder(harness: Any) -> None:
+    topics = [AlterReplicaLogDirTopic(name="t", partitions=list(range(MANY)))]
+    request = AlterReplicaLogDirsRequest(dirs=[AlterReplicaLogDir(path="/elsewhere", topics=topics)])
+    turns, response = await turns_of(harness.call(alter_replica_log_dirs, request))
+    assert turns >= MANY
+    (topic,) = response.results
+    assert [(each.partition_index, each.error_code) for each in topic.partitions] == [
+        (index, ErrorCode.LOG_DIR_NOT_FOUND) for index in range(MANY)
+    ]
+
+
+async def test_many_topics_that_come_to_be(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[list[str]] = []
+
+    async def ask(request: CreateTopicsRequest) -> Any:
+        asked.append([topic.name for topic in request.topics])
+        return request.refused(ErrorCode.TOPIC_ALREADY_EXISTS if "t3" in asked[-1] else ErrorCode.INVALID_REPLICATION_FACTOR)
+
+    harness.broker.controller = SimpleNamespace(ask=ask)
+    monkeypatch.setattr(asking, "CREATED_AT_ONCE", 2)
+    monkeypatch.setattr(asking, "MOST_CREATED", 5)
+    names = [f"t{number}" for number in range(6)]
+
+    def request(count: int) -> MetadataRequest:
+        return MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in names[:count]], allow_auto_topic_creation=True)
+
+    response = await harness.call(asking.metadata, request(5))
+    assert asked == [["t0", "t1"], ["t2", "t3"], ["t4"]]
+    refused, unknown = ErrorCode.INVALID_REPLICATION_FACTOR, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [each.error_code for each in response.topics] == [refused, refused, unknown, unknown, refused]
+    asked.clear()
+    response = await harness.call(asking.metadata, request(6))
+    assert not asked and {each.error_code for each in response.topics} == {ErrorCode.POLICY_VIOLATION}
 
 
 async def test_searches_by_time_in_many_partitions(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:

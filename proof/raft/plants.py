@@ -9,7 +9,7 @@ from moldau.raft.node import RaftNode
 from moldau.raft.roles import Candidate, ElectionState, Follower, Leader, Prospective, Resigned, Unattached
 from moldau.raft.voters import ReplicaKey, VoterSet
 from moldau.types import NO_LEADER, OffsetAndEpoch
-from proof.raft.bag import Driver, Plant
+from proof.raft.replica import Driver, Plant
 
 
 class VotesBeforeTheDisk(Driver):

@@ -17,7 +17,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from moldau.background import in_background
 from moldau.clock import Clock
@@ -47,6 +47,7 @@ from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, 
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from moldau.protocol.wire import StoredRecord
 from moldau.raft.driver import MAX_BATCH_BYTES, QuorumStatus, RaftDriver
+from moldau.raft.voter_wire import VoterRequest
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -180,8 +181,13 @@ class Controller:
     async def update_features(self, request: UpdateFeaturesRequest, *, version: int) -> UpdateFeaturesResponse:
         def decide(image: MetadataImage) -> Outcome[UpdateFeaturesResponse]:
             node = self._driver.node
-            quorum = feature_updates.Quorum(self._driver.node_id, tuple(node.voters.by_id), self._driver.kraft_version)
+            quorum = feature_updates.Quorum(
+                self._driver.node_id, tuple(node.voters.by_id), self._driver.kraft_version, can_upgrade=node.upgrade_refusal is None
+            )
             outcome = feature_updates.update_features(image, quorum, request, version=version)
+            if feature_updates.upgrades_quorum(quorum, request, outcome.response):
+                self._driver.upgrade_kraft_version()
+                outcome.records.append(NoOpRecord())  # its commit is the upgrade's, too
             if not image.is_elr_enabled and replay(image, outcome.records).is_elr_enabled:
                 outcome.records += configs.elr_safety_records(image, self.config.schema)
             return outcome
@@ -233,6 +239,12 @@ class Controller:
                 image, self.config.schema, self.sessions, request, now_ms=now_ms, next_offset=self._driver.node.end_offset
             )
         )
+
+    async def change_voters(self, request: VoterRequest) -> Any:
+        """AddRaftVoter or RemoveRaftVoter, of the metadata log itself.  Errors: KafkaError NOT_CONTROLLER, BROKER_NOT_AVAILABLE."""
+        if not self.is_active:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return await self._driver.change_voters(request)
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
         return await self._decide(lambda image: brokers.unregister_broker(image, self.config.schema, request))

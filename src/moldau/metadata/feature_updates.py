@@ -34,6 +34,14 @@ class Quorum(NamedTuple):
     """The active controller's."""
     voter_ids: Collection[int]
     kraft_version: int
+    can_upgrade: bool = True
+    """All voters have said who they are, and that they know kraft.version 1."""
+
+
+def upgrades_quorum(quorum: Quorum, request: UpdateFeaturesRequest, response: UpdateFeaturesResponse) -> bool:
+    """Whether the answer promises kraft.version 1: the quorum's own records say so, and no FeatureLevelRecord."""
+    is_asked_for = any(one.feature == KRAFT_VERSION and one.max_version_level > quorum.kraft_version for one in request.feature_updates)
+    return is_asked_for and response.error_code == ErrorCode.NONE and not request.validate_only
 
 
 def update_features(
@@ -68,8 +76,8 @@ def _refusal(image: MetadataImage, quorum: Quorum, proposed: Mapping[str, int], 
             return lost
     why = _kind_refusal(level, current, kind) or _unsupported(image, quorum, feature, level) or _direction_refusal(level, current, kind)
     if why is None and feature == KRAFT_VERSION:
-        why = _kraft_refusal(level, current)
-    elif why is None and feature not in FEATURES and feature != METADATA_VERSION:
+        return _kraft_refusal(level, current, can_upgrade=quorum.can_upgrade)
+    if why is None and feature not in FEATURES and feature != METADATA_VERSION:
         why = f"Feature {feature} not found."
     elif why is None and feature != METADATA_VERSION:
         needed = FEATURES[feature].needs.get(level, 0)
@@ -90,11 +98,13 @@ def _direction_refusal(level: int, current: int, kind: int) -> str | None:
     return "Can't downgrade to a newer version." if level > current and kind != UPGRADE else None
 
 
-def _kraft_refusal(level: int, current: int) -> str | None:
-    """The level is a control record of the quorum's log, written with the voters when the quorum begins."""
+def _kraft_refusal(level: int, current: int, *, can_upgrade: bool) -> str | None:
+    """The level is a control record of the quorum's log, written with the voters."""
     if level < current:
-        return "Can't downgrade the version of this feature."
-    return "It cannot be raised while the quorum runs: format new controllers with --standalone." if level > current else None
+        return f"Invalid update version {level} for feature {KRAFT_VERSION}. Can't downgrade the version of this feature."
+    if level > current and not can_upgrade:
+        return f"Invalid upgrade of {KRAFT_VERSION} to {level} because not all of the voters support it"
+    return None
 
 
 def _metadata_downgrade(current: int, level: int, kind: int) -> str | None:

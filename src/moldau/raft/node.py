@@ -550,6 +550,14 @@ class RaftNode:
             return ErrorCode.INVALID_UPDATE_VERSION
         return self.changes.upgrade(role, now_ms, me=self._as_voter(mine))
 
+    @property
+    def upgrade_refusal(self) -> ErrorCode | None:
+        """Why kraft.version cannot become 1 now."""
+        role, mine = self.role, self.voters.by_id.get(self.me.id)
+        if not self.is_leader or not isinstance(role, Leader):
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER
+        return ErrorCode.INVALID_UPDATE_VERSION if mine is None else self.changes.upgrade_refusal(role, self._as_voter(mine))
+
     def _as_voter(self, voter: Voter) -> Voter:
         """This replica as it is now, in place of what is written of it."""
         return Voter(self.me.id, self.me.directory_id, self.addresses or voter.addresses, *KRAFT_VERSIONS)

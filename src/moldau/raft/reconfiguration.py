@@ -164,14 +164,22 @@ class Reconfiguration:
         node = self._node
         if node.kraft_version > 0:
             return node.end_offset
-        if (node.high_watermark or 0) <= role.epoch_start_offset:
-            return ErrorCode.REQUEST_TIMED_OUT
+        refusal = self.upgrade_refusal(role, me)
+        if refusal is not None:
+            return refusal
         told = {**self.told, me.id: me}
-        if any(number not in told or told[number].max_kraft_version < 1 for number in node.voters.by_id):
-            return ErrorCode.INVALID_UPDATE_VERSION
         voters = VoterSet(told[number] for number in node.voters.by_id)
         self._append(Change(None, me, NEVER), voters, role, now_ms, kraft_version=1)
         return node.end_offset
+
+    def upgrade_refusal(self, role: Leader, me: Voter) -> ErrorCode | None:
+        """As of `upgrade`, which would change something."""
+        node = self._node
+        if (node.high_watermark or 0) <= role.epoch_start_offset:
+            return ErrorCode.REQUEST_TIMED_OUT
+        told = {**self.told, me.id: me}
+        is_silent = any(number not in told or told[number].max_kraft_version < 1 for number in node.voters.by_id)
+        return ErrorCode.INVALID_UPDATE_VERSION if is_silent else None
 
     # ------------------------------------------------------------ what becomes of it
 

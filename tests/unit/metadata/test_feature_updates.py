@@ -4,7 +4,7 @@ from uuid import UUID
 
 from moldau.errors import ErrorCode
 from moldau.metadata.delta import replay
-from moldau.metadata.feature_updates import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, Quorum, update_features
+from moldau.metadata.feature_updates import SAFE_DOWNGRADE, UNSAFE_DOWNGRADE, UPGRADE, Quorum, update_features, upgrades_quorum
 from moldau.metadata.image import MetadataImage
 from moldau.metadata.records import BrokerFeature, ControllerFeature, FeatureLevelRecord, RegisterControllerRecord
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest, UpdateFeaturesResponse
@@ -73,8 +73,15 @@ def test_the_version_of_the_quorum_is_no_record_of_the_image() -> None:
     key = FeatureUpdateKey(feature="kraft.version", max_version_level=1, upgrade_type=UPGRADE)
     outcome = update_features(an_image(1), ALONE, UpdateFeaturesRequest(feature_updates=[key]), version=2)
     assert (outcome.response.error_code, outcome.records) == (0, [])
-    fixed = Quorum(node_id=7, voter_ids=(7,), kraft_version=0)
-    assert ask(an_image(1), fixed, ("kraft.version", 1)).error_code == ErrorCode.INVALID_UPDATE_VERSION
+    silent = Quorum(node_id=7, voter_ids=(7,), kraft_version=0, can_upgrade=False)
+    assert "not all of the voters support it" in str(ask(an_image(1), silent, ("kraft.version", 1)).error_message)
+    fixed = silent._replace(can_upgrade=True)
+    request = UpdateFeaturesRequest(feature_updates=[key])
+    outcome = update_features(an_image(1), fixed, request, version=2)
+    assert (outcome.response.error_code, outcome.records) == (0, [])
+    assert upgrades_quorum(fixed, request, outcome.response) and not upgrades_quorum(ALONE, request, outcome.response)
+    looking = UpdateFeaturesRequest(feature_updates=[key], validate_only=True)
+    assert not upgrades_quorum(fixed, looking, update_features(an_image(1), fixed, looking, version=2).response)
     assert replay(an_image(1), [FeatureLevelRecord(name="kraft.version", feature_level=1)]).features == an_image(1).features
 
 

@@ -27,6 +27,9 @@ def ask_replica(services: Services, context: RequestContext, request: Any) -> Aw
 
 
 def change_voters(services: Services, context: RequestContext, request: Any) -> Awaitable[Response]:
+    """Here on a listener of controllers; a broker passes it on to the active one, as Kafka's does."""
+    if context.client.listener not in services.config.controller_names:
+        return services.controller.forward(request, context)
     if services.raft is None:
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no metadata log is kept here")
     return services.raft.change_voters(request)
@@ -46,7 +49,6 @@ Errors         NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST, UNSUPPORTED_VERSION in k
                REQUEST_TIMED_OUT while another change is under way, the voter lags behind or the change is not committed in time.
 Differs from Kafka: nothing known.
 """,
-        listeners=("controller",),
     ),
     Api(
         RemoveRaftVoterRequest,
@@ -60,7 +62,6 @@ Errors         NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST, UNSUPPORTED_VERSION in k
                REQUEST_TIMED_OUT while another change is under way.
 Differs from Kafka: the only voter is not removed: INVALID_REQUEST.
 """,
-        listeners=("controller",),
     ),
     Api(
         UpdateRaftVoterRequest,

@@ -93,9 +93,13 @@ class SharedServer:
 
 
 def _voter_addresses(config: NodeConfig, quorum: QuorumConfig) -> tuple[VoterAddress, ...]:
-    """Where other voters reach this one.  A fixed set says so itself, and a port that the system is to choose says nothing."""
-    found = [] if quorum.voters else config.advertised_controller_listeners
-    return tuple(VoterAddress(one.name, one.host, one.port) for one in found) if all(one.port for one in found) else ()
+    """Where other voters reach this one; a port that the system is to choose says nothing.  A host left out is that of a fixed set."""
+    found = config.advertised_controller_listeners if config.is_controller else ()
+    if not all(one.port for one in found):
+        return ()
+    fixed = VoterSet.from_option(quorum.voters, config.controller_names[0]).by_id.get(config.node_id) if quorum.voters else None
+    host = fixed.addresses[0].host if fixed is not None and fixed.addresses else "localhost"
+    return tuple(VoterAddress(one.name, one.host or host, one.port) for one in found)
 
 
 def _refusal(config: NodeConfig, driver: RaftDriver) -> str | None:

@@ -2,7 +2,8 @@
 
     the connection of a broker's heartbeats breaks, or another controller becomes active ─▶ connect to the broker's port
         refused       no process listens there: its session ends now, and its partitions get other leaders
-        anything else it may live, or its machine may be gone: the session decides, as in Kafka
+        taken         it may live; or its process is ending, and its connections went before its port: asked again, until it is heard of
+        anything else its machine may be gone: the session decides, as in Kafka
 
 Kafka waits for the session in every case, nine seconds by default.  A broker that is fenced by mistake (something between the two
 machines refuses connections) is unfenced by its next heartbeat.
@@ -23,6 +24,8 @@ LOG: Final = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 1.0
 """A port that neither takes nor refuses a connection in this time says nothing."""
+PAUSES_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+"""Before a port that took a connection is asked again."""
 
 
 class _Nobody:
@@ -62,9 +65,12 @@ class BrokerWatch:
         self._is_active: Final = is_active
         self._on_dead: Final = on_dead
         self._probes: Final[dict[int, asyncio.Task[None]]] = {}
+        self._heard: Final[dict[int, int]] = {}
+        """How many heartbeats came of each."""
 
     def heard(self, broker_id: int, client: Client) -> None:
         """A heartbeat came on this connection."""
+        self._heard[broker_id] = self._heard.get(broker_id, 0) + 1
         client.on_closed["heartbeats", broker_id] = partial(self.probe, broker_id)
 
     def probe_all(self) -> None:
@@ -83,10 +89,20 @@ class BrokerWatch:
             task.cancel()
 
     async def _probe(self, broker_id: int) -> None:
+        heard = self._heard.get(broker_id, 0)
+        for pause_s in (*PAUSES_S, 0):
+            if not await self._takes_connections(broker_id):
+                return
+            await asyncio.sleep(pause_s)
+            if self._heard.get(broker_id, 0) != heard:
+                return
+
+    async def _takes_connections(self, broker_id: int) -> bool:
+        """`on_dead` is told where they are refused."""
         broker = self._image().brokers.get(broker_id)
         endpoint = None if broker is None or broker.fenced else broker.endpoint(self._listener_name)
         if broker is None or endpoint is None:
-            return
+            return False
         try:
             async with asyncio.timeout(PATIENCE_S):
                 transport = await self._network.connect(endpoint.host, endpoint.port, _Nobody())
@@ -95,7 +111,8 @@ class BrokerWatch:
             if now is not None and now.epoch == broker.epoch and self._is_active():
                 LOG.info("broker %d is gone: %s:%d refuses connections", broker_id, endpoint.host, endpoint.port)
                 self._on_dead(broker_id)
-        except (OSError, TimeoutError):
-            pass
-        else:
-            transport.abort()
+            return False
+        except (OSError, TimeoutError) as error:
+            return isinstance(error, ConnectionResetError)
+        transport.abort()
+        return True

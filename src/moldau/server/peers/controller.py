@@ -11,6 +11,7 @@ from typing import Any, Final, Protocol
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.controller import Controller
+from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest
 from moldau.protocol.messages.alter_partition import AlterPartitionRequest
@@ -24,6 +25,7 @@ from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopi
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
 from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from moldau.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 from moldau.protocol.wire import AnyResponse, Request
@@ -33,6 +35,7 @@ Decision = Callable[[Controller, Any, int], Awaitable[Any]]
 """(controller, request, its version) → response."""
 
 DECISIONS: Final[Mapping[type[Request[Any]], Decision]] = {
+    AddRaftVoterRequest: lambda controller, request, _: controller.change_voters(request),
     AllocateProducerIdsRequest: lambda controller, request, _: controller.allocate_producer_ids(request),
     AlterConfigsRequest: lambda controller, request, _: controller.alter_configs(request),
     AlterPartitionRequest: lambda controller, request, version: controller.alter_partition(request, version=version),
@@ -46,6 +49,7 @@ DECISIONS: Final[Mapping[type[Request[Any]], Decision]] = {
     DeleteTopicsRequest: lambda controller, request, version: controller.delete_topics(request, version=version),
     ElectLeadersRequest: lambda controller, request, _: controller.elect_leaders(request),
     IncrementalAlterConfigsRequest: lambda controller, request, _: controller.incremental_alter_configs(request),
+    RemoveRaftVoterRequest: lambda controller, request, _: controller.change_voters(request),
     UnregisterBrokerRequest: lambda controller, request, _: controller.unregister_broker(request),
     UpdateFeaturesRequest: lambda controller, request, version: controller.update_features(request, version=version),
 }

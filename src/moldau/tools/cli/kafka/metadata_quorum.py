@@ -1,17 +1,21 @@
 """● `moldau kafka-metadata-quorum`: the KRaft quorum's state, as kafka-metadata-quorum.sh prints it."""
 
+import argparse
 import json
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
 
 from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.quorum import QuorumDescription
 from moldau.clients.admin.values import EndpointType
 from moldau.clients.cluster import Cluster
 from moldau.protocol.messages.describe_quorum import Node, ReplicaState
-from moldau.tools.cli.connecting import on_cluster
+from moldau.tools.cli.connecting import Work, on_cluster
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka.options import KafkaParser
+from moldau.tools.cli.kafka.quorum_voters import add_controller, at_leader, remove_controller
 from moldau.tools.cli.parser import Parser
 from moldau.types import ZERO_UUID, uuid_to_text
 
@@ -24,12 +28,40 @@ def main(arguments: list[str]) -> int:
     if (options.bootstrap_server is None) == (options.bootstrap_controller is None):
         raise Failure("one of --bootstrap-server and --bootstrap-controller is required", "`moldau kafka-metadata-quorum --help` says more")
     options.bootstrap_server = options.bootstrap_server or options.bootstrap_controller
+    works: dict[str, Callable[[argparse.Namespace], Work]] = {"describe": _describe, "add-controller": _add, "remove-controller": _remove}
+    return on_cluster(options, works[options.action](options))
+
+
+def _add(options: argparse.Namespace) -> Work:
+    if options.command_config is None:
+        raise Failure("You must supply the configuration file of the controller you are adding when using add-controller.")
+    return partial(_change, options, partial(add_controller, path=Path(options.command_config)))
+
+
+def _remove(options: argparse.Namespace) -> Work:
+    return partial(_change, options, partial(remove_controller, voter_id=options.controller_id, directory=options.controller_directory_id))
+
+
+async def _change(options: argparse.Namespace, change: Callable[..., Awaitable[str]], cluster: Cluster) -> int:
+    is_at_controllers = options.bootstrap_controller is not None
+    print(await change(cluster, command_config=options.command_config, at_controllers=is_at_controllers, dry_run=options.dry_run))
+    return 0
+
+
+def _describe(options: argparse.Namespace) -> Work:
     if options.status == options.replication:
         raise Failure("One of --status or --replication must be specified with describe sub-command")
     if options.human_readable and options.status:
         raise Failure("The option --human-readable is only supported along with --replication")
 
     async def work(cluster: Cluster) -> int:
+        if options.bootstrap_controller is None:
+            await show(cluster)
+        else:
+            await at_leader(cluster, options.command_config, show)
+        return 0
+
+    async def show(cluster: Cluster) -> None:
         admin = Admin(cluster)
         quorum = await admin.quorum.describe()
         if options.status:
@@ -41,16 +73,20 @@ def main(arguments: list[str]) -> int:
             now_ms = time.time_ns() // 1_000_000
             for line in replication_lines(quorum, now_ms if options.human_readable else None):
                 print(line)
-        return 0
 
-    return on_cluster(options, work)
+    return work
 
 
 def _parser() -> KafkaParser:
     parser = KafkaParser(
         "kafka-metadata-quorum",
-        "Describe the quorum of controllers, as kafka-metadata-quorum.sh does.",
-        examples=["--bootstrap-server localhost:9092 describe --status", "--bootstrap-server localhost:9092 describe --replication"],
+        "Describe the quorum of controllers and change who votes in it, as kafka-metadata-quorum.sh does.",
+        examples=[
+            "--bootstrap-server localhost:9092 describe --status",
+            "--bootstrap-server localhost:9092 describe --replication",
+            "--bootstrap-server localhost:9092 --command-config controller4.properties add-controller",
+            "--bootstrap-server localhost:9092 remove-controller --controller-id 1 --controller-directory-id wFPuxv0rQHaVgUIWpJXDJg",
+        ],
     )
     parser.add_common()
     parser.add_argument("--bootstrap-controller", metavar="HOST:PORT", help="one or more controllers, instead of brokers")
@@ -59,6 +95,14 @@ def _parser() -> KafkaParser:
     describe.add_argument("--status", action="store_true", help="a summary")
     describe.add_argument("--replication", action="store_true", help="each node's offset and lag")
     describe.add_argument("--human-readable", action="store_true", help="times as `5 ms ago`")
+    add = actions.add_parser("add-controller", help="a controller that runs becomes a voter; --command-config is its properties file")
+    remove = actions.add_parser("remove-controller", help="a controller votes no more")
+    remove.add_argument("--controller-id", "-i", type=int, required=True, metavar="ID", help="the id of the controller to remove")
+    remove.add_argument(
+        "--controller-directory-id", "-d", required=True, metavar="DIRECTORY", help="the directory id of the controller to remove"
+    )
+    for action in (add, remove):
+        action.add_argument("--dry-run", action="store_true", help="print what would be done, and do nothing")
     return parser
 
 

@@ -45,7 +45,7 @@ class Undertaker:
         async def flushing() -> None:
             task = asyncio.create_task(self.letters.bury("g", source, dead))
             while not task.done():
-                await asyncio.sleep(0.001)
+                await asyncio.sleep(0)
                 self.harness.flush()
             await task
 

@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 
-from moldau.coordinator.group.classic import GroupState
+from moldau.coordinator.group.classic_state import GroupState
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment, NoTopics
 from moldau.coordinator.group.machine import GroupMachine

@@ -6,7 +6,8 @@ from uuid import UUID
 import pytest
 
 from moldau.coordinator.group.assignors.model import TopicView
-from moldau.coordinator.group.classic import ClassicGroup, GroupState
+from moldau.coordinator.group.classic import ClassicGroup
+from moldau.coordinator.group.classic_state import GroupState
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.environment import Client, Environment

@@ -9,10 +9,10 @@ from moldau.coordinator.group.assignors.model import TopicView
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.machine import GroupMachine
-from moldau.coordinator.group.records import StreamsGroupCurrentMemberAssignmentValue
 from moldau.coordinator.group.streams.group import HeartbeatResult, StreamsGroup
 from moldau.coordinator.group.streams.internal_topics import Status
 from moldau.coordinator.group.streams.member import assignment_record
+from moldau.coordinator.group.streams.records import StreamsGroupCurrentMemberAssignmentValue
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol

@@ -11,7 +11,8 @@ from typing import Final
 
 from moldau.coordinator.group import consumer_member as members_of
 from moldau.coordinator.group import sessions
-from moldau.coordinator.group.classic import CONSUMER_PROTOCOL_TYPE, KNOWN_MEMBER_ID_SINCE, UNKNOWN_MEMBER_ID, refuse_join, refuse_sync
+from moldau.coordinator.group.classic import KNOWN_MEMBER_ID_SINCE, UNKNOWN_MEMBER_ID, refuse_join, refuse_sync
+from moldau.coordinator.group.classic_state import CONSUMER_PROTOCOL_TYPE
 from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.embedded import by_id, encoded_assignment, subscription_of
 from moldau.coordinator.group.environment import Client

@@ -19,8 +19,9 @@ from typing import Final, TypeVar
 
 from moldau.coordinator.group import consumer_member as members_of
 from moldau.coordinator.group import records as stored
-from moldau.coordinator.group.classic import CONSUMER_PROTOCOL_TYPE, ClassicGroup
-from moldau.coordinator.group.classic import Member as ClassicGroupMember
+from moldau.coordinator.group.classic import ClassicGroup
+from moldau.coordinator.group.classic_state import CONSUMER_PROTOCOL_TYPE
+from moldau.coordinator.group.classic_state import Member as ClassicGroupMember
 from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.embedded import assignment_of, by_id, encoded_assignment, subscription_of
 from moldau.coordinator.group.environment import Environment

@@ -10,6 +10,7 @@ from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.classic import ClassicGroup
 from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.share import ShareGroup
+from moldau.coordinator.group.streams import records as streams
 from moldau.coordinator.group.streams.group import StreamsGroup
 
 HeartbeatGroup = ConsumerGroup | ShareGroup | StreamsGroup
@@ -32,17 +33,17 @@ ShareKey = (
     | stored.ShareGroupStatePartitionMetadataKey
 )
 StreamsKey = (
-    stored.StreamsGroupMetadataKey
-    | stored.StreamsGroupMemberMetadataKey
-    | stored.StreamsGroupTargetAssignmentMetadataKey
-    | stored.StreamsGroupTargetAssignmentMemberKey
-    | stored.StreamsGroupCurrentMemberAssignmentKey
-    | stored.StreamsGroupTopologyKey
+    streams.StreamsGroupMetadataKey
+    | streams.StreamsGroupMemberMetadataKey
+    | streams.StreamsGroupTargetAssignmentMetadataKey
+    | streams.StreamsGroupTargetAssignmentMemberKey
+    | streams.StreamsGroupCurrentMemberAssignmentKey
+    | streams.StreamsGroupTopologyKey
 )
 
 KIND_OF: Final[Mapping[type, type[HeartbeatGroup]]] = {
     key: kind for keys, kind in ((ConsumerKey, ConsumerGroup), (ShareKey, ShareGroup), (StreamsKey, StreamsGroup)) for key in get_args(keys)
 }
 """By the type of a record's key.  A classic group has one record, and knows it itself."""
-GROUP_KEYS: Final = (stored.ConsumerGroupMetadataKey, stored.ShareGroupMetadataKey, stored.StreamsGroupMetadataKey)
+GROUP_KEYS: Final = (stored.ConsumerGroupMetadataKey, stored.ShareGroupMetadataKey, streams.StreamsGroupMetadataKey)
 """The record that a group is there by: the last one to go."""

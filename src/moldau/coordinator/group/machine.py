@@ -10,7 +10,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from moldau.coordinator.group import classic_members, offset_requests, share, share_offsets
-from moldau.coordinator.group.classic import ClassicGroup, GroupState, refuse_join, refuse_sync
+from moldau.coordinator.group.classic import ClassicGroup, refuse_join, refuse_sync
+from moldau.coordinator.group.classic_description import dead_group, described
 from moldau.coordinator.group.consumer import ConsumerGroup
 from moldau.coordinator.group.conversion import Conversions, obstacle_to_upgrade
 from moldau.coordinator.group.environment import Client, Environment
@@ -21,14 +22,13 @@ from moldau.coordinator.group.records import (
     GroupMetadataKey,
     GroupMetadataValue,
     LegacyOffsetCommitKey,
-    LegacyOffsetCommitValue,
     OffsetCommitKey,
-    OffsetCommitValue,
 )
 from moldau.coordinator.group.share import ShareGroup
 from moldau.coordinator.group.share_topics import Partitions
 from moldau.coordinator.group.streams.answers import refusal as streams_refusal
 from moldau.coordinator.group.streams.group import HeartbeatResult, StreamsGroup
+from moldau.coordinator.group.written_today import as_written_today
 from moldau.coordinator.hard_state import Soft
 from moldau.coordinator.outcome import CoordinatorRecord, Outcome, ProducerIdAndEpoch, Timer, Token, answer
 from moldau.errors import ErrorCode
@@ -36,7 +36,6 @@ from moldau.protocol.messages.alter_share_group_offsets import AlterShareGroupOf
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.delete_groups import DeletableGroupResult
 from moldau.protocol.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest
-from moldau.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberResponse
@@ -48,7 +47,6 @@ from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRe
 from moldau.protocol.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
-from moldau.protocol.wire import StoredRecord
 from moldau.types import TopicPartition
 
 EXPIRED_AT_ONCE: Final = 1_000
@@ -60,26 +58,6 @@ NOT_FOUND_SINCE: Final = 6
 
 NotDescribed = Callable[[str, ErrorCode, str | None], object]
 """(group id, code, message) → the part of an answer that only says why not."""
-
-
-def written_version(value: StoredRecord) -> int:
-    """The version that Kafka 4.3 writes, so that its tools and older brokers read it too.  Source: GroupCoordinatorRecordHelpers."""
-    if isinstance(value, GroupMetadataValue):
-        return 3
-    if isinstance(value, OffsetCommitValue):
-        # Only version 1 has a place for an expiry of its own.
-        return 4 if value.expire_timestamp == -1 else 1
-    return value.VERSIONS[-1]
-
-
-def _as_written_today(key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None) -> CoordinatorRecord:
-    """A commit of before Kafka 0.9."""
-    commit = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
-    if value is None:
-        return CoordinatorRecord(commit, None)
-    return CoordinatorRecord(
-        commit, OffsetCommitValue(offset=value.offset, metadata=value.metadata, commit_timestamp=value.commit_timestamp)
-    )
 
 
 class GroupMachine:
@@ -106,7 +84,7 @@ class GroupMachine:
         elif type(key) in KIND_OF:
             self._replay_of(KIND_OF[type(key)], key, value)
         elif isinstance(key, LegacyOffsetCommitKey):
-            self.replay(offset, _as_written_today(key, value), producer)
+            self.replay(offset, as_written_today(key, value), producer)
 
     def _replay_classic(self, group_id: str, value: GroupMetadataValue | None) -> None:
         if value is None:
@@ -350,8 +328,8 @@ class GroupMachine:
         if isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup) or not self._is_known(group_id):
             what = "is not a classic group" if group is not None else "not found"
             is_error = client.api_version >= NOT_FOUND_SINCE
-            return answer(token, _dead_group(group_id, f"Group {group_id} {what}.", is_error=is_error))
-        return answer(token, _described(group or self._conversions.new(ClassicGroup, group_id)))
+            return answer(token, dead_group(group_id, f"Group {group_id} {what}.", is_error=is_error))
+        return answer(token, described(group or self._conversions.new(ClassicGroup, group_id)))
 
     def describe_of(self, token: Token, group_id: str, kind: type[HeartbeatGroup], not_described: NotDescribed) -> Outcome:
         """One group's part of a ConsumerGroupDescribe, or of the same for another `kind`.
@@ -466,39 +444,3 @@ class GroupMachine:
     @property
     def _longest_metadata(self) -> int:
         return self.environment.config.offset_metadata_max_bytes
-
-
-def _dead_group(group_id: str, message: str, *, is_error: bool) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=ErrorCode.GROUP_ID_NOT_FOUND if is_error else ErrorCode.NONE,
-        error_message=message if is_error else None,
-        group_id=group_id,
-        group_state=GroupState.DEAD.value,
-        protocol_type="",
-        protocol_data="",
-        members=[],
-    )
-
-
-def _described(group: ClassicGroup) -> DescribedGroup:
-    """Metadata is shown of a stable group only, assignments as long as members keep them through a rebalance."""
-    is_stable = group.state is GroupState.STABLE
-    members = [
-        DescribedGroupMember(
-            member_id=member.member_id,
-            group_instance_id=member.group_instance_id,
-            client_id=member.client_id,
-            client_host=member.client_host,
-            member_metadata=member.protocols.get(group.protocol_name or "", b"") if is_stable else b"",
-            member_assignment=member.assignment,
-        )
-        for member in group.members.values()
-    ]
-    return DescribedGroup(
-        error_code=ErrorCode.NONE,
-        group_id=group.group_id,
-        group_state=group.state.value,
-        protocol_type=group.protocol_type or "",
-        protocol_data=(group.protocol_name or "") if is_stable else "",
-        members=members,
-    )

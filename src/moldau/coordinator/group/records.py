@@ -1,12 +1,27 @@
-"""◇ Every record of `__consumer_offsets`: keys and values of classic, consumer, share and streams groups and their offsets.
+"""◇ The records of `__consumer_offsets`: keys and values of classic, consumer and share groups and of offsets.
 
+Those of streams groups are declared in `coordinator/group/streams/records.py`.  `GROUP_RECORDS` is the table of all:
 `GROUP_RECORDS.encode_key(key)` and `.encode_value(value, version)` put the type or version in front; `.decode(key, value)` reads both.
 """
 
 from uuid import UUID
 
+from moldau.coordinator.group.streams.records import (
+    StreamsGroupCurrentMemberAssignmentKey,
+    StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMemberMetadataKey,
+    StreamsGroupMemberMetadataValue,
+    StreamsGroupMetadataKey,
+    StreamsGroupMetadataValue,
+    StreamsGroupTargetAssignmentMemberKey,
+    StreamsGroupTargetAssignmentMemberValue,
+    StreamsGroupTargetAssignmentMetadataKey,
+    StreamsGroupTargetAssignmentMetadataValue,
+    StreamsGroupTopologyKey,
+    StreamsGroupTopologyValue,
+)
 from moldau.protocol.stored import KeyedRecords
-from moldau.protocol.wire import StoredRecord, array, bytes_, int8, int16, int32, int64, nested, record, string, struct, uint16, uuid
+from moldau.protocol.wire import StoredRecord, array, bytes_, int8, int32, int64, nested, record, string, struct, uuid
 from moldau.types import ZERO_UUID
 
 
@@ -327,173 +342,6 @@ class ConsumerGroupRegularExpressionValue(StoredRecord):
     topics: list[str] = array(string)
     version: int = int64()
     timestamp: int = int64()
-
-
-@record(record_type=17, versions="0")
-class StreamsGroupMetadataKey(StoredRecord):
-    group_id: str = string()
-
-
-@struct
-class LastAssignmentConfig:
-    key: str = string()
-    value: str = string()
-
-
-@record(record_type=17, versions="0", flexible="0+")
-class StreamsGroupMetadataValue(StoredRecord):
-    """A streams group exists, at this epoch."""
-
-    epoch: int = int32()
-    metadata_hash: int = int64()
-    validated_topology_epoch: int = int32(tag=0, default=-1)
-    last_assignment_configs: list[LastAssignmentConfig] | None = array(LastAssignmentConfig, nullable="0+", tag=1, default=[])
-
-
-@record(record_type=19, versions="0")
-class StreamsGroupMemberMetadataKey(StoredRecord):
-    group_id: str = string()
-    member_id: str = string()
-
-
-@struct
-class Endpoint:
-    host: str = string()
-    port: int = uint16()
-
-
-@struct
-class KeyValue:
-    key: str = string()
-    value: str = string()
-
-
-@record(record_type=19, versions="0", flexible="0+")
-class StreamsGroupMemberMetadataValue(StoredRecord):
-    """A member of a streams group: who it is and where others reach it."""
-
-    instance_id: str | None = string(nullable="0+")
-    rack_id: str | None = string(nullable="0+")
-    client_id: str = string()
-    client_host: str = string()
-    rebalance_timeout_ms: int = int32(default=-1)
-    topology_epoch: int = int32()
-    process_id: str = string()
-    user_endpoint: Endpoint | None = nested(Endpoint, nullable="0+", default=None)
-    client_tags: list[KeyValue] = array(KeyValue)
-
-
-@record(record_type=20, versions="0")
-class StreamsGroupTargetAssignmentMetadataKey(StoredRecord):
-    group_id: str = string()
-
-
-@record(record_type=20, versions="0", flexible="0+")
-class StreamsGroupTargetAssignmentMetadataValue(StoredRecord):
-    """The epoch that a streams group's target assignment was made for.  Source: KIP-1263."""
-
-    assignment_epoch: int = int32()
-    assignment_timestamp: int = int64(tag=0, default=0)
-
-
-@record(record_type=21, versions="0")
-class StreamsGroupTargetAssignmentMemberKey(StoredRecord):
-    group_id: str = string()
-    member_id: str = string()
-
-
-@struct
-class StreamsGroupTargetAssignmentMemberValueTaskIds:
-    subtopology_id: str = string()
-    partitions: list[int] = array(int32)
-
-
-@record(record_type=21, versions="0", flexible="0+")
-class StreamsGroupTargetAssignmentMemberValue(StoredRecord):
-    """The tasks that a member of a streams group should have."""
-
-    active_tasks: list[StreamsGroupTargetAssignmentMemberValueTaskIds] = array(StreamsGroupTargetAssignmentMemberValueTaskIds)
-    standby_tasks: list[StreamsGroupTargetAssignmentMemberValueTaskIds] = array(StreamsGroupTargetAssignmentMemberValueTaskIds)
-    warmup_tasks: list[StreamsGroupTargetAssignmentMemberValueTaskIds] = array(StreamsGroupTargetAssignmentMemberValueTaskIds)
-
-
-@record(record_type=22, versions="0")
-class StreamsGroupCurrentMemberAssignmentKey(StoredRecord):
-    group_id: str = string()
-    member_id: str = string()
-
-
-@struct
-class StreamsGroupCurrentMemberAssignmentValueTaskIds:
-    subtopology_id: str = string()
-    partitions: list[int] = array(int32)
-    assignment_epochs: list[int] | None = array(int32, nullable="0+", tag=0, default=[])
-
-
-@record(record_type=22, versions="0", flexible="0+")
-class StreamsGroupCurrentMemberAssignmentValue(StoredRecord):
-    """The tasks that a member of a streams group has, and those it is to give up."""
-
-    member_epoch: int = int32()
-    previous_member_epoch: int = int32()
-    state: int = int8()
-    active_tasks: list[StreamsGroupCurrentMemberAssignmentValueTaskIds] = array(StreamsGroupCurrentMemberAssignmentValueTaskIds)
-    standby_tasks: list[StreamsGroupCurrentMemberAssignmentValueTaskIds] = array(StreamsGroupCurrentMemberAssignmentValueTaskIds)
-    warmup_tasks: list[StreamsGroupCurrentMemberAssignmentValueTaskIds] = array(StreamsGroupCurrentMemberAssignmentValueTaskIds)
-    active_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValueTaskIds] = array(
-        StreamsGroupCurrentMemberAssignmentValueTaskIds
-    )
-    standby_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValueTaskIds] = array(
-        StreamsGroupCurrentMemberAssignmentValueTaskIds
-    )
-    warmup_tasks_pending_revocation: list[StreamsGroupCurrentMemberAssignmentValueTaskIds] = array(
-        StreamsGroupCurrentMemberAssignmentValueTaskIds
-    )
-
-
-@record(record_type=23, versions="0")
-class StreamsGroupTopologyKey(StoredRecord):
-    group_id: str = string()
-
-
-@struct
-class TopicConfig:
-    key: str = string()
-    value: str = string()
-
-
-@struct
-class StreamsGroupTopologyValueTopicInfo:
-    name: str = string()
-    partitions: int = int32()
-    replication_factor: int = int16()
-    topic_configs: list[TopicConfig] = array(TopicConfig)
-
-
-@struct
-class CopartitionGroup:
-    source_topics: list[int] = array(int16)
-    source_topic_regex: list[int] = array(int16)
-    repartition_source_topics: list[int] = array(int16)
-
-
-@struct
-class Subtopology:
-    subtopology_id: str = string()
-    source_topics: list[str] = array(string)
-    source_topic_regex: list[str] = array(string)
-    state_changelog_topics: list[StreamsGroupTopologyValueTopicInfo] = array(StreamsGroupTopologyValueTopicInfo)
-    repartition_sink_topics: list[str] = array(string)
-    repartition_source_topics: list[StreamsGroupTopologyValueTopicInfo] = array(StreamsGroupTopologyValueTopicInfo)
-    copartition_groups: list[CopartitionGroup] = array(CopartitionGroup)
-
-
-@record(record_type=23, versions="0", flexible="0+")
-class StreamsGroupTopologyValue(StoredRecord):
-    """The topology of a streams group: subtopologies with their topics."""
-
-    epoch: int = int32()
-    subtopologies: list[Subtopology] = array(Subtopology)
 
 
 GROUP_RECORDS = KeyedRecords(

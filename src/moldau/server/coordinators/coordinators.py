@@ -19,9 +19,10 @@ from moldau.clock import Clock
 from moldau.coordinator.group.config import GroupCoordinatorConfig
 from moldau.coordinator.group.environment import Environment as GroupEnvironment
 from moldau.coordinator.group.environment import Topics
-from moldau.coordinator.group.machine import GroupMachine, written_version
+from moldau.coordinator.group.machine import GroupMachine
 from moldau.coordinator.group.records import GROUP_RECORDS
 from moldau.coordinator.group.share import BeginStates
+from moldau.coordinator.group.written_today import written_version
 from moldau.coordinator.outcome import ProducerIdAndEpoch
 from moldau.coordinator.runtime import Shard, ShardState
 from moldau.coordinator.share.config import ShareCoordinatorConfig

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from moldau.coordinator.group.machine import written_version
 from moldau.coordinator.group.offsets import commit_record
 from moldau.coordinator.group.records import GROUP_RECORDS
+from moldau.coordinator.group.written_today import written_version
 from moldau.coordinator.outcome import CoordinatorRecord, ProducerIdAndEpoch
 from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import batches

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.environment import Topics
+from moldau.coordinator.group.streams import records as stored
 from moldau.coordinator.group.streams.internal_topics import ConfiguredSubtopology, ConfiguredTopology, InternalTopic, Problem
 from moldau.coordinator.group.streams.member import Endpoint, Member
 from moldau.coordinator.group.streams.tasks import HeldTasks, TaskId, Tasks, by_subtopology

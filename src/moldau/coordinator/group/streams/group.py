@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar, Final, NamedTuple
 
-from moldau.coordinator.group import records as stored
 from moldau.coordinator.group import sessions
 from moldau.coordinator.group.assignors import sticky
 from moldau.coordinator.group.environment import Client, Commit
@@ -34,6 +33,7 @@ from moldau.coordinator.group.membership import (
 )
 from moldau.coordinator.group.streams import answers
 from moldau.coordinator.group.streams import member as members_of
+from moldau.coordinator.group.streams import records as stored
 from moldau.coordinator.group.streams import topology as topologies
 from moldau.coordinator.group.streams.internal_topics import ConfiguredTopology, InternalTopic, InvalidTopology, Problem, Status, configure
 from moldau.coordinator.group.streams.member import Endpoint, Member, MemberState

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.environment import Topics
 from moldau.coordinator.group.membership import Refused
+from moldau.coordinator.group.streams import records as stored
 from moldau.coordinator.group.streams.topology import Topology, topics_read_by
 from moldau.errors import ErrorCode
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
 
-from moldau.coordinator.group import records as stored
 from moldau.coordinator.group.membership import JOIN_EPOCH
+from moldau.coordinator.group.streams import records as stored
 from moldau.coordinator.group.streams.tasks import HeldTasks, TaskId, Tasks, by_subtopology, read_tasks
 from moldau.coordinator.outcome import CoordinatorRecord
 

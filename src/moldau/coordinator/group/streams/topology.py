@@ -7,7 +7,7 @@ exist, in `internal_topics`.  Source: StreamsTopology, StreamsCoordinatorRecordH
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from moldau.coordinator.group import records as stored
+from moldau.coordinator.group.streams import records as stored
 from moldau.protocol.messages import streams_group_heartbeat as messages
 
 

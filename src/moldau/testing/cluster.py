@@ -67,16 +67,22 @@ class ClusterNode(BrokerProcess):
 
     def format_folder(self) -> None:
         """Errors: BrokerFailed."""
-        voters = ",".join(f"{each.node_id}@{HOST}:{each.controller_port}:{each.directory_id}" for each in self.controllers)
-        how = ("--initial-controllers", voters) if self.is_controller else ("--no-initial-controllers",)
-        command = moldau_command("storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_file), *how)
+        command = moldau_command("storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_file), *self.format_arguments())
         done = subprocess.run(command, env=self.environment(), capture_output=True, timeout=FORMAT_WITHIN_S, check=False)
         if done.returncode != 0:
             raise BrokerFailed(f"formatting ended with {done.returncode}\n{(done.stdout + done.stderr).decode(errors='replace')}")
 
+    def format_arguments(self) -> Sequence[str]:
+        """Of `storage format`: who votes from the start."""
+        voters = ",".join(f"{each.node_id}@{HOST}:{each.controller_port}:{each.directory_id}" for each in self.controllers)
+        return ("--initial-controllers", voters) if self.is_controller else ("--no-initial-controllers",)
+
     def is_ready(self) -> bool:
         """A broker tells clients that it is there; a controller says that it has started."""
-        return super().is_ready() if self.is_broker else "is up" in self.said
+        return super().is_ready() if self.is_broker else self.has_started()
+
+    def has_started(self) -> bool:
+        return "is up" in self.said
 
     def pause(self) -> None:
         """SIGSTOP: it neither answers nor closes a connection, until `resume`."""
@@ -120,13 +126,17 @@ class Cluster:
         }
         both = ("broker",) if controllers else ("broker", "controller")
         self.nodes: Final[dict[int, ClusterNode]] = {
-            number: ClusterNode(number, both, self.directory / f"node-{number}", common) for number in range(1, brokers + 1)
+            number: self.new_node(number, both, self.directory / f"node-{number}", common) for number in range(1, brokers + 1)
         }
         for number in range(FIRST_CONTROLLER, FIRST_CONTROLLER + controllers):
-            self.nodes[number] = ClusterNode(number, ("controller",), self.directory / f"node-{number}", common)
+            self.nodes[number] = self.new_node(number, ("controller",), self.directory / f"node-{number}", common)
         voters = [node for node in self.nodes.values() if node.is_controller]
         for node in self.nodes.values():
             node.controllers = voters
+
+    def new_node(self, node_id: int, roles: Sequence[str], directory: Path, properties: Mapping[str, str]) -> ClusterNode:
+        """What `nodes` are made of."""
+        return ClusterNode(node_id, roles, directory, properties)
 
     @property
     def bootstrap(self) -> str:

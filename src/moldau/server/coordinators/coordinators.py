@@ -107,7 +107,7 @@ class Coordinators:
             load_bytes=share_config.load_buffer_size,
         )
         self.share_persister: Final = SharePersister(self.shares, brokers, replicas.local_id, self._create_share_topic)
-        self.share_groups: Final = ShareGroups(self.groups, self.group_environment, self.share_persister, replicas)
+        self.share_groups: Final = ShareGroups(self.groups, self.group_environment, self.share_persister, replicas, brokers)
         self.streams_topics: Final = StreamsTopics(create_topics, clock)
         self._replicas: Final = replicas
         self.markers: Final = MarkerWriter(replicas, brokers, clock, self._exists, self._marker_appended)

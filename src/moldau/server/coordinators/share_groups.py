@@ -10,6 +10,7 @@ Source: GroupCoordinatorService.persisterInitialize, describeShareGroupOffsets, 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
@@ -22,32 +23,43 @@ from moldau.coordinator.group.share_offsets import Altered, Deletion, refusal
 from moldau.coordinator.group.share_topics import Partitions
 from moldau.coordinator.outcome import Outcome, Token
 from moldau.coordinator.runtime import Shard, ShardState
-from moldau.errors import ErrorCode
+from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_share_group_offsets as alter
 from moldau.protocol.messages import delete_share_group_offsets as delete
 from moldau.protocol.messages import describe_share_group_offsets as describe
 from moldau.protocol.messages import initialize_share_group_state as initialize
+from moldau.protocol.messages import list_offsets as offsets
 from moldau.protocol.messages import read_share_group_state_summary as summary
 from moldau.protocol.messages.delete_groups import DeletableGroupResult
 from moldau.replication.manager import ReplicaManager
 from moldau.server.coordinators.topic import CoordinatorTopic, answered
+from moldau.server.peers.brokers import Brokers, by_leader
 from moldau.server.share.persister import SharePersister
-from moldau.types import NO_OFFSET, ZERO_UUID
+from moldau.types import NO_OFFSET, ZERO_UUID, TopicPartition
+
+LOG: Final = logging.getLogger(__name__)
 
 NO_LAG: Final = -1
-NOT_COUNTED: Final = -1
+CONSUMER: Final = -1
+LATEST: Final = -1
 
 
 class ShareGroups:
     """See the module."""
 
     def __init__(
-        self, groups: CoordinatorTopic[GroupMachine], environment: Environment, persister: SharePersister, replicas: ReplicaManager
+        self,
+        groups: CoordinatorTopic[GroupMachine],
+        environment: Environment,
+        persister: SharePersister,
+        replicas: ReplicaManager,
+        brokers: Brokers,
     ) -> None:
         self._groups: Final = groups
         self._environment: Final = environment
         self._persister: Final = persister
         self._replicas: Final = replicas
+        self._brokers: Final = brokers
         self._beginning: Final[set[asyncio.Task[object]]] = set()
 
     def close(self) -> None:
@@ -176,33 +188,49 @@ class ShareGroups:
             ],
         )
         response = await self._persister.ask(request)
+        counted = [
+            TopicPartition(names[topic.topic_id], one.partition)
+            for topic in response.results
+            for one in topic.partitions
+            if one.error_code == ErrorCode.NONE and NO_OFFSET not in (one.start_offset, one.delivery_complete_count)
+        ]
+        ends = await self._ends(counted)
         return [
             describe.DescribeShareGroupOffsetsResponseTopic(
                 topic_name=names[topic.topic_id],
                 topic_id=topic.topic_id,
-                partitions=[self._described(names[topic.topic_id], one) for one in topic.partitions],
+                partitions=[_described(one, ends.get(TopicPartition(names[topic.topic_id], one.partition))) for one in topic.partitions],
             )
             for topic in response.results
         ]
 
-    def _described(self, topic: str, found: summary.PartitionResult) -> describe.DescribeShareGroupOffsetsResponsePartition:
-        """With the lag, where the leader counts what lies behind the start offset and is done with already (KIP-1226)."""
-        if found.error_code != ErrorCode.NONE:
-            return describe.DescribeShareGroupOffsetsResponsePartition(
-                partition_index=found.partition, start_offset=NO_OFFSET, leader_epoch=0, lag=NO_LAG
-            )
-        described = describe.DescribeShareGroupOffsetsResponsePartition(
-            partition_index=found.partition, start_offset=found.start_offset, leader_epoch=found.leader_epoch, lag=NO_LAG
-        )
-        if NO_OFFSET not in (found.start_offset, found.delivery_complete_count):
-            partition = self._replicas.hosted.get((topic, found.partition))
-            if partition is None or not partition.is_leader:
-                code = ErrorCode.NOT_LEADER_OR_FOLLOWER
-                return describe.DescribeShareGroupOffsetsResponsePartition(
-                    partition_index=found.partition, start_offset=0, leader_epoch=0, error_code=code, error_message=code.text
-                )
-            described.lag = partition.log.high_watermark - found.start_offset - found.delivery_complete_count
-        return described
+    async def _ends(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int | ErrorCode]:
+        """The high watermarks, of what this broker leads and of what others do.  Errors, as values: those of ListOffsets."""
+        here, elsewhere = by_leader(wanted, self._brokers.leader_of, self._replicas.local_id)
+        ends: dict[TopicPartition, int | ErrorCode] = {}
+        for where in here:
+            partition = self._replicas.hosted.get(where)
+            is_led = partition is not None and partition.is_leader
+            ends[where] = partition.log.high_watermark if partition is not None and is_led else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        for told in await asyncio.gather(*(self._ends_on(*each) for each in elsewhere.items())):
+            ends |= told
+        return ends
+
+    async def _ends_on(self, broker_id: int, wanted: list[TopicPartition]) -> dict[TopicPartition, int | ErrorCode]:
+        topics: dict[str, list[offsets.ListOffsetsPartition]] = {}
+        for topic, index in wanted:
+            topics.setdefault(topic, []).append(offsets.ListOffsetsPartition(partition_index=index, timestamp=LATEST))
+        named = [offsets.ListOffsetsTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
+        try:
+            response = await self._brokers.ask(broker_id, offsets.ListOffsetsRequest(replica_id=CONSUMER, topics=named))
+        except (OSError, KafkaError) as error:
+            LOG.info("broker %d does not tell where its partitions end: %s", broker_id, error)
+            return dict.fromkeys(wanted, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return {
+            TopicPartition(topic.name, one.partition_index): ErrorCode.of(one.error_code) if one.error_code else one.offset
+            for topic in response.topics
+            for one in topic.partitions
+        }
 
     # -- the group goes -------------------------------------------------------------------------------------------------------
 
@@ -235,6 +263,22 @@ def _by_topic(partitions: Iterable[tuple[UUID, int]]) -> dict[UUID, frozenset[in
     for topic_id, partition in partitions:
         by_topic[topic_id] = by_topic.get(topic_id, frozenset()) | {partition}
     return by_topic
+
+
+def _described(found: summary.PartitionResult, end: int | ErrorCode | None) -> describe.DescribeShareGroupOffsetsResponsePartition:
+    """With the lag, where `end` is known: what lies behind the start offset and is done with already is counted (KIP-1226)."""
+    if found.error_code != ErrorCode.NONE:
+        return describe.DescribeShareGroupOffsetsResponsePartition(
+            partition_index=found.partition, start_offset=NO_OFFSET, leader_epoch=0, lag=NO_LAG
+        )
+    if isinstance(end, ErrorCode):
+        return describe.DescribeShareGroupOffsetsResponsePartition(
+            partition_index=found.partition, start_offset=0, leader_epoch=0, error_code=end, error_message=end.text
+        )
+    lag = NO_LAG if end is None else end - found.start_offset - found.delivery_complete_count
+    return describe.DescribeShareGroupOffsetsResponsePartition(
+        partition_index=found.partition, start_offset=found.start_offset, leader_epoch=found.leader_epoch, lag=lag
+    )
 
 
 def _unknown(asked: describe.DescribeShareGroupOffsetsRequestTopic) -> describe.DescribeShareGroupOffsetsResponseTopic:

@@ -29,7 +29,7 @@ from moldau.server.requests.broker import Broker, ClusterView
 from moldau.server.requests.cluster_view import TopicsView
 from moldau.server.requests.dispatch import Api
 from moldau.server.requests.fetch_session import FetchSessionCache
-from moldau.server.share.dead_letters import DeadLetters
+from moldau.server.share.dead_letters import DeadLetters, LettersTopic
 from moldau.server.share.partitions import SharePartitions
 from moldau.server.share.sessions import ShareSessions
 from moldau.server.tier.manager import RemoteLogManager
@@ -70,9 +70,9 @@ def assemble(
     def group_values(group_id: str) -> Mapping[str, Any]:
         return schema.group_values(loader.image, group_id)
 
-    def partition_count(topic: str) -> int:
-        found = loader.image.topics.get(topic)
-        return 0 if found is None else len(found.partitions)
+    def letters_topic(name: str) -> LettersTopic | None:
+        found = loader.image.topics.get(name)
+        return None if found is None else LettersTopic(found.id, len(found.partitions), schema.log_config(loader.image, name))
 
     coordinators = Coordinators(
         group_config=config.of(GroupCoordinatorConfig),
@@ -94,8 +94,9 @@ def assemble(
         clock=clock,
         files=files,
         group_values=group_values,
-        partition_count=partition_count,
+        topic_of=letters_topic,
         create_topic=create_topic,
+        brokers=brokers,
     )
     shares = SharePartitions(
         config=share_config,

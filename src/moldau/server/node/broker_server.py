@@ -201,6 +201,7 @@ class BrokerServer:
         async with AsyncExitStack() as running:
             running.push_async_callback(self._flusher.drain)
             self._check_tiered_topics()
+            self._check_tiered_alone()
             await self._recover_logs()
             running.push_async_callback(self._close_rooms)
             running.push_async_callback(self._replication.stop)
@@ -210,6 +211,7 @@ class BrokerServer:
             await self._register()
             running.push_async_callback(self._lifecycle.stop)
             await self._outside.unless_failed(self._lifecycle.unfence())
+            self._check_tiered_alone()  # whoever registered at the same time
             running.push_async_callback(self._housekeeping.stop)
             self._housekeeping.start()
             running.push_async_callback(self._mover.stop)
@@ -229,6 +231,16 @@ class BrokerServer:
             raise StartRefused(
                 f"{', '.join(sorted(tiered)[:5])} keep older records in an object store: set remote.log.storage.system.enable=true again, "
                 "with rsm.config.storage.url as it was, or delete these topics before it is switched off"
+            )
+
+    def _check_tiered_alone(self) -> None:
+        """Among several brokers tiered storage is not tried yet."""
+        others = sorted(self._loader.image.brokers.keys() - {self._config.node_id})
+        if others and self._remote is not None:
+            raise StartRefused(
+                "remote.log.storage.system.enable=true works on a cluster of one broker only, and this one has others: "
+                f"{', '.join(map(str, others[:5]))}.  Take the option out; or, where they are gone for good, let them be unregistered "
+                "(moldau kafka-cluster unregister --id N) while it is out"
             )
 
     async def _recover_logs(self) -> None:

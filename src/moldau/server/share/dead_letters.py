@@ -3,8 +3,8 @@
     decided ─▶ appended to the dead letter topic ─▶ acknowledged there ─▶ the state is written ─▶ the consumer is answered
 
 So nothing is done before its dead letter is safe; after a crash in between a letter may come twice, none is missing.  Letters of source
-partition p go to partition p modulo the number of partitions, or to the next that this broker leads.  A letter says in headers where it
-comes from; with errors.deadletterqueue.copy.record.enable it has key and value of the record.
+partition p go to partition p modulo the number of partitions, or to the next that has a leader, wherever that is.  A letter says in headers
+where it comes from; with errors.deadletterqueue.copy.record.enable it has key and value of the record.
 
 A topic that may not take dead letters (not there, another prefix, not enabled) does not hold the group up: that is told in the log, and
 the records are done without.  One that cannot take them now does: what was decided goes back, and is tried again.
@@ -16,10 +16,13 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
+from uuid import UUID
 
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from moldau.protocol.records.batch import batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.corrupt import CorruptBatch
@@ -29,10 +32,12 @@ from moldau.replication.share.config import SharePartitionConfig
 from moldau.replication.share.decision import DeadRange
 from moldau.replication.waits import ProduceWait
 from moldau.server.coordinators.log import Slot
+from moldau.server.peers.brokers import Brokers
+from moldau.storage.config import LogConfig
 from moldau.storage.files import Files
 from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.validator import AppendFailure
-from moldau.types import FileSlice
+from moldau.types import NO_LEADER, FileSlice, TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -43,6 +48,15 @@ PATIENCE_MS: Final = 30_000
 """How long letters may take to be acknowledged before they count as not written."""
 Source = tuple[bytes | None, bytes | None]
 CreateTopic = Callable[[str, int, int, dict[str, str]], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class LettersTopic:
+    """What the metadata says of a topic."""
+
+    topic_id: UUID
+    partition_count: int
+    config: LogConfig
 
 
 class DeadLetters:
@@ -56,17 +70,18 @@ class DeadLetters:
         clock: Clock,
         files: Files,
         group_values: Callable[[str], Mapping[str, Any]],
-        partition_count: Callable[[str], int],
+        topic_of: Callable[[str], LettersTopic | None],
         create_topic: CreateTopic,
+        brokers: Brokers,
     ) -> None:
-        """`partition_count` is 0 for a topic that is not there."""
         self._config: Final = config
         self._replicas: Final = replicas
         self._clock: Final = clock
         self._files: Final = files
         self._group_values: Final = group_values
-        self._partition_count: Final = partition_count
+        self._topic_of: Final = topic_of
         self._create_topic: Final = create_topic
+        self._brokers: Final = brokers
 
     async def bury(self, group_id: str, partition: Partition, dead: Sequence[DeadRange]) -> None:
         """Returns when the letters are safe, or when there is no place for them.  Errors: KafkaError, what was decided is to go back."""
@@ -87,32 +102,53 @@ class DeadLetters:
         copies: dict[int, Source] = {}
         if values.get("errors.deadletterqueue.copy.record.enable", self._config.has_copies_in_dead_letters):
             copies = await self._copies(partition, dead)
-        target = self._target(topic, partition.topic_partition.partition)
+        found = self._topic_of(topic)
+        if found is None:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"Dead letter topic {topic} is not known here yet")
         letters = list(letters_of(group_id, partition, dead, copies, self._clock.now_ms()))
-        for batch in packed(letters, target.log.config.max_message_bytes):
-            await self._append(target, batch)
+        for batch in packed(letters, found.config.max_message_bytes):
+            await self._send(topic, found, partition.topic_partition.partition, batch)
 
     async def _refusal(self, topic: str) -> str | None:
         """Why the topic takes no dead letters, whatever one waits for."""
         prefix = self._config.dead_letter_prefix
         if not topic.startswith(prefix):
             return f"which does not begin with errors.deadletterqueue.topic.name.prefix={prefix}"
-        if not self._partition_count(topic):
+        found = self._topic_of(topic)
+        if found is None:
             if not self._config.may_create_dead_letter_topics:
                 return "which is not there"
             await self._create_topic(topic, 1, -1, {"errors.deadletterqueue.group.enable": "true"})
-        hosted = next((one for one in self._replicas if one.topic_partition.topic == topic), None)
-        if hosted is not None and not hosted.log.config.takes_dead_letters:
+        elif not found.config.takes_dead_letters:
             return "which has not errors.deadletterqueue.group.enable=true"
         return None
 
-    def _target(self, topic: str, number: int) -> Partition:
-        count = self._partition_count(topic)
-        for step in range(count):
-            partition = self._replicas.hosted.get((topic, (number + step) % count))
-            if partition is not None and partition.is_leader:
-                return partition
-        raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"No partition of dead letter topic {topic} is led here")
+    async def _send(self, topic: str, found: LettersTopic, number: int, batch: bytearray) -> None:
+        """To the first partition that has a leader, from the one of this number on.  Errors: KafkaError."""
+        for step in range(found.partition_count):
+            where = TopicPartition(topic, (number + step) % found.partition_count)
+            hosted = self._replicas.hosted.get(where)
+            if hosted is not None and hosted.is_leader:
+                return await self._append(hosted, batch)
+            leader_id = self._brokers.leader_of(where)
+            if leader_id not in (NO_LEADER, self._replicas.local_id):
+                return await self._ask(leader_id, where, found.topic_id, batch)
+        raise KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"No partition of dead letter topic {topic} has a leader")
+
+    async def _ask(self, broker_id: int, where: TopicPartition, topic_id: UUID, batch: bytearray) -> None:
+        data = TopicProduceData(
+            name=where.topic,
+            topic_id=topic_id,
+            partition_data=[PartitionProduceData(index=where.partition, records=memoryview(batch))],
+        )
+        try:
+            response = await self._brokers.ask(broker_id, ProduceRequest(acks=ALL_IN_SYNC, timeout_ms=PATIENCE_MS, topic_data=[data]))
+        except OSError as error:
+            text = f"A dead letter could not be sent to broker {broker_id}, which leads {where}: {error}"
+            raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, text) from error
+        code = response.responses[0].partition_responses[0].error_code
+        if code:
+            raise KafkaError(ErrorCode.of(code), f"A dead letter on {where} is not safe: broker {broker_id}, which leads it, refuses it")
 
     async def _append(self, target: Partition, batch: bytearray) -> None:
         result = target.append(batch, acks=ALL_IN_SYNC, now_ms=self._clock.now_ms(), origin=AppendOrigin.COORDINATOR)

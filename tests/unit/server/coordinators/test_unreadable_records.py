@@ -15,6 +15,7 @@ from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Codec
 from moldau.replication.share.decision import DeadRange, DeathCause
 from moldau.server.handlers.list_offsets import list_offsets
+from moldau.server.peers.brokers import NoBrokers
 from moldau.server.share.dead_letters import DeadLetters
 from moldau.server.share.partitions import HeldKey, SharedPartition, SharePartitions
 from moldau.server.tier.metadata import _Reader
@@ -64,7 +65,8 @@ async def _copies(harness: Any, source: Any) -> dict[int, Any]:
         clock=harness.clock,
         files=harness.files,
         group_values=lambda _: {},
-        partition_count=lambda _: 0,
+        topic_of=lambda _: None,
+        brokers=NoBrokers(),
         create_topic=None,  # type: ignore[arg-type]
     )
     return await letters._copies(source, [DeadRange(0, 2, 1, DeathCause.REJECTED)])  # type: ignore[return-value]

@@ -3,29 +3,61 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.produce import PartitionProduceResponse, ProduceResponse, TopicProduceResponse
 from moldau.protocol.records.batch import batches, records_of
 from moldau.replication.share.decision import DeadRange, DeathCause
-from moldau.server.share.dead_letters import DeadLetters
-from moldau.types import FileSlice
+from moldau.server.peers.brokers import Brokers, NoBrokers
+from moldau.server.share.dead_letters import DeadLetters, LettersTopic
+from moldau.storage.config import LogConfig
+from moldau.types import NO_LEADER, FileSlice, TopicPartition
 
 GROUP = {"errors.deadletterqueue.topic.name": "dlq.t"}
 COPYING = {**GROUP, "errors.deadletterqueue.copy.record.enable": True}
 DEAD = [DeadRange(1, 2, 1, DeathCause.REJECTED), DeadRange(4, 4, 5, DeathCause.DELIVERIES_EXHAUSTED)]
 
 
+FAR = {"errors.deadletterqueue.group.enable": "true"}
+FAR_ID = UUID(int=77)
+
+
+class FarLeaders:
+    """Other brokers, which lead what the test says, and answer with a code."""
+
+    def __init__(self, leaders: Mapping[TopicPartition, int], code: ErrorCode | OSError = ErrorCode.NONE) -> None:
+        self.leaders = leaders
+        self.code = code
+        self.asked: list[tuple[int, Any]] = []
+
+    def leader_of(self, where: TopicPartition) -> int:
+        return self.leaders.get(where, NO_LEADER)
+
+    async def ask(self, broker_id: int, request: Any) -> Any:
+        self.asked.append((broker_id, request))
+        if isinstance(self.code, OSError):
+            raise self.code
+        (topic,) = request.topic_data
+        partitions = [PartitionProduceResponse(index=each.index, error_code=self.code, base_offset=0) for each in topic.partition_data]
+        return ProduceResponse(responses=[TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)])
+
+
 class Undertaker:
-    def __init__(self, harness: Any, values: Mapping[str, Any], **options: bool) -> None:
+    def __init__(self, harness: Any, values: Mapping[str, Any], brokers: Brokers | None = None, **options: bool) -> None:
+        brokers = brokers or NoBrokers()
         self.harness = harness
         self.created: list[tuple[str, dict[str, str]]] = []
         broker = harness.broker
         config = type(broker.shares._config)(**options)
 
-        def partition_count(topic: str) -> int:
-            return sum(known[0] == topic for known in harness.cluster.known)
+        def topic_of(topic: str) -> LettersTopic | None:
+            hosted = next((one for one in broker.replicas if one.topic_partition.topic == topic), None)
+            config = hosted.log.config if hosted is not None else LogConfig().override(FAR)
+            count = sum(known[0] == topic for known in harness.cluster.known)
+            return LettersTopic(FAR_ID, count, config) if count else None
 
         async def create(topic: str, count: int, factor: int, configs: dict[str, str]) -> None:
             self.created.append((topic, configs))
@@ -37,8 +69,9 @@ class Undertaker:
             clock=harness.clock,
             files=harness.files,
             group_values=lambda group_id: values,
-            partition_count=partition_count,
+            topic_of=topic_of,
             create_topic=create,
+            brokers=brokers,
         )
 
     def bury(self, source: Any, dead: list[DeadRange] = DEAD) -> None:
@@ -129,3 +162,29 @@ def test_what_cannot_be_written_now_is_told(harness: Any, source: Any) -> None:
     target.retire()
     with pytest.raises(KafkaError):
         Undertaker(harness, GROUP).bury(source)
+
+
+def test_letters_go_to_the_leader_of_their_partition_wherever_it_is(harness: Any, source: Any) -> None:
+    harness.cluster.known.update({("dlq.t", 0), ("dlq.t", 1)})
+    far = FarLeaders({TopicPartition("dlq.t", 1): 3})
+    Undertaker(harness, COPYING, far).bury(source)
+    ((broker_id, request),) = far.asked
+    assert (broker_id, request.acks) == (3, -1), "partition 0 has no leader, and the letters are safe on the next"
+    (topic,) = request.topic_data
+    (data,) = topic.partition_data
+    assert (topic.name, topic.topic_id, data.index) == ("dlq.t", FAR_ID, 1)
+    values = [bytes(record.value) for at, header in batches(data.records) for record in records_of(data.records[at : at + header.size])]
+    assert values == [b"b", b"c", b"e"]
+
+
+@pytest.mark.parametrize("code", [ErrorCode.NOT_ENOUGH_REPLICAS, ConnectionResetError("gone")])
+def test_a_leader_elsewhere_that_does_not_take_letters_is_told(harness: Any, source: Any, code: ErrorCode | OSError) -> None:
+    harness.cluster.known.add(("dlq.t", 0))
+    with pytest.raises(KafkaError, match="dead letter"):
+        Undertaker(harness, GROUP, FarLeaders({TopicPartition("dlq.t", 0): 3}, code)).bury(source)
+
+
+def test_letters_wait_while_no_partition_has_a_leader(harness: Any, source: Any) -> None:
+    harness.cluster.known.add(("dlq.t", 0))
+    with pytest.raises(KafkaError, match=r"No partition of dead letter topic dlq\.t has a leader"):
+        Undertaker(harness, GROUP, FarLeaders({})).bury(source)

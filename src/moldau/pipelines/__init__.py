@@ -1,4 +1,4 @@
-"""● Everything that runs on Spark Structured Streaming, over the stock Kafka connector.
+"""● Everything that runs on Spark Structured Streaming, over `format("moldau")` (package `pyspark_moldau`).
 
 Start reading at `rolling.py`, the rule that two jobs share, then `validation/` (the order validation, the main job) and
 `promo/` (five burgers a day).  A job is three things: pure rules (`step(state, event)`), pure frames (DataFrame →

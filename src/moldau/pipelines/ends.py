@@ -7,6 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 MAX_RECORDS_PER_BATCH = 6_000
+# Deadlines pass in silence too, so micro-batches go on without records: this is how often, unless records keep them busy.
+TRIGGER_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,6 +17,15 @@ class Ends:
     checkpoint: str  # a folder or URL that outlives the driver: a query goes on where it says
     max_records_per_batch: int = MAX_RECORDS_PER_BATCH
     security: Mapping[str, str] = field(default_factory=dict)  # kafka.security.protocol and its kin, for both ends
+    trigger_ms: int = TRIGGER_MS
+
+    @property
+    def trigger(self) -> str:
+        return f"{self.trigger_ms} milliseconds"
+
+    def folder(self, name: str) -> str:
+        """The checkpoint of the query of this name."""
+        return f"{self.checkpoint.rstrip('/')}/{name}"
 
     def read(self, spark: SparkSession, topic: str) -> DataFrame:
         """From the first record on, committed ones only; a record that vanished before it was read fails the query."""
@@ -35,7 +46,8 @@ class Ends:
             .queryName(name)
             .outputMode("append")
             .options(**self._servers())
-            .option("checkpointLocation", f"{self.checkpoint.rstrip('/')}/{name}")
+            .option("kafka.compression.type", "lz4")
+            .option("checkpointLocation", self.folder(name))
         )
 
     def _servers(self) -> dict[str, str]:

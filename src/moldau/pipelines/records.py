@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType, StructField, StructType
 
+from moldau.pipelines.rolling import Outcome
 from moldau.pipelines.strict import Malformed
 
 NO_KEY = ""  # what is malformed has no key: such records share this one
@@ -59,10 +60,13 @@ def key_of(name: str) -> Column:
 def with_headers(records: DataFrame) -> DataFrame:
     """From rows of `RECORDS` to what the sink takes.
 
-    A dead letter says why it is one and where it came from in headers: its key and value stay what was sent.
+    A dead letter says why it is one and where it came from in headers: its key and value stay what was sent.  How many there
+    were, a micro-batch tells in its progress, as `written`.
     """
+    is_late = F.col("reason") == Outcome.LATE
+    told = records.observe("written", F.count_if(F.col("reason").isNotNull()).alias("dead_letters"), F.count_if(is_late).alias("late"))
     headers = F.when(F.col("reason").isNotNull(), F.array(_header("reason"), _header("source")))
-    return records.select("topic", "key", "value", "partition", headers.alias("headers"))
+    return told.select("topic", "key", "value", "partition", headers.alias("headers"))
 
 
 def _header(name: str) -> Column:

@@ -2,7 +2,7 @@
 
 From a laptop (`local[*]`) to a cluster only the master changes.  The settings and their reasons: two shuffle partitions
 instead of 200 (each is a task and a state store a micro-batch), RocksDB state with changelog checkpoints, UTC
-everywhere, no web UI, and Python workers that are this very interpreter.
+everywhere, no web UI, and, on this machine, Python workers that are this very interpreter.
 """
 
 import os
@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
+from urllib.parse import urlparse
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 import moldau
-from moldau.pipelines.provision import java_environment, spark_connector_jars
+from moldau.pipelines.provision import java_environment
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 SETTINGS: Mapping[str, str] = {
@@ -25,12 +27,10 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.streaming.stateStore.providerClass": f"{_STREAMING}.state.RocksDBStateStoreProvider",
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # The slowest input decides how far time has come: see validation/job.py.
-    "spark.sql.streaming.multipleWatermarkPolicy": "min",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
 }
-# Halves the cost of the two log writes of a micro-batch; it relies on an atomic rename, so for local paths only.
+# Halves the cost of the two log writes of a micro-batch; it relies on an atomic rename, so for checkpoints on a file system only.
 LOCAL_CHECKPOINTS = {
     "spark.sql.streaming.checkpointFileManagerClass": f"{_STREAMING}.checkpointing.FileSystemBasedCheckpointFileManager",
 }
@@ -38,26 +38,60 @@ LOCAL_CHECKPOINTS = {
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
-def open_session(
-    name: str, *, master: str = "local[*]", log_file: Path | None = None, settings: Mapping[str, str] | None = None
-) -> SparkSession:
-    """Start Spark with the stock Kafka connector, or return the session that runs already.
+# What Spark says by itself where nobody said anything, in a session that `spark-submit` did not start.
+UNSAID: Mapping[str, str] = {
+    "spark.master": "local[*]",
+    "spark.app.name": "pyspark-shell",
+    "spark.ui.showConsoleProgress": "true",
+}
+SUBMITTED = "PYSPARK_GATEWAY_PORT"
+ARCHIVE = "#moldau"  # as `moldau pipelines pack` wants to be named
 
-    Java and the connector's jars are brought when missing (ProvisionError if they cannot be).  What the JVM has to say goes
-    to `log_file` when given.
+
+def open_session(
+    name: str, *, master: str = "local[*]", checkpoint: str = "", log_file: Path | None = None, settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """Start Spark, or return the session that runs already.
+
+    What `spark-submit` says wins (options, `--conf`, spark-defaults.conf), then `settings`, then ours.  `checkpoint` is where
+    queries will keep theirs.  Java is brought when missing (ProvisionError if it cannot be).  What the JVM has to say goes to
+    `log_file` when given.
     """
-    os.environ.update(java_environment())
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    is_local = master.startswith("local")
-    if is_local:
-        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-        os.environ["PYTHONPATH"] = this_tree_first()
-    builder = SparkSession.builder.appName(name).master(master).config("spark.jars", ",".join(map(str, spark_connector_jars())))
-    chosen = {**SETTINGS, **(LOCAL_CHECKPOINTS if is_local else {}), **(settings or {})}
-    for key, value in chosen.items():
-        builder = builder.config(key, value)
+    is_submitted = SUBMITTED in os.environ
+    wanted = {**SETTINGS, "spark.master": master, "spark.app.name": name, **(settings or {})}
+    if not is_submitted:
+        os.environ.update(java_environment())
+        if wanted["spark.master"].startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            os.environ["PYTHONPATH"] = this_tree_first()
+    launch = SparkConf(loadDefaults=False)
+    for key, value in (settings or {}).items():
+        if key.startswith("spark.driver."):  # the JVM is started with these
+            launch.set(key, value)
     with _stderr_to(log_file):
+        SparkContext._ensure_initialized(conf=launch)
+        said = dict(SparkConf().getAll())
+        builder = SparkSession.builder
+        for key, value in gaps_filled(wanted, said, checkpoint, is_submitted=is_submitted).items():
+            builder = builder.config(key, value)
         return builder.getOrCreate()
+
+
+def gaps_filled(wanted: Mapping[str, str], said: Mapping[str, str], checkpoint: str, *, is_submitted: bool) -> dict[str, str]:
+    """`wanted` without what was `said`, and what follows from where checkpoints and tasks are."""
+    told = {key: value for key, value in said.items() if is_submitted or UNSAID.get(key) != value}
+    derived: dict[str, str] = {}
+    if is_local_path(checkpoint, told.get("spark.hadoop.fs.defaultFS", "")):
+        derived |= LOCAL_CHECKPOINTS
+    if not told.get("spark.master", wanted["spark.master"]).startswith("local") and ARCHIVE in told.get("spark.archives", ""):
+        derived["spark.executorEnv.PYTHONPATH"] = "./" + ARCHIVE.removeprefix("#")
+    return {key: value for key, value in {**derived, **wanted}.items() if key not in told}
+
+
+def is_local_path(checkpoint: str, default_file_system: str = "") -> bool:
+    scheme = urlparse(checkpoint).scheme or urlparse(default_file_system).scheme
+    return scheme in ("", "file")
 
 
 def noted_interrupts() -> Event:

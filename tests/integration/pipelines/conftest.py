@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from moldau.pipelines.provision import spark_connector_jars
 from moldau.pipelines.session import SHORT_LIVED, open_session
 from moldau.testing.process import BrokerProcess
 
@@ -26,7 +27,8 @@ def bootstrap() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    session = open_session("tests", master="local[2]", log_file=tmp_path_factory.mktemp("spark") / "spark.log", settings=SHORT_LIVED)
+    settings = {**SHORT_LIVED, "spark.jars": ",".join(map(str, spark_connector_jars()))}  # the stock connector, to compare with
+    session = open_session("tests", master="local[2]", log_file=tmp_path_factory.mktemp("spark") / "spark.log", settings=settings)
     yield session
     for query in session.streams.active:
         query.stop()

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from pyspark.sql import SparkSession
 
-from moldau.pipelines.kafka import KafkaEnds
+from moldau.pipelines.ends import Ends
 from moldau.pipelines.topics import create_topics
 from moldau.pipelines.validation import job
 from moldau.pipelines.validation.ledger import Ledger
@@ -124,7 +124,7 @@ def test_odd_records_between_good_orders(spark: SparkSession, bootstrap: str, pr
     expected["lost"] = ("TIMED_OUT", [])
     shop.flush()
 
-    queries = job.start(spark, job.JobConfig(KafkaEnds(bootstrap, checkpoint), CATALOGUE, topics, straggler_ms=20_000))
+    queries = job.start(spark, job.JobConfig(Ends(bootstrap, checkpoint), CATALOGUE, topics, straggler_ms=20_000))
     try:
         with closing(Ledger(bootstrap, topics)) as ledger:
             deadline = time.monotonic() + WITHIN_S

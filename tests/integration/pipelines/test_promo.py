@@ -4,7 +4,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from moldau.pipelines import retail
-from moldau.pipelines.kafka import KafkaEnds
+from moldau.pipelines.ends import Ends
 from moldau.pipelines.promo import job, oracle, shop
 from moldau.pipelines.promo.model import PromoTopics, promo_lines
 
@@ -15,7 +15,7 @@ def test_every_verdict_is_the_oracles(spark: SparkSession, bootstrap: str, prefi
     topics = PromoTopics.prefixed(prefix)
     lines = list(promo_lines(retail.orders(), retail.burger_product_ids()))
     assert shop.send_lines(bootstrap, topics, lines, partitions=2) == 6_583
-    config = job.PromoConfig(KafkaEnds(bootstrap, checkpoint, max_records_per_batch=3_000), topics)
+    config = job.PromoConfig(Ends(bootstrap, checkpoint, max_records_per_batch=3_000), topics)
     job.start_available(spark, config).awaitTermination()
     found = shop.read_verdicts(bootstrap, topics)
     assert found == oracle.expect(lines)

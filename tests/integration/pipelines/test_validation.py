@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from moldau.pipelines import retail
-from moldau.pipelines.kafka import KafkaEnds
+from moldau.pipelines.ends import Ends
 from moldau.pipelines.session import SHORT_LIVED, this_tree_first
 from moldau.pipelines.validation import job, oracle
 from moldau.pipelines.validation.faults import FaultPlan, with_faults
@@ -64,6 +64,7 @@ class Scene:
         self.ledger.close()
         assert oracle.differences(self.expected.orders, self.ledger.outcomes()) == []
         assert self.ledger.contradictions == []
+        assert self.ledger.repeats == 0
         assert self.ledger.dead_letter_counts() == self.expected.dead_letters
         assert {outcome.state for outcome in self.expected.orders.values()} == {"VALIDATED", "FAILED", "TIMED_OUT"}
 
@@ -71,7 +72,7 @@ class Scene:
 def test_every_verdict_is_the_oracles(spark: SparkSession, bootstrap: str, prefix: str, checkpoint: str, catalogue: dict[int, int]) -> None:
     scene = Scene(bootstrap, prefix, catalogue)
     config = job.JobConfig(
-        KafkaEnds(bootstrap, checkpoint, max_records_per_batch=1_700), catalogue, scene.topics, straggler_ms=STRAGGLER_S * 1000
+        Ends(bootstrap, checkpoint, max_records_per_batch=1_700), catalogue, scene.topics, straggler_ms=STRAGGLER_S * 1000
     )
     queries = job.start(spark, config)
     try:
@@ -80,14 +81,24 @@ def test_every_verdict_is_the_oracles(spark: SparkSession, bootstrap: str, prefi
         for query in queries:
             query.stop()
     scene.assert_as_expected()
-    assert scene.ledger.repeats == 0
 
 
 def test_a_driver_killed_in_the_middle_changes_no_verdict(bootstrap: str, prefix: str, tmp_path: Path, catalogue: dict[int, int]) -> None:
     scene = Scene(bootstrap, prefix, catalogue, held_back=ORDERS // 2)
-    command = [sys.executable, "-m", "moldau.pipelines.validation", "--bootstrap-server", bootstrap, "--topic-prefix", prefix]
-    command += ["--checkpoint", str(tmp_path / "checkpoint"), "--master", "local[2]", "--max-records-per-batch", "400"]
-    command += ["--deadline", "100000", "--straggler", str(STRAGGLER_S)]
+    config = tmp_path / "orders.toml"
+    config.write_text(
+        f"""
+        bootstrap_servers = "{bootstrap}"
+        checkpoint = "{tmp_path / "checkpoint"}"
+        topic_prefix = "{prefix}"
+        max_records_per_batch = 400
+        rules.deadline_s = 100000
+        rules.straggler_s = {STRAGGLER_S}
+        """,
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "moldau.tools.cli.main", "pipelines", "run", "order-validation", "--config", str(config)]
+    command += ["--master", "local[2]"]
     # The quick compiler only: two starts in a row, each far too short for the other one.
     environment = {**os.environ, "PYTHONPATH": this_tree_first(), "JAVA_TOOL_OPTIONS": SHORT_LIVED["spark.driver.extraJavaOptions"]}
     with (tmp_path / "job.log").open("wb") as log:

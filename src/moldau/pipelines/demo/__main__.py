@@ -2,7 +2,7 @@
 
 import sys
 
-from moldau.pipelines.demo.main import main
+from moldau.pipelines.demo.command import main
 
 if __name__ == "__main__":
     sys.exit(main())

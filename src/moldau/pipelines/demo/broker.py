@@ -10,17 +10,32 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
-
+from moldau.errors import KafkaError
 from moldau.pipelines.session import this_tree_first
+from pyspark_moldau.options import OptionError, read_options
+from pyspark_moldau.session import cluster_of
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 15.0
 
 
+LOOK_MS = 4_000
+
+
 class BrokerError(RuntimeError):
-    """The broker did not start; the message holds its last words."""
+    """The broker did not start, or none answers; the message says why."""
+
+
+def see_that_it_answers(bootstrap_servers: str) -> None:
+    """Within ten seconds.  Errors: BrokerError."""
+    given = {"kafka.bootstrap.servers": bootstrap_servers}
+    patience = {"kafka.socket.connection.setup.timeout.ms": str(LOOK_MS), "kafka.request.timeout.ms": str(LOOK_MS)}
+    try:
+        with cluster_of(read_options({**given, **patience}), "demo") as cluster:
+            cluster.refresh([])
+    except (OSError, KafkaError, OptionError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise BrokerError(f"no Kafka answers at {bootstrap_servers}: {reason}") from error
 
 
 @contextmanager
@@ -44,15 +59,14 @@ def own_broker(directory: Path) -> Iterator[str]:
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], address: str, log_path: Path) -> None:
-    admin = AdminClient({"bootstrap.servers": address, "log_level": 2})  # that it is not there yet is what we wait out
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
             break
         try:
-            if admin.describe_cluster(request_timeout=1.0).result().nodes:
-                return
-        except KafkaException:
+            see_that_it_answers(address)
+            return
+        except BrokerError:
             time.sleep(0.1)
     last_words = "\n".join(log_path.read_text(errors="replace").splitlines()[-10:])
     raise BrokerError(f"the broker did not answer on {address} within {START_TIMEOUT_S:.0f} s (exit code {process.poll()}):\n{last_words}")

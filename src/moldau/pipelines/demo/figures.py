@@ -6,6 +6,9 @@ from typing import NamedTuple
 
 from moldau.pipelines.validation.oracle import Expected
 
+HELD = 0.95
+GROWN = 1.5
+
 
 class Judgement(NamedTuple):
     """One order from creation to verdict, on the records' own timestamps."""
@@ -39,6 +42,7 @@ class Figures(NamedTuple):
     promo_rejected: int
     settings: Mapping[str, str]
     elapsed_s: float
+    steady_rate: float = 0.0  # orders a second that were asked for
 
     @property
     def states(self) -> Counter[str]:
@@ -58,6 +62,28 @@ class Figures(NamedTuple):
             return None
         span_ms = max(judgement.judged_ms for judgement in answered) - min(judgement.created_ms for judgement in answered)
         return len(answered) * 1000 / max(span_ms, 1)
+
+    def sent_per_s(self, phase: str) -> float | None:
+        """From the phase's first order to its last."""
+        created = [judgement.created_ms for judgement in self.judgements if judgement.phase == phase]
+        if len(created) < 2:
+            return None
+        return (len(created) - 1) * 1000 / max(max(created) - min(created), 1)
+
+    def remarks(self) -> list[str]:
+        """What one has to know before one believes the figures of the steady phase."""
+        sent, found = self.sent_per_s("steady"), []
+        if self.steady_rate and sent is not None and sent < HELD * self.steady_rate:
+            found.append(f"The steady rate of {self.steady_rate:g} orders a second was not held: {sent:.0f} a second were sent.")
+        ordered = sorted(self.answered("steady"), key=lambda judgement: judgement.created_ms)
+        third = len(ordered) // 3
+        first, last = (quantile([one.latency_s for one in part], 0.5) for part in (ordered[:third], ordered[len(ordered) - third :]))
+        if first is not None and last is not None and last > GROWN * first + 1:
+            found.append(
+                f"Orders came faster than they were judged: in the first third of the steady phase the verdict took {first:.1f} s, in the "
+                f"last {last:.1f} s. Its latencies are queueing times, and would grow with a longer run."
+            )
+        return found
 
     def latency_s(self, phase: str, share: float) -> float | None:
         """The latency that `share` of the phase's orders did not exceed."""

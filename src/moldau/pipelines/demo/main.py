@@ -16,14 +16,15 @@ from pyspark.sql.streaming.query import StreamingQuery
 from rich.console import Console
 from rich.table import Table
 
+from moldau.errors import KafkaError
 from moldau.pipelines import retail
-from moldau.pipelines.demo.broker import BrokerError, own_broker
+from moldau.pipelines.demo.broker import BrokerError, own_broker, see_that_it_answers
 from moldau.pipelines.demo.figures import Figures, Judgement, MicroBatch
-from moldau.pipelines.demo.options import Options, Phase, parse, phases
+from moldau.pipelines.demo.options import Options, Phase, phases
 from moldau.pipelines.demo.progress import progress_on, step
 from moldau.pipelines.demo.report import write_report
 from moldau.pipelines.demo.stage import RunError, Stage, Stopped
-from moldau.pipelines.kafka import KafkaEnds
+from moldau.pipelines.ends import Ends
 from moldau.pipelines.promo import job as promo_job
 from moldau.pipelines.promo import oracle as promo_oracle
 from moldau.pipelines.promo import shop
@@ -44,9 +45,8 @@ DEADLINE_MS, STRAGGLER_MS = 24 * 3_600_000, 30_000
 INTERRUPTED = 130
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code: 0 when every verdict is the oracle's, 1 when one is not or the run broke, 130 after Ctrl-C."""
-    options = parse(arguments)
+def play(options: Options) -> int:
+    """The exit code, as `command.main`."""
     console = Console()
     # Ctrl-C while Spark starts: py4j logs a stack trace for each call that was cut short, and the exception reaches us all the same.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -55,10 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, Stopped):
         console.print("\nStopped. Broker, queries and temporary files are gone.")
         return INTERRUPTED
-    except (RunError, BrokerError, ProvisionError) as error:
+    except (RunError, BrokerError, ProvisionError, KafkaError, OSError) as error:
         console.print(f"[bold red]The run broke:[/] {error}", highlight=False)
         return 1
     console.print(summary(figures))
+    for remark in figures.remarks():
+        console.print(f"[bold yellow]{remark}[/]", highlight=False)
     report = Path(options.report)
     write_report(report, figures)
     console.print(f"Report: {report.resolve()}", soft_wrap=True)
@@ -71,7 +73,10 @@ def run(options: Options, console: Console) -> Figures:
         progress = stack.enter_context(progress_on(console))
         directory = stack.enter_context(_directory(options.directory))
         bootstrap = options.bootstrap_servers
-        if bootstrap is None:
+        if bootstrap is not None:
+            with step(progress, f"asking {bootstrap}"):
+                see_that_it_answers(bootstrap)
+        else:
             with step(progress, "starting the broker"):
                 bootstrap = stack.enter_context(own_broker(directory))
         with step(progress, f"reading {options.orders:,} real orders, asking the oracle"):
@@ -85,7 +90,7 @@ def run(options: Options, console: Console) -> Figures:
         stopping = noted_interrupts()
         # A Kafka that runs already may hold an earlier run's topics.
         prefix = f"demo-{time.time_ns() // 1_000_000}-" if options.bootstrap_servers else ""
-        ends = KafkaEnds(bootstrap, str(directory / "checkpoints" / prefix))
+        ends = Ends(bootstrap, str(directory / "checkpoints" / prefix))
         topics = Topics.prefixed(prefix)
         service = OrderService(bootstrap, topics, partitions=options.partitions)
         ledger = stack.enter_context(closing(Ledger(bootstrap, topics)))
@@ -123,6 +128,7 @@ def run(options: Options, console: Console) -> Figures:
             ),
         },
         elapsed_s=time.monotonic() - started,
+        steady_rate=next((phase.rate for phase in phases(options) if phase.name == "steady"), 0.0),
     )
 
 
@@ -163,7 +169,7 @@ def _micro_batches(query: StreamingQuery) -> Iterator[MicroBatch]:
             raise RunError(f"query {query.name} dropped {dropped} rows as too old for its watermark: their orders have no verdict")
 
 
-def _promote(spark: SparkSession, ends: KafkaEnds, topics: PromoTopics, partitions: int, stopping: Event) -> tuple[int, int, list[str]]:
+def _promote(spark: SparkSession, ends: Ends, topics: PromoTopics, partitions: int, stopping: Event) -> tuple[int, int, list[str]]:
     lines = list(promo_lines(retail.orders(), retail.burger_product_ids()))
     expected = promo_oracle.expect(lines)
     shop.send_lines(ends.bootstrap_servers, topics, lines, partitions=partitions)
@@ -208,6 +214,8 @@ def summary(figures: Figures) -> Table:
             latency = figures.latency_s(phase, share)
             if latency is not None:
                 table.add_row(f"{phase}: p{share * 100:.0f} seconds from CREATED to verdict", f"{latency:.2f}")
+    if (sent := figures.sent_per_s("steady")) is not None:
+        table.add_row("steady: orders sent a second", f"{sent:,.0f}")
     table.add_section()
     if figures.promo_lines:
         table.add_row("burger lines judged", f"{figures.promo_lines:,}")
@@ -231,8 +239,12 @@ def verdict(console: Console, figures: Figures) -> int:
 @contextmanager
 def _directory(chosen: str | None) -> Iterator[Path]:
     if chosen is not None:
-        Path(chosen).mkdir(parents=True, exist_ok=True)
-        yield Path(chosen)
+        directory = Path(chosen)
+        used = [name for name in ("broker", "checkpoints") if (directory / name).exists()]
+        if used:
+            raise RunError(f"{directory} holds an earlier run ({', '.join(used)}): name another folder as --dir, or delete that one")
+        directory.mkdir(parents=True, exist_ok=True)
+        yield directory
         return
     directory = Path(tempfile.mkdtemp(prefix="moldau-demo-"))
     try:

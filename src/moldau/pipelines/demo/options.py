@@ -34,8 +34,7 @@ class Phase(NamedTuple):
 
 def parse(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(
-        prog="make demo",
-        usage='make demo ARGS="[OPTIONS]"',
+        prog="moldau demo",
         description="Real shopping baskets through a stock client, a broker and Spark; every verdict is held against an oracle.",
         formatter_class=argparse.ArgumentDefaultsHelpFormatter,
     )
@@ -45,7 +44,11 @@ def parse(arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--rate", type=_not_negative, default=0.0, metavar="R", help="orders a second; 0: a flood, then a steady stream")
     parser.add_argument("--bootstrap-server", metavar="HOST:PORT", help="any Kafka that runs already; without it our own broker is started")
     parser.add_argument("--master", default="local[*]", help="any Spark master")
-    parser.add_argument("--dir", metavar="DIR", help="where the broker and the checkpoints live; a temporary folder by default")
+    parser.add_argument(
+        "--dir",
+        metavar="DIR",
+        help="a folder for broker and checkpoints, without an earlier run",
+    )
     parser.add_argument("--report", default="report/demo.html", metavar="FILE", help="where the report goes")
     parser.add_argument("--partitions", type=_at_least_one, default=2, help="partitions of each topic")
     parser.add_argument("--no-promo", action="store_true", help="leave the burger promotion out")
@@ -78,14 +81,17 @@ def phases(options: Options) -> list[Phase]:
 
 
 def _at_least_one(text: str) -> int:
-    number = int(text)
+    number = int(text) if text.isdecimal() else 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is less than 1")
+        raise argparse.ArgumentTypeError(f"a whole number of at least 1 is expected, not {text!r}")
     return number
 
 
 def _not_negative(text: str) -> float:
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
     if not 0 <= number < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text} is not a rate")
+        raise argparse.ArgumentTypeError(f"orders a second are expected, 0 or more, not {text!r}")
     return number

@@ -32,12 +32,13 @@ PAGE = """<!doctype html>
 </style></head><body>
 <h1>Order validation</h1>
 <p class="{tone}"><strong>{verdict}</strong></p>
+{remarks}
 {tables}
 {plots}
 <h2>What the figures mean</h2>
 <p>Latency is the time between two record timestamps: the order as CREATED, set by the client that sent it, and its verdict, set
-by Spark's sink.  It is given for the steady phase; in a flood an order waits behind all before it.  Each order passes two
-micro-batches and waits half a one before each, so it takes a second where a plain consumer would take milliseconds.  What
+by Spark's sink.  It is given for the steady phase; in a flood an order waits behind all before it, so its time says how long the flood
+was.  Each order passes two micro-batches and waits half a one before each; a plain consumer would take milliseconds.  What
 Spark gives for it: state that survives a crash, and the same job on a cluster.</p>
 <p>{machine}</p>
 </body></html>
@@ -63,15 +64,12 @@ def report_html(figures: Figures) -> str:
         tone="bad" if wrong else "good",
         verdict=f"{wrong:,} verdicts differ from the oracle's." if wrong else "Every verdict is the oracle's.",
         tables=_table(_outcome_rows(figures)) + _table(list(figures.settings.items())) + _differences(figures),
+        remarks="".join(f"<p class='bad'>{html.escape(remark)}</p>" for remark in figures.remarks()),
         plots="".join(f"<figure>{_svg(draw, figures)}<figcaption>{html.escape(caption)}</figcaption></figure>" for draw, caption in plots),
         machine=html.escape(
             f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}; {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
         ),
     )
-
-
-def _machine() -> str:
-    return f"{platform.platform()}, {os.cpu_count()} cores, Python {platform.python_version()}; {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
 
 
 def _outcome_rows(figures: Figures) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from moldau.pipelines.kafka import KafkaEnds
+from moldau.pipelines.ends import Ends
 from moldau.pipelines.promo import parse
 from moldau.pipelines.promo.model import BURGER_LIMIT, PromoTopics
 from moldau.pipelines.promo.processor import PromoLimit
@@ -24,17 +24,17 @@ LINE_FIELDS = "line_id STRING, customer_id STRING, bought_ms BIGINT, quantity BI
 
 @dataclass(frozen=True, slots=True)
 class PromoConfig:
-    kafka: KafkaEnds
+    ends: Ends
     topics: PromoTopics = field(default_factory=PromoTopics)
     limit: Limit = BURGER_LIMIT
 
 
 def build(spark: SparkSession, config: PromoConfig) -> DataStreamWriter:
     """The query, named and with its checkpoint, not started yet."""
-    lines = config.kafka.read(spark, config.topics.lines).transform(parse_lines)
+    lines = config.ends.read(spark, config.topics.lines).transform(parse_lines)
     limit = PromoLimit(config.topics, config.limit)
     verdicts = lines.groupBy("customer_id").transformWithState(limit, RECORDS, "Append", "ProcessingTime")
-    return config.kafka.write(QUERY, verdicts.transform(with_headers))
+    return config.ends.write(QUERY, verdicts.transform(with_headers))
 
 
 def start_available(spark: SparkSession, config: PromoConfig) -> StreamingQuery:
@@ -44,6 +44,11 @@ def start_available(spark: SparkSession, config: PromoConfig) -> StreamingQuery:
         return build(spark, config).trigger(availableNow=True).start()
     finally:
         spark.conf.unset(NO_DATA_BATCHES)
+
+
+def start(spark: SparkSession, config: PromoConfig) -> StreamingQuery:
+    """Judge until stopped."""
+    return build(spark, config).trigger(processingTime=config.ends.trigger).start()
 
 
 def parse_lines(records: DataFrame) -> DataFrame:

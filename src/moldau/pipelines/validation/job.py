@@ -12,8 +12,8 @@ query although they do not share a key, and fraud and details share one pass.
 order times out when a check has not answered it in time, by `deadline_ms` from when it was seen and `straggler_ms` from its
 first answer.  A job that was stopped for a day times nobody out when it goes on.
 
-The stock sink is at-least-once: after a crash the last micro-batch is computed again from the same offsets and the same
-state, so a repeat is equal to what it repeats, and a reader takes the first record of each order.
+After a crash the last micro-batch is computed again from the same offsets and the same state.  Each is one transaction, so a
+reader of what is committed (`isolation.level=read_committed`) sees every record once.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from moldau.pipelines.kafka import TRIGGER, KafkaEnds
+from moldau.pipelines.ends import Ends
 from moldau.pipelines.records import RECORDS, with_headers
 from moldau.pipelines.rolling import Limit
 from moldau.pipelines.validation.frames import answer_events, created_events, parse_orders, parse_stock_requests
@@ -35,7 +35,7 @@ CHECKS, AGGREGATOR = "checks", "aggregator"
 
 @dataclass(frozen=True, slots=True)
 class JobConfig:
-    kafka: KafkaEnds
+    ends: Ends
     catalogue: Mapping[int, int]  # product id → units on a full shelf
     topics: Topics = field(default_factory=Topics)
     fraud_limit: Limit = FRAUD_LIMIT
@@ -46,7 +46,7 @@ class JobConfig:
 def start_one(spark: SparkSession, config: JobConfig, name: str) -> StreamingQuery:
     """One of the queries by its name, read and written by ends made anew."""
     frame = customer_checks(spark, config).unionByName(stock_check(spark, config)) if name == CHECKS else aggregator(spark, config)
-    return config.kafka.write(name, frame).trigger(processingTime=TRIGGER).start()
+    return config.ends.write(name, frame).trigger(processingTime=config.ends.trigger).start()
 
 
 def start(spark: SparkSession, config: JobConfig) -> list[StreamingQuery]:
@@ -56,7 +56,7 @@ def start(spark: SparkSession, config: JobConfig) -> list[StreamingQuery]:
 
 def customer_checks(spark: SparkSession, config: JobConfig) -> DataFrame:
     return (
-        config.kafka.read(spark, config.topics.orders)
+        config.ends.read(spark, config.topics.orders)
         .transform(parse_orders)
         .groupBy("customer_id")
         .transformWithState(CustomerChecks(config.topics, config.fraud_limit), RECORDS, "Append", "ProcessingTime")
@@ -66,7 +66,7 @@ def customer_checks(spark: SparkSession, config: JobConfig) -> DataFrame:
 
 def stock_check(spark: SparkSession, config: JobConfig) -> DataFrame:
     return (
-        config.kafka.read(spark, config.topics.stock_requests)
+        config.ends.read(spark, config.topics.stock_requests)
         .transform(parse_stock_requests)
         .groupBy("store_id")
         .transformWithState(StockCheck(config.topics, config.catalogue), RECORDS, "Append", "ProcessingTime")
@@ -75,8 +75,8 @@ def stock_check(spark: SparkSession, config: JobConfig) -> DataFrame:
 
 
 def aggregator(spark: SparkSession, config: JobConfig) -> DataFrame:
-    created = created_events(config.kafka.read(spark, config.topics.orders))
-    answers = answer_events(config.kafka.read(spark, config.topics.validations))
+    created = created_events(config.ends.read(spark, config.topics.orders))
+    answers = answer_events(config.ends.read(spark, config.topics.validations))
     return (
         created.unionByName(answers)
         .groupBy("order_id")

@@ -1,7 +1,7 @@
 """● What became of each order, read from the topics by a stock client.
 
-The job's sink may repeat a record after a crash.  The ledger takes the first verdict of each order, and holds that a
-repeat says the same: that is what makes at-least-once harmless here, so it is checked and not assumed.
+It reads what is committed, which is the client's default.  The job writes each record once, so a repeat is a defect: the ledger takes an
+order's first verdict, counts repeats, and tells which of them say something else.
 """
 
 import json

@@ -52,6 +52,8 @@ class Reason(StrEnum):
 
 
 PASS, FAIL = "PASS", "FAIL"
+# A dead letter is as large as what a compressed batch held, with headers added.
+MOST_LETTER_BYTES = 16 * 1024 * 1024
 
 
 class Topics(NamedTuple):
@@ -66,6 +68,16 @@ class Topics(NamedTuple):
     @classmethod
     def prefixed(cls, prefix: str) -> "Topics":
         return cls(*(prefix + name for name in cls()))
+
+    def configs(self) -> dict[str, dict[str, str]]:
+        """What each is made with: orders of any age may be replayed."""
+        keep = {"retention.ms": "-1"}
+        return {
+            self.orders: {"cleanup.policy": "compact", **keep},
+            self.stock_requests: keep,
+            self.validations: keep,
+            self.dead_letters: {**keep, "max.message.bytes": str(MOST_LETTER_BYTES)},
+        }
 
 
 class Line(NamedTuple):

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable
 
 from confluent_kafka import Producer
 
-from moldau.pipelines.kafka import MOST_RECORD_BYTES
 from moldau.pipelines.topics import create_topics
 from moldau.pipelines.validation.faults import Sent
 from moldau.pipelines.validation.model import Topics, order_json, stock_request_json
@@ -25,11 +24,7 @@ class OrderService:
         self.partitions = partitions
         self.sent_count = 0
         self.failed: list[str] = []
-        keep = {"retention.ms": "-1"}
-        compact = {"cleanup.policy": "compact", **keep}
-        letters = {**keep, "max.message.bytes": str(MOST_RECORD_BYTES)}  # a dead letter is as large as what it repeats
-        configs = {topics.orders: compact, topics.stock_requests: keep, topics.validations: keep, topics.dead_letters: letters}
-        create_topics(bootstrap_servers, configs, partitions=partitions)
+        create_topics(bootstrap_servers, topics.configs(), partitions=partitions)
         self.producer = Producer(
             {
                 "bootstrap.servers": bootstrap_servers,

@@ -1,6 +1,7 @@
 """Rates and latencies, by hand."""
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from moldau.pipelines.demo.figures import Figures, Judgement, quantile
@@ -31,3 +32,20 @@ def test_quantiles() -> None:
     hundred = [float(n) for n in range(1, 101)]
     assert (quantile(hundred, 0.5), quantile(hundred, 0.99), quantile(hundred, 1.0)) == (51.0, 100.0, 100.0)
     assert quantile([], 0.5) is None
+
+
+def steady(created_every_ms: int, latency_ms: Callable[[int], int]) -> Figures:
+    judgements = [Judgement("steady", True, n * created_every_ms, n * created_every_ms + latency_ms(n), FINE) for n in range(300)]
+    return figures(*judgements)._replace(steady_rate=100.0)
+
+
+def test_a_rate_that_was_not_held_is_said() -> None:
+    assert steady(10, lambda _: 900).remarks() == []
+    (remark,) = steady(20, lambda _: 900).remarks()
+    assert "100 orders a second was not held: 50 a second were sent" in remark
+
+
+def test_times_that_grow_are_queueing_times_and_called_so() -> None:
+    (remark,) = steady(10, lambda n: 900 + 30 * n).remarks()
+    assert "queueing times" in remark
+    assert "2.4 s" in remark

@@ -26,3 +26,13 @@ def test_all_is_the_whole_year_and_no_more_is_to_be_had() -> None:
 def test_what_makes_no_sense_is_refused(arguments: list[str]) -> None:
     with pytest.raises(SystemExit):
         parse(arguments)
+
+
+@pytest.mark.parametrize(("arguments", "said"), [(["--orders", "x"], "not 'x'"), (["--rate", "fast"], "not 'fast'")])
+def test_a_mistake_is_told_in_words(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        parse(arguments)
+    told = capsys.readouterr().err
+    assert f"argument {arguments[0]}: " in told
+    assert said in told
+    assert "_at_least_one" not in told

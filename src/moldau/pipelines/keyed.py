@@ -43,7 +43,7 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
             try:
                 memory, records = self.judge(memory, row)
             except Exception:  # a defect of the rule costs this record, not the query
-                records = [dead_letter(self.dead_letters, row, RULE_FAILED)]
+                records = [dead_letter(self.dead_letters, row, RULE_FAILED), *self.answers_without_judging(row)]
             yield from records
         self.packed.update((self.pack(memory), now_ms))
         if kept is None:
@@ -59,6 +59,10 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
 
     def close(self) -> None:
         pass
+
+    def answers_without_judging(self, row: Row) -> list[Row]:
+        """What somebody waits for, where the rule raised."""
+        return []
 
     @abstractmethod
     def judge(self, memory: S, row: Row) -> tuple[S, list[Row]]: ...

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ class Scene:
     def __init__(self, bootstrap: str, prefix: str, catalogue: dict[int, int], *, held_back: int = 0) -> None:
         self.topics = Topics.prefixed(prefix)
         self.sent = list(with_faults(retail.orders(ORDERS), FAULTS))
-        self.expected = oracle.expect(self.sent, catalogue)
+        self.catalogue = catalogue
         self.service = OrderService(bootstrap, self.topics, partitions=3)
         self.unsent = len(self.sent)
         self.send(len(self.sent) - held_back)
@@ -62,11 +63,14 @@ class Scene:
         while self.ledger.read(1.0):
             pass
         self.ledger.close()
-        assert oracle.differences(self.expected.orders, self.ledger.outcomes()) == []
+        expected = oracle.expect(self.sent, self.catalogue, *self.ledger.freed)
+        assert oracle.differences(expected.orders, self.ledger.outcomes()) == []
+        assert self.ledger.released == Counter(expected.released)
+        assert expected.released
         assert self.ledger.contradictions == []
         assert self.ledger.repeats == 0
-        assert self.ledger.dead_letter_counts() == self.expected.dead_letters
-        assert {outcome.state for outcome in self.expected.orders.values()} == {"VALIDATED", "FAILED", "TIMED_OUT"}
+        assert self.ledger.dead_letter_counts() == expected.dead_letters
+        assert {outcome.state for outcome in expected.orders.values()} == {"VALIDATED", "FAILED", "TIMED_OUT"}
 
 
 def test_every_verdict_is_the_oracles(spark: SparkSession, bootstrap: str, prefix: str, checkpoint: str, catalogue: dict[int, int]) -> None:

@@ -4,6 +4,7 @@ import logging
 import shutil
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
@@ -79,10 +80,9 @@ def run(options: Options, console: Console) -> Figures:
         else:
             with step(progress, "starting the broker"):
                 bootstrap = stack.enter_context(own_broker(directory))
-        with step(progress, f"reading {options.orders:,} real orders, asking the oracle"):
+        with step(progress, f"reading {options.orders:,} real orders"):
             catalogue = retail.catalogue()
             sent = list(with_faults(retail.orders(options.orders), FaultPlan()))
-            expectation = oracle.expect(sent, catalogue)
         with step(progress, "starting Spark"):
             settings = {**SHORT_LIVED, "spark.sql.streaming.numRecentProgressUpdates": "100000"}
             spark = open_session("moldau demo", master=options.master, log_file=directory / "spark.log", settings=settings)
@@ -103,6 +103,8 @@ def run(options: Options, console: Console) -> Figures:
             for query in queries:
                 query.stop()
             ledger.read(1.0)  # a verdict too many would come now
+        with step(progress, "asking the oracle"):
+            expectation = oracle.expect(sent, catalogue, *ledger.freed)
         differences = _differences(expectation, ledger)
         lines, rejected = 0, 0
         if options.with_promo:
@@ -190,6 +192,9 @@ def _differences(expectation: Expectation, ledger: Ledger) -> list[str]:
     differences = oracle.differences(expectation.orders, ledger.outcomes()) + ledger.contradictions
     if expectation.dead_letters != ledger.dead_letter_counts():
         differences.append(f"dead letters: expected {dict(expectation.dead_letters)}, found {dict(ledger.dead_letter_counts())}")
+    if ledger.released != Counter(expectation.released):
+        differing = ledger.released - Counter(expectation.released) + (Counter(expectation.released) - ledger.released)
+        differences.append(f"stock was not given back once by each order that failed, such as {sorted(differing)[:5]}")
     return differences
 
 

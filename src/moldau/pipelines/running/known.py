@@ -117,14 +117,14 @@ PIPELINES: Final = {
                 Field("rules.deadline_s", 600, at_least(1), "an order without all answers is judged so long after it was seen"),
                 Field("rules.straggler_s", 600, at_least(1), "the same, counted from its first answer"),
             ),
-            range(1, 2),
+            range(1, 3),  # 2: what is reserved can be freed
             _order_validation,
         ),
         Pipeline(
             "promo",
             "holds a promotion's limit: so many units a customer within 24 hours",
             (Field("rules.most_units_a_day", 5, at_least(1), "the most units a customer gets within any 24 hours"),),
-            range(1, 2),
+            range(1, 3),
             _promo,
         ),
     )

@@ -46,7 +46,7 @@ class JobConfig:
 def start_one(spark: SparkSession, config: JobConfig, name: str) -> StreamingQuery:
     """One of the queries by its name, read and written by ends made anew."""
     frame = customer_checks(spark, config).unionByName(stock_check(spark, config)) if name == CHECKS else aggregator(spark, config)
-    return config.ends.write(name, frame).trigger(processingTime=config.ends.trigger).start()
+    return config.ends.write(name, with_headers(frame)).trigger(processingTime=config.ends.trigger).start()
 
 
 def start(spark: SparkSession, config: JobConfig) -> list[StreamingQuery]:
@@ -60,7 +60,6 @@ def customer_checks(spark: SparkSession, config: JobConfig) -> DataFrame:
         .transform(parse_orders)
         .groupBy("customer_id")
         .transformWithState(CustomerChecks(config.topics, config.fraud_limit), RECORDS, "Append", "ProcessingTime")
-        .transform(with_headers)
     )
 
 
@@ -70,7 +69,6 @@ def stock_check(spark: SparkSession, config: JobConfig) -> DataFrame:
         .transform(parse_stock_requests)
         .groupBy("store_id")
         .transformWithState(StockCheck(config.topics, config.catalogue), RECORDS, "Append", "ProcessingTime")
-        .transform(with_headers)
     )
 
 
@@ -81,5 +79,4 @@ def aggregator(spark: SparkSession, config: JobConfig) -> DataFrame:
         created.unionByName(answers)
         .groupBy("order_id")
         .transformWithState(Aggregator(config.topics, config.deadline_ms, config.straggler_ms), RECORDS, "Append", "ProcessingTime")
-        .transform(with_headers)
     )

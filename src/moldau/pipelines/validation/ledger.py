@@ -5,7 +5,7 @@ order's first verdict, counts repeats, and tells which of them say something els
 """
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
@@ -15,6 +15,13 @@ from moldau.pipelines.validation.oracle import Expected
 
 METADATA_TIMEOUT_S = 30.0
 FINAL_STATES = (State.VALIDATED, State.FAILED, State.TIMED_OUT)
+
+
+class Freed(NamedTuple):
+    """Which orders gave back what they held just before this one, in its partition: of money and of stock, by order id."""
+
+    money: dict[str, list[str]]
+    stock: dict[str, list[str]]
 
 
 class Judged(NamedTuple):
@@ -31,6 +38,10 @@ class Ledger:
         self.repeats = 0
         self.contradictions: list[str] = []
         self.dead_letters: dict[str, str] = {}  # where it came from → reason; a repeat has the same place
+        self.freed = Freed({}, {})
+        self.released: Counter[str] = Counter()
+        self._void: dict[int | None, list[str]] = defaultdict(list)  # by partition, until the next order there
+        self._back: dict[int | None, list[str]] = defaultdict(list)
         # No group is joined: partitions are assigned by hand, the name is only what the client insists on.
         self.consumer = Consumer(
             {"bootstrap.servers": bootstrap_servers, "group.id": "ledger", "enable.auto.commit": False, "log_level": 2}
@@ -38,7 +49,7 @@ class Ledger:
         self.consumer.assign(
             [
                 TopicPartition(name, partition, OFFSET_BEGINNING)
-                for name in (topics.orders, topics.dead_letters)
+                for name in (topics.orders, topics.stock_requests, topics.dead_letters)
                 for partition in self.consumer.list_topics(name, timeout=METADATA_TIMEOUT_S).topics[name].partitions
             ]
         )
@@ -49,6 +60,8 @@ class Ledger:
         for message in messages:
             if message.topic() == self.topics.orders:
                 self._order(message)
+            elif message.topic() == self.topics.stock_requests:
+                self._request(message)
             else:
                 headers = dict(message.headers() or [])
                 self.dead_letters[_text(headers["source"])] = _text(headers["reason"])
@@ -71,9 +84,25 @@ class Ledger:
             return  # the malformed ones among the input
         _, timestamp_ms = message.timestamp()
         if state is State.CREATED:
-            self.created_ms.setdefault(order_id, timestamp_ms)
+            if order_id not in self.created_ms:
+                self.created_ms[order_id] = timestamp_ms
+                self.freed.money[order_id] = self._void.pop(message.partition(), [])
         elif state in FINAL_STATES:
             self._verdict(order_id, Expected(state, body["reasons"]), timestamp_ms)
+            if state is not State.VALIDATED:
+                self._void[message.partition()].append(order_id)
+
+    def _request(self, message: Message) -> None:
+        try:
+            body = json.loads(message.value() or b"null")
+            order_id, is_release = body["order_id"], body.get("released") is True
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            return
+        if is_release:
+            self.released[order_id] += 1
+            self._back[message.partition()].append(order_id)
+        elif order_id not in self.freed.stock:
+            self.freed.stock[order_id] = self._back.pop(message.partition(), [])
 
     def _verdict(self, order_id: str, outcome: Expected, judged_ms: int) -> None:
         first = self.verdicts.get(order_id)

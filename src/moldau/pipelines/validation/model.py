@@ -36,6 +36,8 @@ class Reason(StrEnum):
     QUANTITY = "QUANTITY"
     NOTHING_TO_PAY = "NOTHING_TO_PAY"
     TOTAL_MISMATCH = "TOTAL_MISMATCH"
+    # a defect of a check
+    RULE_FAILED = "RULE_FAILED"
     # the record is no order, no request, or no answer at all
     NO_VALUE = strict.NO_VALUE
     TOO_LARGE = strict.TOO_LARGE
@@ -108,8 +110,15 @@ def stock_request_json(order: Order) -> bytes:
     return _dumps({"order_id": order.order_id, "ordered_ms": order.ordered_ms, "wanted": wanted}).encode()
 
 
-def validation_json(order_id: str, check: Check, fault: str | None) -> bytes:
-    return _dumps({"order_id": order_id, "check": check, "verdict": FAIL if fault else PASS, "reason": fault}).encode()
+def validation_json(order_id: str, check: Check, fault: str | None, *, store_id: str | None = None) -> bytes:
+    """`store_id`: its shelf holds what the order wants."""
+    held = {} if store_id is None else {"store_id": store_id}
+    return _dumps({"order_id": order_id, "check": check, "verdict": FAIL if fault else PASS, "reason": fault, **held}).encode()
+
+
+def release_json(order_id: str) -> bytes:
+    """In the topic of stock requests: the order came to nothing."""
+    return _dumps({"order_id": order_id, "released": True}).encode()
 
 
 def final_json(order_text: str, state: State, reasons: list[str]) -> bytes:

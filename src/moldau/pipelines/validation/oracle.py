@@ -1,11 +1,15 @@
 """◇ Every verdict once more, from what was sent in the order in which it was sent: plain Python, no streams, no partitions.
 
+What an order held is freed when it fails, and when that becomes known is a matter of time: `money_freed` and `stock_freed` say, as
+read from the topics, which orders gave it back just before another one.  All else follows.
+
 It shares no rule with the job, only the words of `model.py`.  It keeps everything and forgets nothing, where the job keeps
 as little as it can: so it also judges the job's forgetting.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from moldau.pipelines.validation.faults import Sent
@@ -22,23 +26,42 @@ class Expected(NamedTuple):
 class Expectation(NamedTuple):
     orders: dict[str, Expected]
     dead_letters: Counter[str]  # by reason
+    released: frozenset[str] = frozenset()  # orders that held stock and were not validated
 
 
-def expect(sent: Iterable[Sent], catalogue: Mapping[int, int], *, most_cents: int = 25_000, most_units: int = 24) -> Expectation:
+Before = Mapping[str, Sequence[str]]
+
+
+def expect(
+    sent: Iterable[Sent],
+    catalogue: Mapping[int, int],
+    money_freed: Before = MappingProxyType({}),
+    stock_freed: Before = MappingProxyType({}),
+    *,
+    most_cents: int = 25_000,
+    most_units: int = 24,
+) -> Expectation:
     shop = _Shop(catalogue, most_cents, most_units)
     orders: dict[str, Expected] = {}
     dead_letters: Counter[str] = Counter()
+    released: set[str] = set()
     for order, has_request, malformed in sent:
         if malformed is not None:
             dead_letters[str(malformed.reason)] += 1
         if order is None:
             continue
+        for order_id in money_freed.get(order.order_id, ()):
+            shop.free_money(order_id)
+        for order_id in stock_freed.get(order.order_id, ()):
+            shop.free_stock(order_id)
         found = [shop.fraud(order), shop.inventory(order) if has_request else None, shop.details(order)]
         reasons = [reason for reason in found if reason]
         dead_letters["LATE"] += "LATE" in reasons
         state = State.FAILED if reasons else State.VALIDATED if has_request else State.TIMED_OUT
         orders[order.order_id] = Expected(state, reasons)
-    return Expectation(orders, +dead_letters)
+        if has_request and found[1] is None and state is not State.VALIDATED:
+            released.add(order.order_id)
+    return Expectation(orders, +dead_letters, frozenset(released))
 
 
 class _Shop:
@@ -47,9 +70,11 @@ class _Shop:
         self.most_cents = most_cents
         self.most_units = most_units
         self.latest_order: dict[str, int] = {}
-        self.spent: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        self.spent: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
         self.latest_day: dict[str, int] = {}
         self.sold: Counter[tuple[str, int, int]] = Counter()
+        self.orders: dict[str, Order] = {}
+        self.takes: dict[str, list[tuple[tuple[str, int, int], int]]] = {}
 
     def fraud(self, order: Order) -> str | None:
         customer, when = order.customer_id, order.ordered_ms
@@ -57,12 +82,23 @@ class _Shop:
             return "LATE"
         self.latest_order[customer] = max(when, self.latest_order.get(customer, when))
         a_day_ago = when - 24 * HOUR_MS
-        spent = sum(cents for at, cents in self.spent[customer] if at > a_day_ago)
+        spent = sum(cents for at, cents, _ in self.spent[customer] if at > a_day_ago)
         cents = max(0, order.total_cents)
         if spent + cents > self.most_cents:
             return "SPENT_LIMIT"
-        self.spent[customer].append((when, cents))
+        if self.details(order) is None:  # else it fails anyhow, and spends nothing
+            self.spent[customer].append((when, cents, order.order_id))
+            self.orders[order.order_id] = order
         return None
+
+    def free_money(self, order_id: str) -> None:
+        order = self.orders.get(order_id)
+        if order is not None:
+            self.spent[order.customer_id] = [entry for entry in self.spent[order.customer_id] if entry[2] != order_id]
+
+    def free_stock(self, order_id: str) -> None:
+        for shelf, units in self.takes.pop(order_id, ()):
+            self.sold[shelf] -= units
 
     def inventory(self, order: Order) -> str | None:
         if any(line.product_id not in self.catalogue for line in order.lines):
@@ -76,6 +112,7 @@ class _Shop:
             return "OUT_OF_STOCK"
         for product, units in wanted.items():
             self.sold[store, day, product] += units
+        self.takes[order.order_id] = [((store, day, product), units) for product, units in wanted.items()]
         return None
 
     def details(self, order: Order) -> str | None:

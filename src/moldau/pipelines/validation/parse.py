@@ -28,12 +28,14 @@ class ParsedRequest(NamedTuple):
     ordered_ms: int
     fault: str | None  # the request can be answered without looking at a shelf
     wanted: dict[int, int]  # product id → units
+    is_release: bool = False  # it asks for nothing, and gives back what its order holds
 
 
 class ParsedAnswer(NamedTuple):
     order_id: str
     check: str
     fault: str | None
+    store_id: str | None = None  # whose shelf holds what the order wants
 
 
 def order(key: bytes | None, value: bytes | None) -> ParsedOrder:
@@ -52,8 +54,10 @@ def order(key: bytes | None, value: bytes | None) -> ParsedOrder:
 def stock_request(key: bytes | None, value: bytes | None) -> ParsedRequest:
     """A store's id is the record's key."""
     body = json_object(value)
-    order_id, ordered_ms = text(body, "order_id"), integer(body, "ordered_ms")
-    store_id = text({"key": _key_text(key)}, "key")
+    order_id, store_id = text(body, "order_id"), text({"key": _key_text(key)}, "key")
+    if body.get("released") is True:
+        return ParsedRequest(order_id, store_id, 0, None, {}, is_release=True)
+    ordered_ms = integer(body, "ordered_ms")
     wanted = body.get("wanted")
     if wanted is None:
         raise Malformed(Reason.MISSING_FIELD)
@@ -74,7 +78,8 @@ def answer(key: bytes | None, value: bytes | None) -> ParsedAnswer:
         raise Malformed(Reason.UNKNOWN_CHECK)
     if verdict not in (PASS, FAIL):
         raise Malformed(Reason.UNKNOWN_VERDICT)
-    return ParsedAnswer(order_id, check, None if verdict == PASS else text(body, "reason"))
+    store_id = text(body, "store_id") if verdict == PASS and "store_id" in body else None
+    return ParsedAnswer(order_id, check, None if verdict == PASS else text(body, "reason"), store_id)
 
 
 def _line(line: Any) -> Line:

@@ -15,7 +15,7 @@ from moldau.pipelines.records import NO_KEY
 from moldau.pipelines.rolling import Limit, Outcome
 from moldau.pipelines.validation import inventory, verdict
 from moldau.pipelines.validation.inventory import Shelf
-from moldau.pipelines.validation.model import Check, Reason, Topics, final_json, validation_json
+from moldau.pipelines.validation.model import Check, Reason, State, Topics, final_json, release_json, validation_json
 
 MOST_PACKED_BYTES = 900_000
 # A timer that fires so much after its time: the job was away, and so were the checks.
@@ -37,15 +37,24 @@ class CustomerChecks(InPartitionOrder[Customer]):
         self.limit = limit
 
     def judge(self, memory: Customer, row: Row) -> tuple[Customer, list[Row]]:
+        if row.state != State.CREATED:
+            return customer.freed(memory, row.order_id), []
         cents = max(row.total_cents, 0)
-        memory, outcome = customer.judge(self.limit, memory, row.order_id, row.ordered_ms, row.accepted_ms, cents)
+        memory, outcome = customer.judge(self.limit, memory, row.order_id, row.ordered_ms, row.accepted_ms, cents, holds=True)
         if outcome is Outcome.REPEATED:  # the aggregator knows all ids, and dead-letters it
             return memory, []
+        if row.fault is not None:  # it fails whatever the others say
+            memory = customer.freed(memory, row.order_id)
         fault = FRAUD_REASONS[outcome]
         answers = [_answer(self.topics, row, Check.FRAUD, fault), _answer(self.topics, row, Check.DETAILS, row.fault)]
         if fault in (Reason.LATE, Reason.CLOCK_AHEAD):
             answers.append(dead_letter(self.dead_letters, row, fault))
         return memory, answers
+
+    def answers_without_judging(self, row: Row) -> list[Row]:
+        if row.state != State.CREATED:
+            return []
+        return [_answer(self.topics, row, check, Reason.RULE_FAILED) for check in (Check.FRAUD, Check.DETAILS)]
 
     def pack(self, memory: Customer) -> str:
         return customer.pack(memory)
@@ -63,6 +72,8 @@ class StockCheck(InPartitionOrder[Shelf]):
         self.packed_catalogue = pack_catalogue(catalogue)
 
     def judge(self, memory: Shelf, row: Row) -> tuple[Shelf, list[Row]]:
+        if row.is_release:
+            return inventory.freed(memory, row.order_id), []
         if row.fault is not None:
             return memory, [_answer(self.topics, row, Check.INVENTORY, row.fault)]
         if customer.is_ahead(row.ordered_ms, row.accepted_ms):
@@ -70,9 +81,11 @@ class StockCheck(InPartitionOrder[Shelf]):
         if row.order_id in memory.judged:
             return memory, [dead_letter(self.dead_letters, row, Reason.REPEATED)]
         wanted = dict(row.wanted)  # Spark hands a map to a state processor as a list of pairs
-        memory, fault = inventory.reserve(unpack_catalogue(self.packed_catalogue), memory, row.ordered_ms, wanted)
-        memory = memory._replace(judged=memory.judged | {row.order_id})
-        return memory, [_answer(self.topics, row, Check.INVENTORY, fault)]
+        memory, fault = inventory.reserve(unpack_catalogue(self.packed_catalogue), memory, row.order_id, row.ordered_ms, wanted)
+        return memory, [_answer(self.topics, row, Check.INVENTORY, fault, store_id=row.store_id if fault is None else None)]
+
+    def answers_without_judging(self, row: Row) -> list[Row]:
+        return [] if row.is_release else [_answer(self.topics, row, Check.INVENTORY, Reason.RULE_FAILED)]
 
     def pack(self, memory: Shelf) -> str:
         return inventory.pack(memory)
@@ -110,9 +123,11 @@ class Aggregator(StatefulProcessor):
             event = _event(row)
             if verdict.is_repeat(order, event):
                 yield dead_letter(self.topics.dead_letters, row, Reason.REPEATED)
+            if (store_id := verdict.freed_late(order, event)) is not None:
+                yield _release(self.topics, key[0], store_id)
             order, judged = verdict.step(order, event)
             if judged is not None:
-                yield _final(self.topics, key[0], judged)
+                yield from _final(self.topics, key[0], judged)
         if order != before:
             self._keep(order, self._due_ms(before, order, kept[1] if kept else None, now_ms), timer_ms=kept[1] if kept else None)
 
@@ -145,8 +160,8 @@ class Aggregator(StatefulProcessor):
         elif now_ms - due_ms > AWAY_MS:
             self._keep(order, now_ms + self._wait_ms(order), timer_ms=None)
         elif (judged := verdict.expire(order)) is not None:
-            yield _final(self.topics, key[0], judged)
-            self._keep(verdict.JUDGED, now_ms + FORGET_AFTER_MS, timer_ms=None)
+            yield from _final(self.topics, key[0], judged)
+            self._keep(judged.remembered, now_ms + FORGET_AFTER_MS, timer_ms=None)
 
     def close(self) -> None:
         pass
@@ -176,12 +191,19 @@ def unpack_catalogue(packed: bytes) -> dict[int, int]:
 def _event(row: Row) -> verdict.Created | verdict.Answer:
     if row.check is None:
         return verdict.Created(row.text, row.partition)
-    return verdict.Answer(Check(row.check), row.fault)
+    return verdict.Answer(Check(row.check), row.fault, row.store_id)
 
 
-def _final(topics: Topics, order_id: str, judged: verdict.Verdict) -> Row:
-    return record(topics.orders, order_id, final_json(judged.created.text, judged.state, judged.reasons), judged.created.partition)
+def _final(topics: Topics, order_id: str, judged: verdict.Verdict) -> Iterator[Row]:
+    """The order in its final state, to the partition that it came from: so its customer's check meets it in order."""
+    yield record(topics.orders, order_id, final_json(judged.created.text, judged.state, judged.reasons), judged.created.partition)
+    if judged.freed_at is not None:
+        yield _release(topics, order_id, judged.freed_at)
 
 
-def _answer(topics: Topics, row: Row, check: Check, fault: str | None) -> Row:
-    return record(topics.validations, row.order_id, validation_json(row.order_id, check, fault))
+def _release(topics: Topics, order_id: str, store_id: str) -> Row:
+    return record(topics.stock_requests, store_id, release_json(order_id))
+
+
+def _answer(topics: Topics, row: Row, check: Check, fault: str | None, *, store_id: str | None = None) -> Row:
+    return record(topics.validations, row.order_id, validation_json(row.order_id, check, fault, store_id=store_id))

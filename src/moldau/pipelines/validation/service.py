@@ -1,7 +1,8 @@
 """● The order service: a stock client that sends orders and their stock requests, at a rate or as fast as it can.
 
-An order goes to the partition of its customer, its stock request to the partition of its store, both with the same
-timestamp.  The producer is idempotent, so each partition holds its records once and in the order of sending.
+An order goes to the partition of its customer, its stock request to where Java's producer puts its store's key, since the job's
+own records of a store go there; both have the same timestamp.  The producer is idempotent, so each partition holds its records once
+and in the order of sending.
 """
 
 import time
@@ -16,6 +17,7 @@ from moldau.pipelines.validation.model import Topics, order_json, stock_request_
 
 FLUSH_TIMEOUT_S = 120.0
 POLL_EVERY = 64
+BY_KEY = -1
 
 
 class OrderService:
@@ -32,6 +34,7 @@ class OrderService:
                 "linger.ms": 5,
                 "log_level": 2,  # what goes wrong is raised; a broker that stops before us is no news
                 "compression.type": "lz4",
+                "partitioner": "murmur2_random",
                 "queue.buffering.max.messages": 200_000,
             }
         )
@@ -59,7 +62,7 @@ class OrderService:
         self._produce(self.topics.orders, order.order_id, order_json(order), self._partition_of(order.customer_id), now_ms)
         if step.has_request:
             request = stock_request_json(order)
-            self._produce(self.topics.stock_requests, order.store_id, request, self._partition_of(order.store_id), now_ms)
+            self._produce(self.topics.stock_requests, order.store_id, request, BY_KEY, now_ms)
         self.sent_count += 1
 
     def _partition_of(self, key: str) -> int:

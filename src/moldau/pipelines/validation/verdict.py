@@ -23,6 +23,7 @@ class Created(NamedTuple):
 class Answer(NamedTuple):
     check: Check
     fault: str | None
+    store_id: str | None = None  # whose shelf holds what the order wants
 
 
 class Open(NamedTuple):
@@ -31,15 +32,28 @@ class Open(NamedTuple):
     created: Created | None = None
     faults: Mapping[str, str | None] = {}  # by check; None is PASS
     is_judged: bool = False
+    is_void: bool = False  # judged, and not validated: what it holds is freed
+    store_id: str | None = None
 
 
-JUDGED = Open(is_judged=True)
+JUDGED, VOID = Open(is_judged=True), Open(is_judged=True, is_void=True)
 
 
 class Verdict(NamedTuple):
     created: Created
     state: State
     reasons: list[str]
+    freed_at: str | None = None
+    """The store whose shelf gets back what the order held."""
+
+    @property
+    def remembered(self) -> Open:
+        return JUDGED if self.state is State.VALIDATED else VOID
+
+
+def freed_late(order: Open, event: Created | Answer) -> str | None:
+    """The store that reserved something for an order that had failed by then."""
+    return event.store_id if isinstance(event, Answer) and order.is_void else None
 
 
 def is_repeat(order: Open, event: Created | Answer) -> bool:
@@ -53,23 +67,24 @@ def step(order: Open, event: Created | Answer) -> tuple[Open, Verdict | None]:
     if isinstance(event, Created):
         order = order._replace(created=event)
     else:
-        order = order._replace(faults={event.check: event.fault, **order.faults})
+        order = order._replace(faults={event.check: event.fault, **order.faults}, store_id=order.store_id or event.store_id)
     if order.created is None or len(order.faults) < len(Check):
         return order, None
-    reasons = _reasons(order)
-    return JUDGED, Verdict(order.created, State.FAILED if reasons else State.VALIDATED, reasons)
+    judged = _verdict(order, order.created, State.VALIDATED)
+    return judged.remembered, judged
 
 
 def expire(order: Open) -> Verdict | None:
     if order.created is None:
         return None
-    reasons = _reasons(order)
-    return Verdict(order.created, State.FAILED if reasons else State.TIMED_OUT, reasons)
+    return _verdict(order, order.created, State.TIMED_OUT)
 
 
-def _reasons(order: Open) -> list[str]:
-    """Each once: two checks may find the same."""
-    return list(dict.fromkeys(fault for check in Check if (fault := order.faults.get(check)) is not None))
+def _verdict(order: Open, created: Created, without_fault: State) -> Verdict:
+    """Each reason once: two checks may find the same."""
+    reasons = list(dict.fromkeys(fault for check in Check if (fault := order.faults.get(check)) is not None))
+    state = State.FAILED if reasons else without_fault
+    return Verdict(created, state, reasons, None if state is State.VALIDATED else order.store_id)
 
 
 def pack(order: Open) -> str:
@@ -79,5 +94,5 @@ def pack(order: Open) -> str:
 def unpack(text: str | None) -> Open:
     if text is None:
         return Open()
-    created, faults, is_judged = json.loads(text)
-    return Open(Created(*created) if created else None, faults, is_judged)
+    created, *rest = json.loads(text)  # the first version of state ends before `is_void`
+    return Open(Created(*created) if created else None, *rest)

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.pipelines.rolling import DAY_MS
-from moldau.pipelines.validation.inventory import Shelf, pack, reserve, unpack
+from moldau.pipelines.validation.inventory import Shelf, freed, pack, reserve, unpack
 from moldau.pipelines.validation.model import Reason
 
 CATALOGUE = {1: 5, 2: 3}
@@ -12,25 +12,25 @@ WANTED = st.dictionaries(st.sampled_from([1, 2, 3]), st.integers(1, 6), max_size
 
 
 def test_all_lines_or_none() -> None:
-    shelf, fault = reserve(CATALOGUE, Shelf(), 0, {1: 5, 2: 4})
+    shelf, fault = reserve(CATALOGUE, Shelf(), "a", 0, {1: 5, 2: 4})
     assert fault is Reason.OUT_OF_STOCK
-    assert reserve(CATALOGUE, shelf, 0, {1: 5, 2: 3})[1] is None
+    assert reserve(CATALOGUE, shelf, "b", 0, {1: 5, 2: 3})[1] is None
 
 
 def test_the_last_unit_goes_once() -> None:
-    shelf, first = reserve(CATALOGUE, Shelf(), 0, {2: 3})
-    assert (first, reserve(CATALOGUE, shelf, 1, {2: 1})[1]) == (None, Reason.OUT_OF_STOCK)
+    shelf, first = reserve(CATALOGUE, Shelf(), "a", 0, {2: 3})
+    assert (first, reserve(CATALOGUE, shelf, "b", 1, {2: 1})[1]) == (None, Reason.OUT_OF_STOCK)
 
 
 def test_shelves_are_filled_at_midnight_and_not_by_an_order_from_before() -> None:
-    shelf, _ = reserve(CATALOGUE, Shelf(), DAY_MS - 1, {2: 3})
-    shelf, after = reserve(CATALOGUE, shelf, DAY_MS, {2: 3})
+    shelf, _ = reserve(CATALOGUE, Shelf(), "a", DAY_MS - 1, {2: 3})
+    shelf, after = reserve(CATALOGUE, shelf, "b", DAY_MS, {2: 3})
     assert after is None
-    assert reserve(CATALOGUE, shelf, DAY_MS - 1, {2: 1})[1] is Reason.OUT_OF_STOCK
+    assert reserve(CATALOGUE, shelf, "b", DAY_MS - 1, {2: 1})[1] is Reason.OUT_OF_STOCK
 
 
 def test_a_product_nobody_knows() -> None:
-    assert reserve(CATALOGUE, Shelf(), 0, {3: 1}) == (Shelf(), Reason.UNKNOWN_PRODUCT)
+    assert reserve(CATALOGUE, Shelf(), "a", 0, {3: 1}) == (Shelf(judged={"a": {}}), Reason.UNKNOWN_PRODUCT)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4 * DAY_MS), WANTED), max_size=40))
@@ -38,10 +38,24 @@ def test_never_more_than_a_full_shelf_and_never_a_forgotten_unit(orders: list[tu
     shelf, taken = Shelf(), {1: 0, 2: 0}
     for ordered_ms, wanted in orders:
         day = shelf.day
-        shelf, fault = reserve(CATALOGUE, unpack(pack(shelf)), ordered_ms, wanted)
+        shelf, fault = reserve(CATALOGUE, unpack(pack(shelf)), "c", ordered_ms, wanted)
         if shelf.day > day:
             taken = {1: 0, 2: 0}
         for product_id, units in wanted.items() if fault is None else ():
             taken[product_id] += units
         assert {product: shelf.taken.get(product, 0) for product in taken} == taken
         assert all(taken[product] <= CATALOGUE[product] for product in taken)
+
+
+@given(WANTED, WANTED)
+def test_what_is_freed_is_as_if_it_had_never_been_reserved(first: dict[int, int], second: dict[int, int]) -> None:
+    before, _ = reserve(CATALOGUE, Shelf(), "a", 0, first)
+    shelf, _ = reserve(CATALOGUE, before, "b", 0, second)
+    shelf = freed(unpack(pack(shelf)), "b")
+    assert {product: units for product, units in before.taken.items() if units} == shelf.taken
+    assert freed(shelf, "b") == shelf
+    assert freed(shelf, "nobody") == shelf
+
+
+def test_the_first_version_of_state_is_read() -> None:
+    assert unpack('[3,{"1":2},["a"]]') == Shelf(3, {1: 2}, {"a": {}})

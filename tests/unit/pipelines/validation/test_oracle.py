@@ -68,3 +68,17 @@ def test_no_faults_means_none() -> None:
     orders = [an_order(str(n)) for n in range(1, 500)]
     assert list(with_faults(orders, NO_FAULTS)) == [Sent(order) for order in orders]
     assert expect([], CATALOGUE).dead_letters == Counter()
+
+
+def test_what_a_failed_order_held_is_free_from_where_the_topics_say_so() -> None:
+    sent = [
+        Sent(an_order("a", lines=(Line(1, 5, 10), Line(9, 1, 10)))),  # fails: nobody knows product 9
+        Sent(an_order("b", lines=(Line(1, 5, 30_000),))),  # fails: too much money, and holds all there is
+        Sent(an_order("c", customer="d", lines=(Line(1, 5, 10),))),
+        Sent(an_order("e", customer="d", lines=(Line(1, 5, 24_995),))),
+    ]
+    held = expect(sent, CATALOGUE).orders
+    assert (held["c"].reasons, held["e"].reasons) == (["OUT_OF_STOCK"], ["SPENT_LIMIT", "OUT_OF_STOCK"])
+    freed = expect(sent, CATALOGUE, {"e": ["c"]}, {"e": ["b"]})
+    assert (freed.orders["c"].reasons, freed.orders["e"].reasons) == (["OUT_OF_STOCK"], [])
+    assert freed.released == {"b"}

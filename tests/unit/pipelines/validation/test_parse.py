@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from moldau.pipelines.strict import INT64_MOST, MOST_BYTES, Malformed
 from moldau.pipelines.validation import parse
 from moldau.pipelines.validation.faults import MALFORMED
-from moldau.pipelines.validation.model import Check, Line, Order, State, final_json, order_json, stock_request_json, validation_json
+from moldau.pipelines.validation.model import (
+    Check,
+    Line,
+    Order,
+    State,
+    final_json,
+    order_json,
+    release_json,
+    stock_request_json,
+    validation_json,
+)
 
 ORDER = Order("o1", "c1", "s1", 7, (Line(1, 2, 300), Line(2, 1, 200)), 500)
 DEEP = b"[" * 100_000 + b"]" * 100_000
@@ -110,8 +120,15 @@ def test_what_is_no_request(key: bytes | None, change: dict[str, Any], reason: s
 
 
 def test_answers() -> None:
-    assert parse.answer(None, validation_json("o", Check.FRAUD, "LATE")) == ("o", "fraud", "LATE")
-    assert parse.answer(None, validation_json("o", Check.DETAILS, None)) == ("o", "details", None)
+    assert parse.answer(None, validation_json("o", Check.FRAUD, "LATE")) == ("o", "fraud", "LATE", None)
+    assert parse.answer(None, validation_json("o", Check.DETAILS, None)) == ("o", "details", None, None)
+    assert parse.answer(None, validation_json("o", Check.INVENTORY, None, store_id="s")) == ("o", "inventory", None, "s")
+    assert reason_of(parse.answer, None, changed(validation_json("o", Check.INVENTORY, None), store_id=7)) == "WRONG_TYPE"
+
+
+def test_a_release() -> None:
+    assert parse.stock_request(b"s", release_json("o")) == ("o", "s", 0, None, {}, True)
+    assert reason_of(parse.stock_request, b"s", b'{"order_id":"o","released":false}') == "MISSING_FIELD"
     assert reason_of(parse.answer, None, changed(validation_json("o", Check.FRAUD, None), check="taste")) == "UNKNOWN_CHECK"
     assert reason_of(parse.answer, None, changed(validation_json("o", Check.FRAUD, None), verdict="MAYBE")) == "UNKNOWN_VERDICT"
 

@@ -22,6 +22,9 @@ def order_row(offset: int, **fields: Any) -> Row:
         "total_cents": 100,
         "fault": None,
         "wanted": [(1, 1)],
+        "is_release": False,
+        "state": "CREATED",
+        "store_id": "s",
         "topic": "orders",
         "partition": 0,
         "offset": offset,
@@ -91,7 +94,36 @@ def test_an_id_uses_the_limits_once() -> None:
 def test_a_rule_that_raises_costs_its_record() -> None:
     stock = harness(StockCheck(TOPICS, {1: 2}))
     records = stock.test("s", [order_row(1, wanted=7), order_row(2)])
-    assert [(record.reason, record.source) for record in records] == [("RULE_FAILED", "orders-0@1"), (None, None)]
+    assert [(record.reason, record.source) for record in records] == [("RULE_FAILED", "orders-0@1"), (None, None), (None, None)]
+    assert said(records) == [("o1", "inventory", "RULE_FAILED"), ("o2", "inventory", None)]
+    checks = harness(CustomerChecks(TOPICS, Limit(most=100)))
+    assert said(checks.test("c", [order_row(1, total_cents="much")])) == [("o1", "fraud", "RULE_FAILED"), ("o1", "details", "RULE_FAILED")]
+
+
+def test_what_an_order_spent_is_freed_when_it_fails() -> None:
+    checks = harness(CustomerChecks(TOPICS, Limit(most=100)))
+    first = order_row(1), order_row(2, order_id="o1", state="FAILED", fault="QUANTITY"), order_row(3)
+    assert [reason for _, check, reason in said(checks.test("c", list(first))) if check == "fraud"] == [None, None]
+    again = order_row(4, order_id="o1", state="TIMED_OUT"), order_row(5)
+    assert said(checks.test("c", list(again)))[0] == ("o5", "fraud", "SPENT_LIMIT"), "what is freed is freed once"
+    assert said(checks.test("c", [order_row(6, order_id="o3", state="FAILED"), order_row(7)]))[0] == ("o7", "fraud", None)
+
+
+def test_an_order_that_is_wrong_in_itself_spends_nothing() -> None:
+    checks = harness(CustomerChecks(TOPICS, Limit(most=100)))
+    assert said(checks.test("c", [order_row(1, fault="QUANTITY"), order_row(2)]))[2] == ("o2", "fraud", None)
+
+
+def test_stock_is_freed_once() -> None:
+    stock = harness(StockCheck(TOPICS, {1: 1}))
+    answer = stock.test("s", [order_row(1)])[0]
+    assert json.loads(answer.value)["store_id"] == "s"
+    release = order_row(2, order_id="o1", is_release=True)
+    assert said(stock.test("s", [release, release, order_row(3), order_row(4)])) == [
+        ("o3", "inventory", None),
+        ("o4", "inventory", "OUT_OF_STOCK"),
+    ]
+    assert said(stock.test("s", [order_row(5, order_id="o4", is_release=True), order_row(6)])) == [("o6", "inventory", "OUT_OF_STOCK")]
 
 
 def test_partitions_are_merged_by_acceptance_and_none_is_reordered() -> None:
@@ -127,11 +159,11 @@ PLACE = {"topic": "orders", "partition": 1, "offset": 9, "accepted_ms": 5, "key"
 
 
 def created(**fields: Any) -> Row:
-    return Row(**(PLACE | {"check": None, "fault": None, "text": '{"order_id":"o","lines":[]}'} | fields))
+    return Row(**(PLACE | {"check": None, "fault": None, "store_id": None, "text": '{"order_id":"o","lines":[]}'} | fields))
 
 
-def answer(check: str, fault: str | None = None) -> Row:
-    return Row(**(PLACE | {"topic": "order-validations", "check": check, "fault": fault, "text": None}))
+def answer(check: str, fault: str | None = None, store_id: str | None = None) -> Row:
+    return Row(**(PLACE | {"topic": "order-validations", "check": check, "fault": fault, "store_id": store_id, "text": None}))
 
 
 def aggregator(deadline_ms: int = 600, straggler_ms: int = 600) -> TwsTester:
@@ -144,6 +176,30 @@ def test_the_final_record_is_the_whole_order_in_the_partition_it_came_from() -> 
     (record,) = tester.test("o", [created(), answer("details", "QUANTITY")])
     assert (record.topic, record.key, record.partition) == ("orders", b"o", 1)
     assert json.loads(record.value) == {"order_id": "o", "state": "FAILED", "lines": [], "reasons": ["OUT_OF_STOCK", "QUANTITY"]}
+
+
+def released(records: list[Row]) -> list[tuple[str, str, bytes]]:
+    return [(record.topic, record.key.decode(), record.value) for record in records if record.topic == TOPICS.stock_requests]
+
+
+RELEASE = (TOPICS.stock_requests, "s", b'{"order_id":"o","released":true}')
+
+
+def test_a_failed_order_gives_its_stock_back() -> None:
+    answers = [answer("fraud", "SPENT_LIMIT"), answer("inventory", None, "s"), answer("details")]
+    assert released(aggregator().test("o", [created(), *answers])) == [RELEASE]
+    answers[0] = answer("fraud")
+    assert released(aggregator().test("o", [created(), *answers])) == []
+
+
+def test_an_order_that_timed_out_gives_its_stock_back_whenever_that_is_known() -> None:
+    soon = aggregator()
+    soon.test("o", [created(), answer("inventory", None, "s")])
+    assert released(soon.setProcessingTime(601)) == [RELEASE]
+    late = aggregator()
+    late.test("o", [created()])
+    assert released(late.setProcessingTime(601)) == []
+    assert released(late.test("o", [answer("inventory", None, "s")])) == [RELEASE]
 
 
 def test_an_id_is_judged_once() -> None:

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.pipelines.validation.model import Check, State
-from moldau.pipelines.validation.verdict import JUDGED, Answer, Created, Open, Verdict, expire, pack, step, unpack
+from moldau.pipelines.validation.verdict import JUDGED, VOID, Answer, Created, Open, Verdict, expire, pack, step, unpack
 
 CREATED = Created('{"order_id":"7"}', 1)
 FAULTS = st.none() | st.sampled_from(["SPENT_LIMIT", "QUANTITY"])
@@ -26,7 +26,7 @@ def test_one_verdict_in_any_order_with_repeats(answers: list[Answer], data: st.D
     repeats = data.draw(st.lists(st.sampled_from(answers), max_size=4))
     faults = list(dict.fromkeys(answer.fault for answer in answers if answer.fault))
     order, verdicts = run([*events[:-1], *[event for event in repeats if event != events[-1]], events[-1]])
-    assert order == JUDGED
+    assert order == (VOID if faults else JUDGED)
     assert verdicts == [Verdict(CREATED, State.FAILED if faults else State.VALIDATED, faults)]
 
 
@@ -43,3 +43,8 @@ def test_at_the_deadline_a_known_fault_decides(answers: list[Answer], heard: int
     assert not verdicts
     faults = list(dict.fromkeys(answer.fault for answer in answers[:heard] if answer.fault))
     assert expire(order) == Verdict(CREATED, State.FAILED if faults else State.TIMED_OUT, faults)
+
+
+def test_the_first_version_of_state_is_read() -> None:
+    assert unpack('[["{}",1],{"fraud":null},false]') == Open(Created("{}", 1), {"fraud": None})
+    assert unpack("[null,{},true]") == JUDGED

@@ -3,6 +3,7 @@
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -19,6 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spar
 RUN_WITHIN_S = 500.0
 START_WITHIN_S = 300.0
 STOP_WITHIN_S = 120.0
+IMPORTS_S = 20.0  # of a busy machine
 
 
 @contextmanager
@@ -60,3 +62,25 @@ def test_ctrl_c_stops_everything(tmp_path: Path) -> None:
     assert "Stopped." in said
     assert "Traceback" not in said
     assert not list(tmp_path.glob("moldau-demo-*"))
+
+
+def test_a_wrong_server_is_one_line_within_ten_seconds(tmp_path: Path) -> None:
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))
+        silent.listen()
+        for address in ("127.0.0.1:1", "nowhere.invalid:9092", "no-port", f"127.0.0.1:{silent.getsockname()[1]}"):
+            started_s = time.monotonic()
+            with demo(tmp_path, "--bootstrap-server", address) as process:
+                said, _ = process.communicate(timeout=60)
+            assert process.returncode == 1
+            assert f"The run broke: no Kafka answers at {address}: " in said
+            assert "Traceback" not in said
+            assert time.monotonic() - started_s < 10 + IMPORTS_S
+
+
+def test_a_used_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "used" / "checkpoints").mkdir(parents=True)
+    with demo(tmp_path, "--dir", str(tmp_path / "used")) as process:
+        said, _ = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "holds an earlier run (checkpoints): name another folder as --dir" in " ".join(said.split())

@@ -7,6 +7,12 @@ from typing import NamedTuple
 ALL_ORDERS = 155_848
 DEFAULT_ORDERS = 10_000
 STEADY_RATE = 100.0
+EXAMPLES = """\
+examples:
+  moldau demo
+  moldau demo --orders 2000 --rate 50
+  moldau demo --bootstrap-server localhost:9092
+"""
 MOST_WARM_UP, MOST_STEADY = 500, 3_000
 
 
@@ -32,11 +38,16 @@ class Phase(NamedTuple):
         return f"{self.name} {self.orders:,}" + (f" at {self.rate:g} a second" if self.rate else "")
 
 
+class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
+    """Defaults are said, and examples stay as they are written."""
+
+
 def parse(arguments: Sequence[str] | None) -> Options:
     parser = argparse.ArgumentParser(
         prog="moldau demo",
         description="Real shopping baskets through a stock client, a broker and Spark; every verdict is held against an oracle.",
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+        epilog=EXAMPLES,
+        formatter_class=_Help,
     )
     how_many = parser.add_mutually_exclusive_group()
     how_many.add_argument("--orders", type=_at_least_one, default=DEFAULT_ORDERS, metavar="N", help="how many of the year's orders")

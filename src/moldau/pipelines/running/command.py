@@ -21,6 +21,12 @@ from moldau.errors import KafkaError
 from moldau.pipelines.running.known import PIPELINES, Pipeline
 from moldau.pipelines.running.settings import SettingsError, example, read
 
+EXAMPLES = """\
+examples:
+  moldau pipelines example order-validation
+  moldau pipelines run order-validation --config orders.toml
+  moldau pipelines pack moldau.tar.gz
+"""
 EXTRA = 'pip install "moldau[spark]"'
 
 
@@ -48,7 +54,12 @@ def _refusals() -> tuple[type[Exception], ...]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="moldau pipelines", description="Run pipelines on Spark.")
+    parser = argparse.ArgumentParser(
+        prog="moldau pipelines",
+        description="Run pipelines on Spark.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     run = actions.add_parser("run", help="run a pipeline until SIGTERM or Ctrl-C; it goes on from its checkpoint")
     run.add_argument("name", choices=list(PIPELINES), metavar="NAME", help=" or ".join(PIPELINES))

@@ -1,5 +1,6 @@
 """Commands are found, mistakes are one line with the way out, and nothing is imported that is not called."""
 
+import argparse
 import logging
 import re
 import shlex
@@ -39,13 +40,13 @@ def test_every_example_can_be_typed(name: str, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         main([name, "--help"])
     examples = [line.strip() for line in capsys.readouterr().out.partition("examples:\n")[2].splitlines()]
-    read = Parser.parse_args
+    for kind in (argparse.ArgumentParser, Parser):
 
-    def understood(parser: Parser, *arguments: Any) -> None:
-        read(parser, *arguments)
-        raise Understood
+        def understood(parser: Any, *arguments: Any, read: Any = kind.parse_args) -> None:
+            read(parser, *arguments)
+            raise Understood
 
-    monkeypatch.setattr(Parser, "parse_args", understood)
+        monkeypatch.setattr(kind, "parse_args", understood)
     for example in examples:
         words = shlex.split(re.sub(r"\$\(.*?\)", "x", re.split(r" [<|] ", example)[0]))
         with pytest.raises(Understood):

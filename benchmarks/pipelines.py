@@ -1,0 +1,112 @@
+"""● `format("moldau")` beside Spark's stock connector, in one session and taking turns.
+
+    python -m benchmarks.pipelines ours          python -m benchmarks.pipelines apache --rounds 5 --rows 400000
+
+Source: a topic read to nothing.  Sink: rows that Spark makes up, written by a stream; ours is one transaction a micro-batch, the
+stock one at-least-once.  Medians of rows a second while micro-batches run; the first round of each warms up and does not count.
+The order pipeline itself is measured by `moldau demo`.
+"""
+
+import argparse
+import statistics
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
+
+from moldau.pipelines.provision import spark_connector_jars
+from moldau.pipelines.session import open_session
+from moldau.pipelines.topics import create_topics
+from moldau.testing.child import NodeProcess
+from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import ApacheKafka
+
+OURS, STOCK = "moldau", "kafka"
+VALUE_BYTES = 100
+PARTITIONS = 4
+BATCHES = 4
+
+
+def rows_per_s(query: StreamingQuery) -> float:
+    """Of all micro-batches with records."""
+    query.awaitTermination()
+    told = [progress for progress in query.recentProgress if progress.numInputRows]
+    return sum(progress.numInputRows for progress in told) / sum(progress.batchDuration for progress in told) * 1000
+
+
+class Bench:
+    def __init__(self, spark: SparkSession, bootstrap: str, rows: int) -> None:
+        self.spark = spark
+        self.servers = {"kafka.bootstrap.servers": bootstrap}
+        self.bootstrap = bootstrap
+        self.rows = rows
+        self.folder = Path(tempfile.mkdtemp(prefix="bench-pipelines-"))
+        self.count = 0
+
+    def name(self, kind: str) -> str:
+        self.count += 1
+        return f"{kind}-{self.count}"
+
+    def topic(self, kind: str) -> str:
+        name = self.name(kind)
+        create_topics(self.bootstrap, {name: {}}, partitions=PARTITIONS)
+        return name
+
+    def fill(self) -> str:
+        topic = self.topic("source")
+        rows = self.spark.range(self.rows).select(F.col("id").cast("string").alias("key"), F.repeat(F.lit("v"), VALUE_BYTES).alias("value"))
+        rows.write.format(STOCK).options(**self.servers, topic=topic).save()
+        return topic
+
+    def source(self, kind: str, topic: str) -> float:
+        options = {**self.servers, "subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(self.rows // BATCHES)}
+        records = self.spark.readStream.format(kind).options(**options).load().select("key", "value")
+        writer = records.writeStream.format("noop").option("checkpointLocation", str(self.folder / self.name("read")))
+        return rows_per_s(writer.trigger(availableNow=True).start())
+
+    def sink(self, kind: str, extra: Mapping[str, str]) -> float:
+        options = {**self.servers, **extra, "topic": self.topic(f"sink-{kind}")}
+        writer = self.made_up().writeStream.format(kind).options(**options)
+        writer = writer.option("checkpointLocation", str(self.folder / self.name("written")))
+        query = writer.trigger(processingTime="0 seconds").start()
+        while len([one for one in query.recentProgress if one.numInputRows]) < BATCHES:
+            query.awaitTermination(1)
+        query.stop()
+        return rows_per_s(query)
+
+    def made_up(self) -> DataFrame:
+        made = self.spark.readStream.format("rate-micro-batch").options(rowsPerBatch=self.rows // BATCHES, numPartitions=2).load()
+        return made.select(F.col("value").cast("string").alias("key"), F.repeat(F.lit("v"), VALUE_BYTES).alias("value"))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("broker", choices=["ours", "apache"])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--rows", type=int, default=400_000)
+    told = parser.parse_args()
+    broker: NodeProcess = BrokerProcess() if told.broker == "ours" else ApacheKafka()
+    with broker:
+        settings = {"spark.jars": ",".join(map(str, spark_connector_jars()))}
+        log_file = Path(tempfile.mkdtemp(prefix="bench-spark-")) / "spark.log"
+        spark = open_session("bench", master="local[2]", log_file=log_file, settings=settings)
+        bench = Bench(spark, broker.bootstrap, told.rows)
+        topic = bench.fill()
+        found: dict[str, list[float]] = {}
+        for _ in range(told.rounds + 1):
+            for kind in (STOCK, OURS):
+                found.setdefault(f"source {kind}", []).append(bench.source(kind, topic))
+                found.setdefault(f"sink {kind}", []).append(bench.sink(kind, {}))
+        spark.stop()
+    median = {name: statistics.median(figures[1:]) for name, figures in found.items()}
+    for name, figures in sorted(found.items()):
+        print(f"{name:<14} {median[name]:>10,.0f} rows/s   {', '.join(f'{one:,.0f}' for one in figures[1:])}")
+    for end in ("source", "sink"):
+        print(f"{end}: ours is {median[f'{end} {OURS}'] / median[f'{end} {STOCK}']:.2f} of the stock one")
+
+
+if __name__ == "__main__":
+    main()

@@ -19,6 +19,7 @@ from typing import Any
 
 from moldau.errors import KafkaError
 from moldau.pipelines.running.known import PIPELINES, Pipeline
+from moldau.pipelines.running.pack import PackError
 from moldau.pipelines.running.settings import SettingsError, example, read
 
 EXAMPLES = """\
@@ -37,20 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SettingsError as error:
         for mistake in error.mistakes:
             print(f"moldau: {given.config}: {mistake}", file=sys.stderr)
-    except _refusals() as error:
+    except (OSError, ValueError, PackError) as error:
         print(f"moldau: {error}", file=sys.stderr)
     return 1
-
-
-def _refusals() -> tuple[type[Exception], ...]:
-    from moldau.pipelines.running.pack import PackError
-
-    if find_spec("pyspark") is None:
-        return (ModuleNotFoundError, OSError, ValueError, PackError)
-    from moldau.pipelines.provision import ProvisionError
-    from moldau.pipelines.running.checkpoints import CheckpointRefused
-
-    return (OSError, ValueError, KafkaError, PackError, ProvisionError, CheckpointRefused)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -110,7 +100,13 @@ def _run(given: argparse.Namespace) -> int:
     missing = [name for name in ("pyspark", "pyarrow", "prometheus_client") if find_spec(name) is None]
     if missing:
         raise ValueError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not installed: {EXTRA}")
-    return run(pipeline, values, master=given.master)
+    from moldau.pipelines.provision import ProvisionError
+    from moldau.pipelines.running.checkpoints import CheckpointRefused
+
+    try:
+        return run(pipeline, values, master=given.master)
+    except (KafkaError, ProvisionError, CheckpointRefused) as error:
+        raise ValueError(str(error)) from error
 
 
 def say(line: str) -> None:
@@ -118,7 +114,7 @@ def say(line: str) -> None:
 
 
 def run(pipeline: Pipeline, values: dict[str, Any], *, master: str) -> int:
-    """Errors: OSError, ValueError, ProvisionError, CheckpointRefused."""
+    """Errors: OSError, ValueError, KafkaError, ProvisionError, CheckpointRefused."""
     from moldau.pipelines.ends import Ends
     from moldau.pipelines.running.checkpoints import claim
     from moldau.pipelines.running.keeper import Kept, keep_running

@@ -57,7 +57,7 @@ def test_keys_with_dots_are_the_same_quoted_or_not() -> None:
     assert read(LEAST + '[kafka]\nsecurity.protocol = "SSL"', ORDERS)["kafka"] == {"security.protocol": "SSL"}
 
 
-@pytest.mark.parametrize("pipeline", PIPELINES.values(), ids=str)
+@pytest.mark.parametrize("pipeline", PIPELINES.values(), ids=list(PIPELINES))
 def test_the_example_is_a_file_that_only_lacks_what_is_needed(pipeline: object) -> None:
     fields = pipeline.fields  # type: ignore[attr-defined]
     text = example("about", fields)

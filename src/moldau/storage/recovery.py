@@ -25,8 +25,9 @@ from moldau.storage.files import Files
 from moldau.storage.index import CorruptIndex
 from moldau.storage.producer_state import SNAPSHOT_SUFFIX, CorruptSnapshot, ProducerStates, load_snapshot
 from moldau.storage.replay import headers_from, replay_producer
-from moldau.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, BadBatch, OtherEpoch, Segment, file_name
+from moldau.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, Segment, file_name
 from moldau.storage.unfinished import discard, is_unfinished
+from moldau.storage.verification import BadBatch, OtherEpoch, verified
 
 CLEANED_SUFFIX: Final = ".cleaned"
 SWAP_SUFFIX: Final = ".swap"
@@ -264,7 +265,7 @@ class _Recovery:
             if segment.base_offset < next_offset or (segment.base_offset > next_offset and not self._gaps_allowed):
                 raise BadBatch(0, next_offset, f"the segment begins at {segment.base_offset}")
             next_offset = segment.base_offset
-            for position, header in segment.verified(next_offset):
+            for position, header in verified(segment, next_offset):
                 if header.base_offset != next_offset or header.partition_leader_epoch != epoch or next_offset >= epoch_end:
                     self._check_place(position, header, next_offset)
                     epoch, epoch_end = header.partition_leader_epoch, self._epochs.end_of_epoch_at(header.base_offset)

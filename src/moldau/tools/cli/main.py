@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "groups": Command(f"{_OURS}.groups", "consumer and streams groups: members, offsets, lag; reset and delete"),
     "share-groups": Command(f"{_OURS}.share_groups", "share groups (queues): members, lag; reset and delete"),
     "transactions": Command(f"{_OURS}.transactions", "transactions: open ones, producers, those that hang; end them"),
+    "connect": Command(f"{_OURS}.connect", "run a Kafka Connect worker: connectors, over its REST API"),
     "pipelines": Command("moldau.pipelines.running.command", "run pipelines on Spark, pack what its workers need"),
     "demo": Command("moldau.pipelines.demo.command", "real orders through a broker and Spark, every verdict checked"),
     "dump-log": Command(f"{_OURS}.dump_log", "look into segment, index, snapshot and checkpoint files"),

@@ -1,0 +1,1 @@
+"""● Kafka Connect, theirs and ours: workers as processes, dialogues with both, and when answers count as the same."""

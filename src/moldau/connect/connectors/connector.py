@@ -1,0 +1,99 @@
+"""● What a connector is: its options, its tasks, and what their loops call.
+
+A connector splits its work into tasks; each task runs in one worker at a time, as a coroutine on the worker's loop.  Work that blocks
+goes into a thread.  Source: org.apache.kafka.connect.connector.Connector, SourceTask, SinkTask.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol
+
+from moldau.connect.data import Record
+from moldau.connect.declare.definition import Config, Definition, Validated
+from moldau.connect.errors import ConnectError
+from moldau.types import TopicPartition
+
+Partition = Mapping[str, Any]
+Offset = Mapping[str, Any]
+
+
+class OffsetReader(Protocol):
+    """What was committed."""
+
+    def offset(self, partition: Partition) -> Offset | None: ...
+
+
+class SourceTask(ABC):
+    """Reads from somewhere.  `poll` and `commit` are never called at the same time."""
+
+    @abstractmethod
+    async def start(self, config: Config, offsets: OffsetReader) -> None:
+        """Errors: ConnectError."""
+
+    @abstractmethod
+    async def poll(self) -> Sequence[Record]:
+        """What there is now, else after a short wait, of a second at most, nothing.  Errors: ConnectError; RetriableError."""
+
+    async def commit(self) -> None:
+        """All records that `poll` gave so far are in their topics, and their offsets are committed."""
+        return
+
+    async def stop(self) -> None:
+        """Also after a `start` that failed."""
+        return
+
+
+class SinkTask(ABC):
+    """Writes to somewhere."""
+
+    @abstractmethod
+    async def start(self, config: Config) -> None:
+        """Errors: ConnectError."""
+
+    async def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
+        """These partitions are this task's from now on.  Returns where to begin, of those that the sink itself knows."""
+        return {}
+
+    async def close(self, partitions: Collection[TopicPartition]) -> None:
+        """They no longer are; everything has been flushed."""
+        return
+
+    @abstractmethod
+    async def put(self, records: Sequence[Record]) -> None:
+        """Errors: ConnectError; RetriableError: the same records come again."""
+
+    async def flush(self) -> None:
+        """Afterwards what was put is safe, and its offsets are committed."""
+        return
+
+    async def stop(self) -> None:
+        """Also after a `start` that failed."""
+        return
+
+
+class Connector(ABC):
+    """One kind of connector; made anew for each question, so it holds no state."""
+
+    names: ClassVar[tuple[str, ...]]
+    """Class names that configurations give it; the first one is shown."""
+    kind: ClassVar[Literal["source", "sink"]]
+    definition: ClassVar[Definition]
+    task: ClassVar[type[SourceTask] | type[SinkTask]]
+    task_class: ClassVar[str]
+    """As Kafka writes it into the configurations of tasks."""
+
+    def task_configs(self, config: Config, max_tasks: int) -> list[dict[str, str | None]]:
+        """One for each task."""
+        return [dict(config) for _ in range(1 if self.kind == "source" else max_tasks)]
+
+    def check(self, validated: dict[str, Validated]) -> None:
+        """Adds errors that concern several options."""
+        return
+
+    def check_offsets(self, config: Config, offsets: Sequence[tuple[Partition, Offset | None]]) -> None:
+        """Whether these offsets can be this connector's.  Errors: ConnectError."""
+        return
+
+
+class OffsetsRefused(ConnectError):
+    """Offsets that a connector cannot have."""

@@ -1,0 +1,35 @@
+"""● Connectors by class name: whole names, and their last part with or without `Connector`, as Kafka's worker finds them."""
+
+from importlib import import_module
+from typing import Final
+
+from moldau.connect.connectors.connector import Connector
+from moldau.connect.errors import BadRequest
+
+_HERE: Final = "moldau.connect.connectors"
+_MODULES: Final = {
+    "org.apache.kafka.connect.file.FileStreamSinkConnector": (f"{_HERE}.file", "FileStreamSink"),
+    "org.apache.kafka.connect.file.FileStreamSourceConnector": (f"{_HERE}.file", "FileStreamSource"),
+}
+
+
+def known() -> list[str]:
+    """First names, sorted."""
+    return sorted(_MODULES)
+
+
+def connector_of(name: str) -> Connector:
+    """Errors: BadRequest."""
+    for full in _MODULES:
+        if name == full or name in (last := full.rpartition(".")[2], last.removesuffix("Connector")):
+            return load(full)
+    raise BadRequest(
+        f"Failed to find any class that implements Connector and which name matches {name}, available connectors are: {', '.join(known())}"
+    )
+
+
+def load(full: str) -> Connector:
+    module, name = _MODULES[full]
+    found = getattr(import_module(module), name)()
+    assert isinstance(found, Connector)
+    return found

@@ -1,0 +1,1 @@
+"""◇ Between Connect's data and the bytes of records."""

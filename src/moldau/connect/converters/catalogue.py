@@ -1,0 +1,82 @@
+"""◇ Kafka's converters by class name: their options and what makes them."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from moldau.connect.converters.converter import Converter
+from moldau.connect.converters.header_values import SimpleHeaderConverter
+from moldau.connect.converters.json_converter import JsonConverter
+from moldau.connect.converters.simple import ByteArrayConverter, StringConverter, booleans, floats, integers
+from moldau.connect.data import Type
+from moldau.connect.declare import validators as check
+from moldau.connect.declare.definition import REQUIRED, Definition, Key, Kind
+from moldau.connect.errors import ConfigError
+
+
+class ConverterPlugin(NamedTuple):
+    make: Callable[[dict[str, Any]], Converter]
+    definition: Definition
+    converts_records: bool = True
+
+
+_TYPE: Final = Key("converter.type", Kind.STRING, REQUIRED, "LOW", "key, value or header.", check.one_of("key", "value", "header"))
+_PLAIN: Final = Definition(_TYPE)
+_STRINGS: Final = Definition(
+    _TYPE, Key("converter.encoding", Kind.STRING, "UTF-8", "HIGH", "The encoding of texts.", None, None, -1, "MEDIUM", "Encoding")
+)
+_JSON: Final = Definition(
+    _TYPE,
+    Key("schemas.enable", Kind.BOOLEAN, True, "HIGH", "Whether values carry schemas.", None, "Schemas", 0, "MEDIUM", "Enable Schemas"),
+    Key("schemas.cache.size", Kind.INT, 1000, "HIGH", "How many schemas are kept.", None, "Schemas", 1, "MEDIUM", "Schema Cache Size"),
+    Key("schema.content", Kind.STRING, None, "HIGH", "The schema of all values read.", None, "Schemas", 2, "MEDIUM", "Schema Content"),
+    Key(
+        "decimal.format", Kind.STRING, "BASE64", "LOW", "How decimals are written.", check.one_of_any_case("NUMERIC", "BASE64"),
+        "Serialization", 0, "MEDIUM", "Decimal Format",
+    ),
+    Key(
+        "replace.null.with.default", Kind.BOOLEAN, True, "LOW", "Whether null is taken to be the schema's default.", None,
+        "Serialization", 1, "MEDIUM", "Replace null with default",
+    ),
+)  # fmt: skip
+
+
+def _json(options: dict[str, Any]) -> Converter:
+    return JsonConverter(
+        schemas_enable=options["schemas.enable"],
+        decimal_format=options["decimal.format"],
+        replace_null_with_default=options["replace.null.with.default"],
+        schema_content=options["schema.content"],
+    )
+
+
+_NUMBERS: Final = "org.apache.kafka.connect.converters."
+CONVERTERS: Final[Mapping[str, ConverterPlugin]] = {
+    f"{_NUMBERS}BooleanConverter": ConverterPlugin(lambda _: booleans(), _PLAIN),
+    f"{_NUMBERS}ByteArrayConverter": ConverterPlugin(lambda _: ByteArrayConverter(), _PLAIN),
+    f"{_NUMBERS}DoubleConverter": ConverterPlugin(lambda _: floats(Type.FLOAT64), _PLAIN),
+    f"{_NUMBERS}FloatConverter": ConverterPlugin(lambda _: floats(Type.FLOAT32), _PLAIN),
+    f"{_NUMBERS}IntegerConverter": ConverterPlugin(lambda _: integers(Type.INT32), _PLAIN),
+    f"{_NUMBERS}LongConverter": ConverterPlugin(lambda _: integers(Type.INT64), _PLAIN),
+    f"{_NUMBERS}ShortConverter": ConverterPlugin(lambda _: integers(Type.INT16), _PLAIN),
+    "org.apache.kafka.connect.json.JsonConverter": ConverterPlugin(_json, _JSON),
+    "org.apache.kafka.connect.storage.StringConverter": ConverterPlugin(
+        lambda options: StringConverter(options["converter.encoding"]), _STRINGS
+    ),
+}
+SIMPLE_HEADERS: Final = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+HEADER_CONVERTERS: Final[Mapping[str, ConverterPlugin]] = dict(
+    sorted({**CONVERTERS, SIMPLE_HEADERS: ConverterPlugin(lambda _: SimpleHeaderConverter(), Definition(), False)}.items())
+)
+
+
+def converter_of(kind: str, connector: Mapping[str, str | None], worker: Mapping[str, str | None]) -> Converter:
+    """The `key`, `value` or `header` converter: the connector's own, else the worker's, each with its own options.  Errors: ConfigError."""
+    name = f"{kind}.converter"
+    config = connector if connector.get(name) else worker
+    chosen = (config.get(name) or (SIMPLE_HEADERS if kind == "header" else "")).strip()
+    known = HEADER_CONVERTERS if kind == "header" else CONVERTERS
+    if chosen not in known:
+        raise ConfigError.invalid(name, chosen or None, f"Class {chosen} could not be found.")
+    prefix = f"{name}."
+    options = {key[len(prefix) :]: value for key, value in config.items() if key.startswith(prefix)}
+    return known[chosen].make(known[chosen].definition.parse({**options, "converter.type": kind}))

@@ -1,0 +1,13 @@
+"""◇ What a converter is.  Source: org.apache.kafka.connect.storage.Converter, HeaderConverter."""
+
+from typing import Any, Protocol
+
+from moldau.connect.data import Schema
+
+
+class Converter(Protocol):
+    """Between data and bytes; errors of both: DataError."""
+
+    def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None: ...
+
+    def to_data(self, topic: str, data: bytes | None) -> tuple[Schema | None, Any]: ...

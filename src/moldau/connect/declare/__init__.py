@@ -1,0 +1,1 @@
+"""◇ Options of connectors, transforms and converters: declared once, validated and described from that."""

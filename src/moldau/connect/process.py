@@ -1,0 +1,61 @@
+"""● A worker as a process: herder and REST server, from the start to SIGTERM."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Callable
+
+import uvicorn
+
+from moldau.clients.connecting import cluster_of
+from moldau.clients.options import ClientOptions, parse_options
+from moldau.connect.errors import ConnectError
+from moldau.connect.rest.app import RestApp
+from moldau.connect.worker.herder import Herder
+from moldau.connect.worker.options import WorkerOptions
+from moldau.connect.worker.requests import Requests
+
+LOG = logging.getLogger(__name__)
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to us: tasks end before the loop does."""
+
+    def install_signal_handlers(self) -> None:
+        return
+
+    def capture_signals(self):  # type: ignore[no-untyped-def]
+        from contextlib import nullcontext
+
+        return nullcontext()
+
+
+async def run(options: WorkerOptions, on_ready: Callable[[Herder], None]) -> int:
+    """Until SIGTERM or SIGINT.  Errors: ConnectError, OSError, Unreachable when it cannot start."""
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ended.set)
+    client = parse_options(ClientOptions, {**options.client("admin"), "client.id": "connect"})
+    async with cluster_of(options["bootstrap.servers"], client) as cluster:
+        herder = Herder(options, cluster)
+        host, port = options.listener
+        config = uvicorn.Config(
+            RestApp(Requests(herder)), host, port, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5
+        )
+        server = _Server(config)
+        serving: asyncio.Task[None] | None = None
+        try:
+            await herder.start()
+            serving = loop.create_task(server.serve(), name="REST")
+            stopping = loop.create_task(ended.wait(), name="until told to stop")
+            on_ready(herder)
+            await asyncio.wait([serving, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if serving.done() and not ended.is_set():
+                raise ConnectError(f"nothing can listen on {host}:{port}: is another worker running there?")
+        finally:
+            await herder.close()
+            server.should_exit = True
+            if serving is not None:
+                await asyncio.gather(serving, return_exceptions=True)
+    return 0

@@ -1,0 +1,1 @@
+"""● What the worker's topics say: configurations, states, offsets; decided by replaying their records."""

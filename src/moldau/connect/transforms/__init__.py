@@ -1,0 +1,1 @@
+"""◇ Single-message transforms and predicates, with Kafka's class names."""

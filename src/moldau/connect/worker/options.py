@@ -1,0 +1,127 @@
+"""◇ A worker's properties, with Kafka Connect's names.  Source: DistributedConfig, WorkerConfig."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from moldau.connect.converters.catalogue import SIMPLE_HEADERS
+from moldau.connect.declare import validators as check
+from moldau.connect.declare.definition import REQUIRED, Config, Definition, Key, Kind
+from moldau.connect.errors import ConfigError
+
+
+def _number(name: str, default: int, doc: str, minimum: int = 0) -> Key:
+    return Key(name, Kind.INT, default, "MEDIUM", doc, check.at_least(minimum))
+
+
+def _text(name: str, default: Any, doc: str) -> Key:
+    return Key(name, Kind.STRING, default, "HIGH", doc)
+
+
+DEFINITION: Final = Definition(
+    Key(
+        "bootstrap.servers",
+        Kind.STRING,
+        "localhost:9092",
+        "HIGH",
+        "Brokers of the cluster that the worker works with, host:port,host:port.",
+    ),
+    _text("group.id", REQUIRED, "The name of the workers' group; workers with the same one share connectors."),
+    _text("key.converter", REQUIRED, "Translates keys, for connectors that name no converter of their own."),
+    _text("value.converter", REQUIRED, "Translates values, for connectors that name no converter of their own."),
+    _text("header.converter", SIMPLE_HEADERS, "Translates headers, for connectors that name no converter of their own."),
+    _text("config.storage.topic", REQUIRED, "The compacted topic, of one partition, for configurations."),
+    _number("config.storage.replication.factor", 3, "Its replicas, when the worker makes it.", -1),
+    _text("offset.storage.topic", REQUIRED, "The compacted topic for the offsets of sources."),
+    _number("offset.storage.replication.factor", 3, "Its replicas, when the worker makes it.", -1),
+    _number("offset.storage.partitions", 25, "Its partitions, when the worker makes it.", -1),
+    _text("status.storage.topic", REQUIRED, "The compacted topic for states of connectors and tasks."),
+    _number("status.storage.replication.factor", 3, "Its replicas, when the worker makes it.", -1),
+    _number("status.storage.partitions", 5, "Its partitions, when the worker makes it.", -1),
+    _number("offset.flush.interval.ms", 60_000, "How often offsets are committed."),
+    _number("offset.flush.timeout.ms", 5_000, "How long one commit of a source may wait for its records."),
+    Key("listeners", Kind.LIST, ["http://:8083"], "LOW", "Where the REST API listens; one http:// address."),
+    _text("rest.advertised.host.name", None, "The host that other workers reach this one by."),
+    Key("rest.advertised.port", Kind.INT, None, "LOW", "The port that other workers reach this one by."),
+    _number("session.timeout.ms", 10_000, "A worker that was not heard of for so long is out, and others take over its tasks.", 1),
+    _number("heartbeat.interval.ms", 3_000, "How often a worker is heard of.", 1),
+    _number("rebalance.timeout.ms", 60_000, "How long others wait for a worker to join.", 1),
+    _number("task.shutdown.graceful.timeout.ms", 5_000, "How long a task may take to end by itself."),
+    Key(
+        "exactly.once.source.support",
+        Kind.STRING,
+        "disabled",
+        "HIGH",
+        "enabled: a source's records and its offset are one transaction.",
+        check.one_of_any_case("DISABLED", "ENABLED", "PREPARING"),
+    ),
+    Key("topic.creation.enable", Kind.BOOLEAN, True, "LOW", "Whether topics of sources are made as topic.creation options say."),
+)
+WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "plugin.path": "connectors are Python modules",
+    "plugin.discovery": "connectors are Python modules",
+    "connect.protocol": "sessioned is spoken, always",
+    "scheduled.rebalance.max.delay.ms": "a lost worker's tasks go to others at once",
+    "inter.worker.signature.algorithm": "HmacSHA256, always",
+    "inter.worker.key.generation.algorithm": "HmacSHA256, always",
+    "inter.worker.verification.algorithms": "HmacSHA256, always",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerOptions:
+    """`values`: parsed, by Kafka's names; `given`: as they stand in the file."""
+
+    values: Mapping[str, Any]
+    given: Config
+
+    def __getitem__(self, name: str) -> Any:
+        return self.values[name]
+
+    @property
+    def converters(self) -> Config:
+        """Converters of keys, values and headers, with their options."""
+        return {"header.converter": self.values["header.converter"], **self.given}
+
+    @property
+    def listener(self) -> tuple[str, int]:
+        """Host and port.  Errors: ConfigError."""
+        text = self.values["listeners"][0] if self.values["listeners"] else "http://:8083"
+        parts = urlsplit(text)
+        if parts.scheme.lower() != "http":
+            raise ConfigError.invalid("listeners", text, "an address as http://host:port is expected; TLS is not served")
+        return parts.hostname or "0.0.0.0", parts.port or 8083
+
+    @property
+    def url(self) -> str:
+        """How other workers reach this one."""
+        host, port = self.listener
+        shown_host = self.values["rest.advertised.host.name"] or ("localhost" if host == "0.0.0.0" else host)
+        return f"http://{shown_host}:{self.values['rest.advertised.port'] or port}/"
+
+    @property
+    def worker_id(self) -> str:
+        return urlsplit(self.url).netloc
+
+    @property
+    def writes_once(self) -> bool:
+        return str(self.values["exactly.once.source.support"]).lower() == "enabled"
+
+    def client(self, role: str, connector: Config | None = None) -> dict[str, str]:
+        """Options of a client: the worker's `producer.`, `consumer.`, `admin.` ones, and a connector's `producer.override.` ones."""
+        shared = {key: value for key, value in self.given.items() if value is not None and key.startswith(("security.", "sasl.", "ssl."))}
+        own = {key.removeprefix(f"{role}."): value for key, value in self.given.items() if value is not None and key.startswith(f"{role}.")}
+        prefix = f"{role}.override."
+        overrides = {key[len(prefix) :]: value for key, value in (connector or {}).items() if key.startswith(prefix) and value is not None}
+        return {**shared, **own, **overrides}
+
+
+def parse_worker(given: Config) -> WorkerOptions:
+    """Errors: ConfigError."""
+    values = DEFINITION.parse(given)
+    if values["heartbeat.interval.ms"] >= values["session.timeout.ms"]:
+        raise ConfigError.invalid("heartbeat.interval.ms", values["heartbeat.interval.ms"], "it has to be below session.timeout.ms")
+    options = WorkerOptions(values, given)
+    _ = options.listener
+    return options

@@ -1,0 +1,153 @@
+"""● One task's life: started, paused, resumed, stopped, failed.  What it does in between is in `source_task`, `sink_task`.
+
+A task that fails says so in the status topic, with a trace, and stays as it is until somebody restarts it, as in Kafka.
+"""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.clients.cluster import Cluster
+from moldau.connect.converters.catalogue import converter_of
+from moldau.connect.converters.converter import Converter
+from moldau.connect.data import Record
+from moldau.connect.declare.definition import Config
+from moldau.connect.store.configs import Target, TaskId
+from moldau.connect.store.offsets import OffsetState
+from moldau.connect.store.statuses import State
+from moldau.connect.store.topic_log import TopicLog
+from moldau.connect.transforms.chain import chain_of
+from moldau.connect.worker.failures import Failed, Stage, Tolerance, trace_of
+from moldau.connect.worker.options import WorkerOptions
+
+LOG: Final = logging.getLogger(__name__)
+Tell = Callable[[TaskId, State, str | None], None]
+"""A task is in another state; with a trace, when it failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What a task needs of its worker."""
+
+    cluster: Cluster
+    options: WorkerOptions
+    offsets: OffsetState
+    offset_log: TopicLog
+    tell: Tell
+    uses_topic: Callable[[TaskId, str], None]
+
+
+class TaskRun(ABC):
+    """`connector`: the configuration that the task's own was made of; converters, transforms and errors are in it."""
+
+    def __init__(self, task: TaskId, connector: Config, config: Config, around: Surroundings) -> None:
+        self.task: Final = task
+        self.connector: Final = connector
+        self.config: Final = config
+        self.around: Final = around
+        self.has_failed = False
+        self._unpaused = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self._running: asyncio.Task[None] | None = None
+
+    def start(self, target: Target) -> None:
+        if target is Target.STARTED:
+            self._unpaused.set()
+        self._running = asyncio.get_running_loop().create_task(self._run(), name=f"task {self.task}")
+
+    def follow(self, target: Target) -> None:
+        """Pauses or resumes."""
+        if self.has_failed or self._stopping.is_set():
+            return
+        if target is Target.STARTED and not self._unpaused.is_set():
+            self._unpaused.set()
+            self._tell(State.RUNNING)
+        elif target is Target.PAUSED and self._unpaused.is_set():
+            self._unpaused.clear()
+            self._tell(State.PAUSED)
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._stopping.is_set()
+
+    @property
+    def is_paused(self) -> bool:
+        return not self._unpaused.is_set()
+
+    async def stop(self, *, is_told: bool = True) -> None:
+        """Ends with its work committed, if within task.shutdown.graceful.timeout.ms; else it is cut off, and work is repeated."""
+        self._stopping.set()
+        running = self._running
+        if running is not None and not running.done():
+            await asyncio.wait([running], timeout=self.around.options["task.shutdown.graceful.timeout.ms"] / 1000)
+            if not running.done():
+                LOG.warning("task %s does not end by itself: it is cut off", self.task)
+                running.cancel()
+                await asyncio.wait([running])
+        if is_told and not self.has_failed:
+            self._tell(State.UNASSIGNED)
+
+    async def _run(self) -> None:
+        try:
+            self.tolerance = Tolerance.of(self.connector)
+            given = self.around.options.converters
+            self.keys, self.values, self.headers = (converter_of(kind, self.connector, given) for kind in ("key", "value", "header"))
+            self.chain = chain_of(self.connector)
+            await self.work()
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            self.has_failed = True
+            LOG.warning("task %s failed", self.task, exc_info=error)
+            self._tell(State.FAILED, trace_of(error))
+
+    @abstractmethod
+    async def work(self) -> None:
+        """Until `is_stopping`.  Says itself that it is running."""
+
+    def is_up(self) -> None:
+        self._tell(State.PAUSED if self.is_paused else State.RUNNING)
+
+    def _tell(self, state: State, trace: str | None = None) -> None:
+        self.around.tell(self.task, state, trace)
+
+    async def wait(self, seconds: float) -> None:
+        """Shorter, when the task is to stop."""
+        if self._stopping.is_set() or seconds <= 0:
+            return
+        try:
+            async with asyncio.timeout(seconds):
+                await self._stopping.wait()
+        except TimeoutError:
+            return
+
+    # ------------------------------------------------------------ records
+
+    def transformed(self, record: Record) -> Record | Failed | None:
+        """None: a transform dropped it."""
+        current: Record | None = record
+        for step in self.chain:
+            assert current is not None
+            try:
+                current = step.apply(current)
+            except Exception as error:
+                return Failed(Stage.TRANSFORMATION, step.class_name, error)
+            if current is None:
+                return None
+        return current
+
+    def converting(self, stage: Stage, converter: Converter, error: Exception) -> Failed:
+        kind = stage.value.partition("_")[0].lower()
+        name = (
+            self.connector.get(f"{kind}.converter") or self.around.options.converters.get(f"{kind}.converter") or type(converter).__name__
+        )
+        return Failed(stage, name, error)
+
+    def passed_over(self, failed: Failed, record: Record | None) -> None:
+        """Errors: ConnectError, when nothing is tolerated."""
+        if self.tolerance.logs:
+            LOG.error("%s", self.tolerance.line(self.task, failed, record))
+        self.tolerance.raise_for(failed)

@@ -1,0 +1,148 @@
+"""● What one worker runs: the connectors and tasks that it was given, kept as the config topic says they are to be.
+
+`reconcile` compares what runs with what should run, and mends the difference; it is called after every change, from wherever.  So no
+change is lost, in whatever order things happen.  Called by the herder.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, NamedTuple
+
+from moldau.connect.connectors.connector import Connector, SinkTask
+from moldau.connect.connectors.registry import connector_of
+from moldau.connect.declare.definition import Config
+from moldau.connect.errors import ConnectError
+from moldau.connect.store.configs import ConfigState, Target, TaskId
+from moldau.connect.store.statuses import State
+from moldau.connect.worker.failures import trace_of
+from moldau.connect.worker.sink_task import SinkRun
+from moldau.connect.worker.source_task import SourceRun
+from moldau.connect.worker.task import Surroundings, TaskRun
+
+LOG: Final = logging.getLogger(__name__)
+
+TellConnector = Callable[[str, State, str | None], None]
+Publish = Callable[[str, Sequence[Config]], None]
+"""A connector's tasks are to be these."""
+
+
+class RunningConnector(NamedTuple):
+    config: Config
+    target: Target
+    tasks: list[Config] | None
+    """What it wants its tasks to be; None: it is paused, or failed."""
+
+
+class Worker:
+    def __init__(self, configs: ConfigState, around: Surroundings, tell: TellConnector, publish: Publish) -> None:
+        self.connectors: dict[str, RunningConnector] = {}
+        self.tasks: dict[TaskId, TaskRun] = {}
+        self._configs = configs
+        self._around = around
+        self._tell = tell
+        self._publish = publish
+
+    async def reconcile(self, connectors: Collection[str], tasks: Collection[TaskId]) -> None:
+        """`connectors`, `tasks`: what this worker was given."""
+        known = {name for name in connectors if name in self._configs.connectors}
+        for name in [name for name in self.connectors if name not in known]:
+            self.stop_connector(name, is_deleted=name not in self._configs.connectors)
+        wanted = {
+            task for task in tasks if self._config_of(task) is not None and self._configs.target(task.connector) is not Target.STOPPED
+        }
+        await asyncio.gather(*(self._stop(task) for task, run in self.tasks.items() if task not in wanted or self._is_outdated(run)))
+        for name in sorted(known):
+            self._follow_connector(name)
+        for task in sorted(wanted):
+            if task in self.tasks:
+                self.tasks[task].follow(self._configs.target(task.connector))
+            else:
+                self._start(task)
+
+    def _config_of(self, task: TaskId) -> Config | None:
+        listed = self._configs.tasks.get(task.connector, [])
+        return listed[task.task] if 0 <= task.task < len(listed) else None
+
+    def _is_outdated(self, run: TaskRun) -> bool:
+        return run.config != self._config_of(run.task) or run.connector != self._configs.applied.get(run.task.connector)
+
+    # ------------------------------------------------------------ connectors
+
+    def stop_connector(self, name: str, *, is_deleted: bool = False) -> None:
+        self.connectors.pop(name, None)
+        if not is_deleted:
+            self._tell(name, State.UNASSIGNED, None)
+
+    def _follow_connector(self, name: str) -> None:
+        config, target = self._configs.connectors[name], self._configs.target(name)
+        running = self.connectors.get(name)
+        if running is None or running.config != config or running.target is not target:
+            self._start_connector(name, config, target)
+        running = self.connectors[name]
+        if running.tasks is not None and self._differs(name, running.tasks):
+            self._publish(name, running.tasks)
+
+    def _differs(self, name: str, tasks: list[Config]) -> bool:
+        applied = self._configs.applied.get(name)
+        return self._configs.tasks.get(name, []) != tasks or (applied != self._configs.connectors[name] and bool(tasks))
+
+    def _start_connector(self, name: str, config: Config, target: Target) -> None:
+        tasks: list[Config] | None = None
+        try:
+            connector = connector_of(config.get("connector.class") or "")
+            if target is Target.STARTED:
+                tasks = self._task_configs(connector, config)
+            elif target is Target.STOPPED:
+                tasks = []
+            states = {Target.STARTED: State.RUNNING, Target.PAUSED: State.PAUSED, Target.STOPPED: State.STOPPED}
+            self._tell(name, states[target], None)
+        except Exception as error:
+            LOG.warning("connector %s failed", name, exc_info=error)
+            self._tell(name, State.FAILED, trace_of(error))
+        self.connectors[name] = RunningConnector(config, target, tasks)
+
+    def _task_configs(self, connector: Connector, config: Config) -> list[Config]:
+        most = int(config.get("tasks.max") or 1)
+        made = connector.task_configs(config, most)
+        if len(made) > most and (config.get("tasks.max.enforce") or "true").lower() == "true":
+            raise ConnectError(f"The connector made {len(made)} tasks, and tasks.max is {most}")
+        return [{**one, "task.class": connector.task_class} for one in made]
+
+    def restart_connector(self, name: str) -> None:
+        """The next `reconcile` starts it."""
+        self.connectors.pop(name, None)
+
+    # ------------------------------------------------------------ tasks
+
+    def _start(self, task: TaskId) -> None:
+        config = self._config_of(task)
+        assert config is not None
+        applied = self._configs.applied[task.connector]
+        try:
+            connector = connector_of(applied.get("connector.class") or "")
+        except ConnectError as error:
+            self._around.tell(task, State.FAILED, trace_of(error))
+            return
+        kind = SinkRun if issubclass(connector.task, SinkTask) else SourceRun
+        run: SinkRun | SourceRun = kind(task, applied, config, self._around)
+        run.kind = connector
+        self.tasks[task] = run
+        run.start(self._configs.target(task.connector))
+
+    async def _stop(self, task: TaskId, *, is_told: bool = True) -> None:
+        run = self.tasks[task]
+        await run.stop(is_told=is_told)
+        if self.tasks.get(task) is run:
+            del self.tasks[task]
+
+    async def restart_task(self, task: TaskId) -> None:
+        """Stops it; the next `reconcile` starts it."""
+        if task in self.tasks:
+            self._around.tell(task, State.RESTARTING, None)
+            await self._stop(task, is_told=False)
+
+    async def stop_all(self) -> None:
+        for name in list(self.connectors):
+            self.stop_connector(name)
+        await asyncio.gather(*(self._stop(task) for task in list(self.tasks)))

@@ -1,0 +1,55 @@
+"""The REST API against Kafka Connect 4.3.1's own worker: the same requests to both, the same answers."""
+
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from moldau.testing.process import BrokerProcess
+from proof.connect.comparison import shown
+from proof.connect.dialogue import WITHIN_S, Step, steps
+from proof.connect.java_worker import JavaWorker
+from proof.connect.own_worker import WorkerProcess
+from proof.kafka.apache import ApacheKafka
+
+pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.timeout(900)]
+LINES = "one\ntwo\nthree\n"
+AT_LEAST = 150
+
+
+def ask(client: httpx.Client, step: Step) -> httpx.Response:
+    """The answer; asked again until it is as the step wants it."""
+    deadline = time.monotonic() + WITHIN_S
+    while True:
+        body: dict[str, Any] = {"json": step.json} if step.raw is None else {"content": step.raw}
+        answer = client.request(step.method, step.path, headers=step.headers, **body)
+        if step.until is None or step.until(answer):
+            return answer
+        assert time.monotonic() < deadline, f"{step}: still {answer.status_code} {answer.text}"
+        time.sleep(0.1)
+
+
+def dialogue(url: str, folder: Path) -> Iterator[tuple[str, Any]]:
+    folder.mkdir()
+    (folder / "in.txt").write_text(LINES, encoding="utf-8")
+    with httpx.Client(base_url=url, timeout=100) as client:
+        for step in steps(folder):
+            yield str(step).replace(str(folder), "FOLDER"), shown(ask(client, step), str(folder))
+
+
+def test_every_answer_is_the_java_workers(tmp_path: Path) -> None:
+    with (
+        ApacheKafka() as kafka,
+        JavaWorker(kafka.bootstrap) as java,
+        BrokerProcess() as broker,
+        WorkerProcess(broker.bootstrap) as own,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        theirs, ours = pool.map(lambda one: list(dialogue(*one)), [(java.url, tmp_path / "java"), (own.url, tmp_path / "own")])
+    assert len(theirs) >= AT_LEAST
+    different = [(step, expected, got) for (step, expected), (_, got) in zip(theirs, ours, strict=True) if expected != got]
+    assert not different, "\n\n".join(f"{step}\n  Java: {expected}\n  ours: {got}" for step, expected, got in different)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from moldau.clients.admin.admin import Admin, NewTopic
+from moldau.clients.admin import Admin, NewTopic
 from moldau.clients.cluster import Cluster
 from moldau.clients.consumer import Consumer
 from moldau.clients.producer import Producer, RecordMetadata
@@ -24,7 +24,7 @@ POLL_S: Final = 1.0
 async def ensure_topic(admin: Admin, name: str, *, partitions: int, replication_factor: int, configs: Mapping[str, str]) -> None:
     """Errors: KafkaError."""
     new = NewTopic(name, partitions, replication_factor, configs=dict(configs))
-    for answer in (await admin.create_topics([new])).values():
+    for answer in (await admin.topics.create([new])).values():
         if isinstance(answer, KafkaError) and answer.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             raise ConnectError(f"topic {name} cannot be created: {answer}") from answer
 

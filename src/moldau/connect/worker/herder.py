@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import httpx
 
-from moldau.clients.admin.admin import Admin
+from moldau.clients.admin import Admin
 from moldau.clients.cluster import Cluster, Unreachable
 from moldau.clients.producer import Producer
 from moldau.clock import Clock, SystemClock

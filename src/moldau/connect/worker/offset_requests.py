@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from moldau.clients.admin.admin import Admin
+from moldau.clients.admin import Admin
 from moldau.clients.cluster import Unreachable
 from moldau.connect.declare.definition import Config
 from moldau.connect.errors import BadRequest, ConnectError, shown

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Final
 
-from moldau.clients.admin.admin import Admin, NewTopic
+from moldau.clients.admin import Admin, NewTopic
 from moldau.clients.consumer import Consumer, RebalanceListener
 from moldau.clients.producer import Producer, RecordMetadata
 from moldau.clients.records import ConsumerRecord
@@ -101,7 +101,7 @@ class SinkRun(TaskRun):
             return
         factor = int(self.connector.get("errors.deadletterqueue.topic.replication.factor") or 3)
         async with Admin(self.around.cluster) as admin:
-            for answer in (await admin.create_topics([NewTopic(self._dead_topic, 1, factor)])).values():
+            for answer in (await admin.topics.create([NewTopic(self._dead_topic, 1, factor)])).values():
                 if isinstance(answer, KafkaError) and answer.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                     raise ConnectError(f"Could not initialize dead letter queue with topic={self._dead_topic}: {answer}") from answer
         own = {"client.id": f"connector-dlq-producer-{self.task}", **self.around.options.client("producer", self.connector)}

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from moldau.clients.admin.admin import Admin
+from moldau.clients.admin import Admin
 from moldau.clients.producer import Producer
 from moldau.connect.connectors.connector import Connector, SourceTask
 from moldau.connect.data import Record

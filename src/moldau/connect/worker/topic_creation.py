@@ -7,7 +7,7 @@ topic.creation.groups=logs                       topic.creation.logs.include=log
 import re
 from typing import NamedTuple
 
-from moldau.clients.admin.admin import Admin, NewTopic
+from moldau.clients.admin import Admin, NewTopic
 from moldau.connect.declare.definition import Config
 from moldau.connect.errors import ConfigError, ConnectError
 from moldau.errors import ErrorCode, KafkaError
@@ -42,7 +42,7 @@ class TopicCreation(NamedTuple):
         """Errors: ConnectError."""
         chosen = next(group for group in self.groups if group.takes(topic))
         new = NewTopic(topic, chosen.new.partition_count, chosen.new.replication_factor, configs=chosen.new.configs)
-        for answer in (await admin.create_topics([new])).values():
+        for answer in (await admin.topics.create([new])).values():
             if isinstance(answer, KafkaError) and answer.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 raise ConnectError(f"topic {topic} cannot be created: {answer}") from answer
 

@@ -18,7 +18,7 @@ COPIES: Final = "copies"
 PARTITIONS: Final = 3
 WITHIN_S: Final = 120.0
 BETWEEN_SENDS_S: Final = 0.005
-COPIED_AT_A_TIME: Final = 40
+COPIED_AT_A_TIME: Final = 1000
 ABORTED_EVERY: Final = 7
 """The copier gives up every so many transactions of its own will."""
 LONGEST_UNSENT: Final = 2000
@@ -34,6 +34,8 @@ class History:
     acknowledged: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     acknowledged_at_s: list[float] = field(default_factory=list)
     read: Counter[tuple[int, int]] = field(default_factory=Counter)
+    copied: dict[int, int] = field(default_factory=dict)
+    """The last value of each partition that a committed transaction holds."""
     committed_transactions: int = 0
     aborted_transactions: int = 0
     calls_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -144,6 +146,7 @@ class Copier(Client):
             except NoAnswer as error:  # whether it is committed is not known: nothing may be copied again
                 raise AssertionError(str(error)) from error
             self.history.committed_transactions += 1
+            self.history.copied |= {partition: value for partition, _, value in map(placed, messages)}
         except KafkaException as error:
             self.history.errors[error.args[0].name()] += 1
             if not error.args[0].txn_requires_abort():

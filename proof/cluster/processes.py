@@ -31,6 +31,8 @@ from moldau.testing.cluster import Cluster
 from proof.cluster.process_load import COPIES, ORDERS, PARTITIONS, WITHIN_S, Client, Copier, History, Reader, Writer, read_everything
 
 WHOLE_WITHIN_S: Final = 30.0
+CAUGHT_UP_WITHIN_S: Final = 90.0
+"""Longer than a stock consumer's session, 45 seconds: a member that is gone may have to be waited for."""
 SESSION_S: Final = 3.0
 CALM_S: Final = (0.5, 3.0)
 BETWEEN_LOOKS_S: Final = 0.1
@@ -80,6 +82,7 @@ class Hurting:
                     f"round {number}: {kind}, {time.monotonic() - began_s:.1f} s, {len(self.history.acknowledged_at_s):,} acknowledged, "
                     f"{self.history.committed_transactions} transactions"
                 )
+            self._catch_up()
         finally:
             self._end()
         self._audit()
@@ -96,6 +99,21 @@ class Hurting:
             client.start()
         while not history.acknowledged_at_s:
             self._calm(BETWEEN_LOOKS_S)
+
+    def _catch_up(self) -> None:
+        """Nobody hangs: without new records, the group and the copier reach the end."""
+        writer, history = self._clients[0], self.history
+        writer.told_to_stop.set()
+        writer.join(WITHIN_S)
+        until_s = time.monotonic() + CAUGHT_UP_WITHIN_S
+        while time.monotonic() < until_s:
+            last = {partition: values[-1] for partition, values in history.acknowledged.items()}
+            behind = [f"the group at {partition}" for partition, value in last.items() if not history.read[partition, value]]
+            behind += [f"the copier at {partition}" for partition, value in last.items() if history.copied.get(partition, -1) < value]
+            if not behind:
+                return
+            self._calm(BETWEEN_LOOKS_S)
+        history.violations.append(f"not at the end {CAUGHT_UP_WITHIN_S:.0f} s after the last record: {behind}")
 
     def _end(self) -> None:
         for client in self._clients:

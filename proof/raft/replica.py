@@ -30,7 +30,7 @@ from moldau.raft.events import (
     VotersChange,
 )
 from moldau.raft.history import FORMATTED, LogHistory, VoterChange
-from moldau.raft.messages import Batch, FetchAnswer, FetchSnapshotAnswer, RaftAnswer, VoteAnswer
+from moldau.raft.messages import Batch, FetchAnswer, FetchSnapshotAnswer, RaftAnswer, Vote, VoteAnswer
 from moldau.raft.node import RaftNode
 from moldau.raft.roles import NEVER, Candidate, ElectionState
 from moldau.raft.voters import ReplicaKey, VoterSet
@@ -139,6 +139,7 @@ class Driver:
         self.syncing = False
         self.tick_at = -1.0
         self.tokens: dict[int, tuple[int, int, int, int]] = {}
+        self.pre_votes: set[int] = set()
         self.token = 0
         self.checked = 0
         self.snapshots: dict[OffsetAndEpoch, VoterChange] = {}
@@ -315,6 +316,8 @@ class Driver:
             return
         self.token += 1
         self.tokens[self.token] = source, life, to, send.number
+        if isinstance(send.request, Vote) and send.request.is_pre_vote:
+            self.pre_votes.add(self.token)
         self.step(Received(self.token, send.request))
 
     def reply(self, token: int, answer: RaftAnswer) -> None:
@@ -331,7 +334,7 @@ class Driver:
                 answer = answer._replace(size=2 * len(CHUNK), data=CHUNK)
             else:
                 answer = answer._replace(error=ErrorCode.SNAPSHOT_NOT_FOUND)
-        elif isinstance(answer, VoteAnswer) and answer.is_granted:
+        elif isinstance(answer, VoteAnswer) and answer.is_granted and token not in self.pre_votes:
             self.world.granted(self, source, answer)
         self.world.carry(self.number, source, self.world.drivers[source].answered, life, to, number, answer)
 

@@ -11,6 +11,7 @@ never arrive.  Held against a model:
   replicas at the moment when it is acknowledged;
 - a leader's high watermark never goes back;
 - what leader and follower have below both high watermarks is the same;
+- brokers keep what they promise each other (`promises.py`);
 - in the end, when all is told and fetched, all logs are equal.
 
 After an unclean election the model forgets what that leader does not have.
@@ -18,12 +19,11 @@ After an unclean election the model forgets what that leader does not have.
 
 import random
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 from uuid import UUID
 
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.fetch import FetchableTopicResponse, FetchPartition, FetchResponse, PartitionData
-from moldau.protocol.records.batch import read_header, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.replication.catch_up import Verdict, begin_following, begin_in_range, take
 from moldau.replication.config import ReplicationConfig
@@ -38,11 +38,13 @@ from moldau.storage.log import AppendResult, Log
 from moldau.storage.manager import LogManager
 from moldau.testing.files import MemoryFiles
 from moldau.types import NO_LEADER, FileSlice, TopicPartition
+from proof.replication.promises import believes_rightly, end_of, is_everywhere, keeps_what_is_common, may_join, value_at
 
 WHERE: Final = TopicPartition("t", 0)
 TOPIC_ID: Final = UUID(int=9)
 WALL_MS: Final = 1_750_000_000_000
 LAG_MS: Final = 500
+MOODS: Final = (0.2, 1, 1, 4)
 CONFIG: Final = ReplicationConfig.load({"replica.fetch.backoff.ms": "20", "replica.fetch.wait.max.ms": "100"})
 LOG_CONFIG: Final = LogConfig.load({"min.insync.replicas": "2", "log.flush.policy": "ack", "log.segment.bytes": "1048576"})
 
@@ -64,6 +66,16 @@ class UnderWay:
     response: FetchResponse
 
 
+class Decided(NamedTuple):
+    """What the controller has said to a proposal."""
+
+    proposal: IsrProposal
+    code: ErrorCode
+    leader_epoch: int
+    partition_epoch: int
+    isr: tuple[int, ...]
+
+
 class Broker:
     """One life after another on one disk."""
 
@@ -82,7 +94,11 @@ class Broker:
         self.followed: Followed | None = None
         self.answer: UnderWay | None = None
         self.proposal: IsrProposal | None = None
-        """Under way to the controller."""
+        """What the controller is to be asked for."""
+        self.asked: IsrProposal | None = None
+        """Under way to it."""
+        self.decided: Decided | None = None
+        """Its answer, under way."""
 
     @property
     def log(self) -> Log:
@@ -109,7 +125,7 @@ class Broker:
         self.partition = self.replicas.host(WHERE, TOPIC_ID, log)
         self._loaded_end = log.log_end_offset
         self.follower = Follower(local_id=self.id, config=CONFIG)
-        self.followed = self.answer = self.proposal = None
+        self.followed = self.answer = self.proposal = self.asked = self.decided = None
 
     def crash(self, *, with_power: bool) -> None:
         self.is_up = False
@@ -161,6 +177,8 @@ class Schedule:
         self.brokers: Final = {broker_id: Broker(self, broker_id) for broker_id in (1, 2, 3)}
         self.isr: tuple[int, ...] = (1, 2, 3)
         self.leader_id, self.leader_epoch, self.partition_epoch = NO_LEADER, 0, 0
+        self.lost_answers: Final = self.choice.choice((0.05, 0.1, 0.5))
+        """Of the controller."""
         self.unclean_epoch = 0
         """What leaders of earlier ones acknowledge from then on is lost."""
         self.done: dict[str, int] = {}
@@ -178,14 +196,17 @@ class Schedule:
             self.sync: 12,
             self.tell: 8,
             self.alter: 5,
+            self.hear: 2,
             self.pass_time: 1,
             self.crash: 1,
             self.start: 3,
-            self.elect: 1,
+            self.elect: 3,
             self.elect_unclean: 0.1,
         }
+        # Each seed has its own mood: what is rare in one is frequent in another.
+        moods = [weight * self.choice.choice(MOODS) for weight in steps_and_weights.values()]
         for _ in range(steps):
-            (step,) = self.choice.choices(list(steps_and_weights), list(steps_and_weights.values()))
+            (step,) = self.choice.choices(list(steps_and_weights), moods)
             step()
             self.done[step.__name__] = self.done.get(step.__name__, 0) + 1
             self.check()
@@ -215,11 +236,13 @@ class Schedule:
         if slot.error_code or leader.partition.leader_epoch < self.unclean_epoch:
             return
         self.acknowledged[offset] = value
-        durable = [broker.id for broker in self.brokers.values() if broker.durable_end > offset and _value_at(broker.log, offset) == value]
+        durable = [broker.id for broker in self.brokers.values() if broker.durable_end > offset and value_at(broker.log, offset) == value]
         if len(durable) < 2 or leader.id not in durable:
             raise Violation(
                 f"seed {self.seed}: {value!r} at {offset}, of {leader.id}, is acknowledged and on stable storage of {durable} only"
             )
+        if leader.id == self.leader_id and leader.partition.leader_epoch == self.leader_epoch:
+            self._must_not(is_everywhere(self.brokers, self.isr, offset, value))
 
     def fetch(self) -> None:
         broker = self._anyone()
@@ -283,9 +306,12 @@ class Schedule:
             broker.follower.lost()
             return
         for followed, data in broker.follower.answers(answer.response):
+            before = end_of(broker.log)
             verdict = take(broker.logs, followed.partition, data, WALL_MS)
             broker.follower.settle(followed, verdict, self.now_ms)
             leader = self.brokers[followed.partition.leader_id]
+            if leader.is_up and leader.partition.is_leader and leader.partition.leader_epoch == followed.leader_epoch:
+                self._must_not(keeps_what_is_common(broker, leader, before))
             if verdict is Verdict.OUT_OF_RANGE:
                 found = leader.partition if leader.is_up else None
                 if found is not None and not found.refusal_of(followed.leader_epoch, from_leader_only=True):
@@ -305,19 +331,28 @@ class Schedule:
 
     def alter(self) -> None:
         broker = self._anyone()
-        if broker is None or broker.proposal is None:
+        if broker is None or broker.decided is not None:
             return
-        proposal = broker.proposal
-        if proposal is not broker.partition.proposal:
-            broker.proposal = broker.partition.proposal
+        proposal, broker.asked = broker.asked, None
+        if proposal is None:  # the request sets out, and arrives some time
+            broker.asked = broker.partition.proposal if broker.proposal is not None else None
+            broker.proposal = None
             return
         code = self._decide(broker, proposal)
-        if self.choice.random() < 0.1:
-            return  # the answer is lost; it is asked again
-        broker.proposal = None
+        if self.choice.random() < self.lost_answers:
+            broker.proposal = proposal  # it is asked again
+        else:
+            broker.decided = Decided(proposal, code, self.leader_epoch, self.partition_epoch, self.isr)
+
+    def hear(self) -> None:
+        """What the controller has decided."""
+        broker = self._anyone()
+        if broker is None or broker.decided is None:
+            return
+        (proposal, code, leader_epoch, partition_epoch, isr), broker.decided = broker.decided, None
         if code is ErrorCode.NONE:
             broker.partition.isr_committed(
-                proposal, leader_epoch=self.leader_epoch, partition_epoch=self.partition_epoch, isr=self.isr, now_ms=self.now_ms
+                proposal, leader_epoch=leader_epoch, partition_epoch=partition_epoch, isr=isr, now_ms=self.now_ms
             )
         elif broker.partition.isr_refused(proposal, code):
             broker.proposal = proposal
@@ -334,6 +369,8 @@ class Schedule:
             epoch = other.epoch if each == broker.id or state is None else state.broker_epoch
             if not other.is_up or epoch not in (-1, other.epoch):
                 return ErrorCode.INELIGIBLE_REPLICA
+        for each in set(proposal.isr) - set(self.isr):
+            self._must_not(may_join(self.brokers[each], self.acknowledged))
         self.isr = proposal.isr
         self.partition_epoch += 1
         return ErrorCode.NONE
@@ -376,7 +413,7 @@ class Schedule:
         broker = self._anyone()
         if broker is not None and broker.id not in self.isr:
             log = broker.log
-            self.acknowledged = {offset: value for offset, value in self.acknowledged.items() if _value_at(log, offset) == value}
+            self.acknowledged = {offset: value for offset, value in self.acknowledged.items() if value_at(log, offset) == value}
             self.isr = (broker.id,)
             self._elect(broker.id)
             self.unclean_epoch = self.leader_epoch
@@ -389,7 +426,7 @@ class Schedule:
             return
         log = self.brokers[broker_id].log if self.brokers[broker_id].is_up else None
         for offset, value in self.acknowledged.items():
-            if log is not None and _value_at(log, offset) != value:
+            if log is not None and value_at(log, offset) != value:
                 raise Violation(f"seed {self.seed}: {value!r} was acknowledged at {offset}, and new leader {broker_id} does not have it")
 
     def _tell(self, broker: Broker) -> None:
@@ -416,6 +453,12 @@ class Schedule:
             if watermark < self.watermarks.get(key, 0):
                 raise Violation(f"seed {self.seed}: the high watermark of {broker.partition} went back to {watermark}")
             self.watermarks[key] = watermark
+            if (broker.id, broker.partition.leader_epoch) == (self.leader_id, self.leader_epoch):
+                self._must_not(believes_rightly(broker, self.brokers))
+
+    def _must_not(self, wrong: str | None) -> None:
+        if wrong is not None:
+            raise Violation(f"seed {self.seed}: {wrong}")
 
     def settle(self) -> None:
         """Everybody is there, hears of everything and fetches until nothing is left."""
@@ -434,6 +477,8 @@ class Schedule:
                 self.fetch()
                 self.deliver()
                 self.alter()
+                self.alter()
+                self.hear()
                 self.sync()
         logs = [broker.log for broker in self.brokers.values()]
         contents = [(log.log_end_offset, _epochs(log), _content(log)) for log in logs]
@@ -442,7 +487,7 @@ class Schedule:
         if len(self.isr) < len(self.brokers):
             raise Violation(f"seed {self.seed}: in the end only {self.isr} are in sync")
         for offset, value in self.acknowledged.items():
-            if _value_at(logs[0], offset) != value:
+            if value_at(logs[0], offset) != value:
                 raise Violation(f"seed {self.seed}: in the end {value!r} at {offset}, which was acknowledged, is gone")
 
 
@@ -453,14 +498,3 @@ def _epochs(log: Log) -> list[EpochEntry]:
 
 def _content(log: Log) -> bytes:
     return b"".join(segment.file.pread(segment.size, 0) for segment in log.segments)
-
-
-def _value_at(log: Log, offset: int) -> bytes | None:
-    """Of the one record of a batch."""
-    data = log.read(offset, 1, min_one_batch=True)
-    if isinstance(data, ErrorCode) or data.records is None:
-        return None
-    view = memoryview(data.records.read())
-    header = read_header(view)
-    (record,) = records_of(view)
-    return bytes(record.value or b"") if header.base_offset == offset else None

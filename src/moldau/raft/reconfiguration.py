@@ -6,7 +6,7 @@
 
 A leader changes nothing before an entry of its own epoch is committed, nor while another change is not: two majorities would not meet.
 From kraft.version 0, where the voters come from the options, there is one way to 1: all of them have told who and where they are.
-Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, KafkaRaftClient.upgradeKRaftVersion; KIP-853.  Part of `node.py`.
+Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, KafkaRaftClient.upgradeKRaftVersion; KIP-853.  Part of `leading.py`.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -19,7 +19,7 @@ from moldau.raft.voters import ReplicaKey, Voter, VoterSet
 from moldau.types import ZERO_UUID
 
 if TYPE_CHECKING:
-    from moldau.raft.node import RaftNode
+    from moldau.raft.leading import Leading
 
 CAUGHT_UP_WITHIN_MS: Final = 3_600_000
 """A replica that has caught up so lately may vote."""
@@ -42,7 +42,7 @@ class Change(NamedTuple):
 class Reconfiguration:
     """What a leader does about its voters.  Forgotten when it leads no more."""
 
-    def __init__(self, node: "RaftNode") -> None:
+    def __init__(self, node: "Leading") -> None:
         self.change: Change | None = None
         self.told: dict[int, Voter] = {}
         """Voters that have said who and where they are, in kraft.version 0."""

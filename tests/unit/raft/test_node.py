@@ -7,9 +7,10 @@ import pytest
 
 from moldau.errors import ErrorCode
 from moldau.raft.events import MAX_ENTRY_RECORDS, Answered, Proposal, Received, Resign, Send, Synced, Tick, Timeouts
+from moldau.raft.following import FIRST_BOOTSTRAP, STAGGER_MS
 from moldau.raft.history import FORMATTED, LogHistory, VoterChange
 from moldau.raft.messages import Fetch, FetchAnswer, Vote, VoteAnswer
-from moldau.raft.node import FIRST_BOOTSTRAP, STAGGER_MS, RaftNode
+from moldau.raft.node import RaftNode
 from moldau.raft.roles import ElectionState
 from moldau.raft.voters import Address, ReplicaKey, Voter, VoterSet
 

@@ -1,0 +1,66 @@
+"""● What brokers of a schedule promise each other, asked of what lies on their disks.  Each gives what is wrong, or None.
+
+A schedule rarely lives to see what a broken promise costs: a leader has to die at the right moment.  Called by `schedules.py`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from moldau.errors import ErrorCode
+from moldau.protocol.records.batch import read_header, records_of
+from moldau.storage.log import Log
+
+if TYPE_CHECKING:
+    from proof.replication.schedules import Broker
+
+
+LOOKED_AT: Final = 8
+"""Records at the end of a log that a truncation is asked about."""
+
+
+def value_at(log: Log, offset: int) -> bytes | None:
+    """Of the one record of a batch."""
+    data = log.read(offset, 1, min_one_batch=True)
+    if isinstance(data, ErrorCode) or data.records is None:
+        return None
+    view = memoryview(data.records.read())
+    header = read_header(view)
+    (record,) = records_of(view)
+    return bytes(record.value or b"") if header.base_offset == offset else None
+
+
+def end_of(log: Log) -> list[tuple[int, bytes | None]]:
+    """The last records, by their offsets."""
+    return [
+        (offset, value_at(log, offset)) for offset in range(max(log.log_start_offset, log.log_end_offset - LOOKED_AT), log.log_end_offset)
+    ]
+
+
+def is_everywhere(brokers: "Mapping[int, Broker]", isr: Sequence[int], offset: int, value: bytes) -> str | None:
+    """What is acknowledged is in the log of everybody whom the controller takes for in sync."""
+    without = [each for each in isr if brokers[each].is_up and value_at(brokers[each].log, offset) != value]
+    return f"{value!r} at {offset} is acknowledged, and {without} of the in-sync {isr} do not have it" if without else None
+
+
+def may_join(joiner: "Broker", acknowledged: Mapping[int, bytes]) -> str | None:
+    """Who becomes in sync has all that was acknowledged."""
+    missing = [offset for offset, value in acknowledged.items() if value_at(joiner.log, offset) != value]
+    return f"{joiner.id} becomes in sync without what was acknowledged at {missing[:3]}" if missing else None
+
+
+def believes_rightly(leader: "Broker", brokers: "Mapping[int, Broker]") -> str | None:
+    """What a leader thinks that a follower has, the follower has as the leader has it."""
+    for broker_id, state in leader.partition.followers.items():
+        other, last = brokers[broker_id], state.log_end_offset - 1
+        is_of_this_life = other.is_up and state.broker_epoch in (-1, other.epoch)
+        if is_of_this_life and last >= leader.log.log_start_offset and value_at(other.log, last) != value_at(leader.log, last):
+            return f"{leader.id} leads epoch {leader.partition.leader_epoch} and thinks that {broker_id} has its record at {last}"
+    return None
+
+
+def keeps_what_is_common(follower: "Broker", leader: "Broker", before: Iterable[tuple[int, bytes | None]]) -> str | None:
+    """A follower truncates nothing that its leader has, too.  `before`: what it had."""
+    for offset, value in before:
+        if value is not None and offset >= follower.log.log_end_offset and value_at(leader.log, offset) == value:
+            return f"{follower.id} truncates {value!r} at {offset}, which its leader {leader.id} has"
+    return None

@@ -8,7 +8,8 @@ everywhere, no web UI, and, on this machine, Python workers that are this very i
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+import sysconfig
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -73,20 +74,30 @@ def open_session(
         SparkContext._ensure_initialized(conf=launch)
         said = dict(SparkConf().getAll())
         builder = SparkSession.builder
-        for key, value in gaps_filled(wanted, said, checkpoint, is_submitted=is_submitted).items():
+        for key, value in gaps_filled(wanted, said, checkpoint, is_submitted=is_submitted, here=_package_folders()).items():
             builder = builder.config(key, value)
         return builder.getOrCreate()
 
 
-def gaps_filled(wanted: Mapping[str, str], said: Mapping[str, str], checkpoint: str, *, is_submitted: bool) -> dict[str, str]:
-    """`wanted` without what was `said`, and what follows from where checkpoints and tasks are."""
+def gaps_filled(
+    wanted: Mapping[str, str], said: Mapping[str, str], checkpoint: str, *, is_submitted: bool, here: Sequence[str] = ()
+) -> dict[str, str]:
+    """`wanted` without what was `said`, and what follows from where checkpoints and tasks are.
+
+    `here` are the driver's folders of packages: Spark runs some of its Python workers beside the driver, where no archive is unpacked.
+    """
     told = {key: value for key, value in said.items() if is_submitted or UNSAID.get(key) != value}
     derived: dict[str, str] = {}
     if is_local_path(checkpoint, told.get("spark.hadoop.fs.defaultFS", "")):
         derived |= LOCAL_CHECKPOINTS
     if not told.get("spark.master", wanted["spark.master"]).startswith("local") and ARCHIVE in told.get("spark.archives", ""):
-        derived["spark.executorEnv.PYTHONPATH"] = "./" + ARCHIVE.removeprefix("#")
+        derived["spark.executorEnv.PYTHONPATH"] = os.pathsep.join(["./" + ARCHIVE.removeprefix("#"), *here])
     return {key: value for key, value in {**derived, **wanted}.items() if key not in told}
+
+
+def _package_folders() -> list[str]:
+    paths = sysconfig.get_paths()
+    return list(dict.fromkeys([str(Path(moldau.__file__).parents[1]), paths["purelib"], paths["platlib"]]))
 
 
 def is_local_path(checkpoint: str, default_file_system: str = "") -> bool:

@@ -27,5 +27,7 @@ def test_workers_find_what_was_packed() -> None:
     said = {"spark.master": "spark://h:7077", "spark.archives": "file:///tmp/moldau.tar.gz#moldau"}
     assert gaps_filled(WANTED, said, "s3a://b", is_submitted=True)["spark.executorEnv.PYTHONPATH"] == "./moldau"
     assert "spark.executorEnv.PYTHONPATH" not in gaps_filled(WANTED, {**said, "spark.master": "local[2]"}, "s3a://b", is_submitted=True)
+    beside = gaps_filled(WANTED, said, "s3a://b", is_submitted=True, here=["/site-packages"])
+    assert beside["spark.executorEnv.PYTHONPATH"] == "./moldau:/site-packages"
     own = {**said, "spark.executorEnv.PYTHONPATH": "/theirs"}
     assert "spark.executorEnv.PYTHONPATH" not in gaps_filled(WANTED, own, "s3a://b", is_submitted=True)

@@ -46,7 +46,7 @@ from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterC
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from moldau.protocol.wire import StoredRecord
-from moldau.raft.driver import MAX_BATCH_BYTES, QuorumStatus, RaftDriver
+from moldau.raft.driver import MAX_BATCH_BYTES, RaftDriver
 from moldau.raft.voter_wire import VoterRequest
 
 LOG: Final = logging.getLogger(__name__)
@@ -117,15 +117,6 @@ class Controller:
         if self._image is None or not self._driver.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller appears to be another node.")
         return self._image
-
-    @property
-    def leader_id(self) -> int:
-        """The active controller as far as this node knows; -1 for none."""
-        return self._driver.node_id if self.is_active else -1
-
-    def quorum(self) -> QuorumStatus | None:
-        """None where no leader is known."""
-        return self._driver.status()
 
     async def wait_until_active(self) -> None:
         await self._active.wait()

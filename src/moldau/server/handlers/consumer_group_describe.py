@@ -9,9 +9,9 @@ Differs from Kafka: nothing known.
 """
 
 from collections.abc import Awaitable
+from functools import partial
 
 from moldau.coordinator.group.consumer import ConsumerGroup
-from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest, ConsumerGroupDescribeResponse, DescribedGroup
 from moldau.server.handlers.groups import describe_each, serves_consumer_groups
@@ -27,22 +27,8 @@ def consumer_group_describe(
     return describe_each(
         broker,
         ConsumerGroup,
-        request.group_ids,
-        _not_described,
+        request,
+        partial(DescribedGroup, assignor_name=""),
         lambda groups: ConsumerGroupDescribeResponse(groups=groups),
         is_served=serves_consumer_groups(broker),
-        asks_operations=request.include_authorized_operations,
-    )
-
-
-def _not_described(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=code,
-        error_message=message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
     )

@@ -84,6 +84,13 @@ def ask_each(
     return ask_in_pieces()
 
 
+class DescribeRequest(Protocol):
+    """A request to describe groups of one protocol."""
+
+    group_ids: list[str]
+    include_authorized_operations: bool
+
+
 class Described(Protocol):
     """One group's part of an answer that describes groups."""
 
@@ -98,15 +105,21 @@ ResponseT = TypeVar("ResponseT")
 def describe_each(
     broker: Broker,
     kind: type[HeartbeatGroup],
-    group_ids: list[str],
-    not_described: Callable[[str, ErrorCode, str | None], DescribedT],
+    request: DescribeRequest,
+    blank: Callable[..., DescribedT],
     respond: Callable[[list[DescribedT]], ResponseT],
     *,
     is_served: bool,
-    asks_operations: bool,
 ) -> ResponseT | Later[ResponseT] | Awaitable[ResponseT]:
-    """Groups of one protocol.  Errors on a group: UNSUPPORTED_VERSION unless the protocol `is_served`, INVALID_GROUP_ID, and those of
-    `describe_of`."""
+    """Groups of one protocol.  `blank` makes the part of a group of which nothing is known.
+
+    Errors on a group: UNSUPPORTED_VERSION unless the protocol `is_served`, INVALID_GROUP_ID, and those of `GroupMachine.describe_of`.
+    """
+
+    def not_described(group_id: str, code: ErrorCode, message: str | None) -> DescribedT:
+        return blank(
+            group_id=group_id, error_code=code, error_message=message, group_state="", group_epoch=0, assignment_epoch=0, members=[]
+        )
 
     def describe(group_id: str) -> DescribedT | Later[DescribedT]:
         if not is_served:
@@ -122,7 +135,7 @@ def describe_each(
     def with_operations(groups: list[DescribedT]) -> ResponseT:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = authorized_operations(is_asked=asks_operations)
+                group.authorized_operations = authorized_operations(is_asked=request.include_authorized_operations)
         return respond(groups)
 
-    return ask_each(broker, describe, group_ids, with_operations)
+    return ask_each(broker, describe, request.group_ids, with_operations)

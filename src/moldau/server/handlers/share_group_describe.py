@@ -8,9 +8,9 @@ Differs from Kafka: nothing known.
 """
 
 from collections.abc import Awaitable
+from functools import partial
 
 from moldau.coordinator.group.share import ShareGroup
-from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.share_group_describe import DescribedGroup, ShareGroupDescribeRequest, ShareGroupDescribeResponse
 from moldau.server.handlers.groups import describe_each, serves_share_groups
@@ -26,22 +26,8 @@ def share_group_describe(
     return describe_each(
         broker,
         ShareGroup,
-        request.group_ids,
-        _not_described,
+        request,
+        partial(DescribedGroup, assignor_name=""),
         lambda groups: ShareGroupDescribeResponse(groups=groups),
         is_served=serves_share_groups(broker),
-        asks_operations=request.include_authorized_operations,
-    )
-
-
-def _not_described(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=code,
-        error_message=message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
     )

@@ -10,7 +10,6 @@ Differs from Kafka: nothing known.
 from collections.abc import Awaitable
 
 from moldau.coordinator.group.streams.group import StreamsGroup
-from moldau.errors import ErrorCode
 from moldau.net.later import Later
 from moldau.protocol.messages.streams_group_describe import DescribedGroup, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse
 from moldau.server.handlers.groups import describe_each, serves_streams_groups
@@ -26,21 +25,8 @@ def streams_group_describe(
     return describe_each(
         broker,
         StreamsGroup,
-        request.group_ids,
-        _not_described,
+        request,
+        DescribedGroup,
         lambda groups: StreamsGroupDescribeResponse(groups=groups),
         is_served=serves_streams_groups(broker),
-        asks_operations=request.include_authorized_operations,
-    )
-
-
-def _not_described(group_id: str, code: ErrorCode, message: str | None) -> DescribedGroup:
-    return DescribedGroup(
-        error_code=code,
-        error_message=message,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        members=[],
     )

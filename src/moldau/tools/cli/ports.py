@@ -1,9 +1,13 @@
-"""● The ports that `moldau up` gives to nodes."""
+"""● The addresses that `moldau up` gives to nodes."""
 
 import socket
 from contextlib import ExitStack
+from typing import Final
 
 from moldau.tools.cli.failure import Failure
+
+DEFAULT_HOST: Final = "localhost"
+DEFAULT_PORT: Final = 9092
 
 
 def checked_port(port: int) -> int:

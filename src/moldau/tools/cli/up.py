@@ -19,37 +19,15 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.parser import Parser
-from moldau.tools.cli.ports import checked_port, free_ports
+from moldau.tools.cli.ports import DEFAULT_HOST, DEFAULT_PORT, checked_port, free_ports
+from moldau.tools.cli.up_properties import properties_text
 
 if TYPE_CHECKING:
     from moldau.server.node.config import NodeConfig
     from moldau.server.node.node import Node
 
 DEFAULT_DIR: Final = "moldau-data"
-DEFAULT_HOST: Final = "localhost"
-DEFAULT_PORT: Final = 9092
 NODE_ID: Final = 1
-
-PROPERTIES: Final = """\
-# Written by `moldau up`.  Change what you like: the next start goes by it.  Kafka's option names.
-process.roles=broker,controller
-node.id={node_id}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}
-controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers=localhost:{controller_port}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
-log.dirs={data}
-
-# A single broker holds the only replica.
-offsets.topic.replication.factor=1
-transaction.state.log.replication.factor=1
-transaction.state.log.min.isr=1
-share.coordinator.state.topic.replication.factor=1
-share.coordinator.state.topic.min.isr=1
-group.initial.rebalance.delay.ms=0
-"""
 
 
 def main(arguments: list[str]) -> int:
@@ -59,7 +37,7 @@ def main(arguments: list[str]) -> int:
     if options.brokers != 1:
         from moldau.tools.cli import up_cluster
 
-        return up_cluster.main(options, default_port=DEFAULT_PORT, default_host=DEFAULT_HOST)
+        return up_cluster.main(options)
     if (folder / "node-1").exists():
         raise Failure(f"{folder} holds a cluster", f"Say --brokers {len(list(folder.glob('node-*')))}, or choose another folder with --dir")
     from moldau.tools.cli.node import load_config, run_node, set_up_logging
@@ -98,12 +76,15 @@ def _parser() -> Parser:
 
 
 def _write_properties(path: Path, options: argparse.Namespace) -> None:
-    text = PROPERTIES.format(
+    controller_port = _free_port()
+    text = properties_text(
         node_id=NODE_ID,
         host=options.host or DEFAULT_HOST,
         port=checked_port(options.port or DEFAULT_PORT),
-        controller_port=_free_port(),
+        controller_port=controller_port,
+        bootstrap=f"localhost:{controller_port}",
         data=path.parent.absolute() / "data",
+        replicas=1,
     )
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

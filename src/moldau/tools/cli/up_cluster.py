@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.ports import checked_port, free_ports
+from moldau.tools.cli.ports import DEFAULT_HOST, DEFAULT_PORT, checked_port, free_ports
+from moldau.tools.cli.up_properties import properties_text
 
 HOST: Final = "localhost"
 MOST: Final = 9
@@ -25,28 +26,6 @@ MOST: Final = 9
 LAST_LINES: Final = 5
 LOOK_S: Final = 0.05
 REPLICAS: Final = 3
-
-PROPERTIES: Final = """\
-# Written by `moldau up`.  Change what you like: the next start goes by it.  Kafka's option names.
-process.roles=broker,controller
-node.id={node_id}
-listeners=PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}
-advertised.listeners=PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}
-controller.listener.names=CONTROLLER
-controller.quorum.bootstrap.servers={bootstrap}
-listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
-inter.broker.listener.name=PLAINTEXT
-log.dirs={data}
-
-default.replication.factor={replicas}
-min.insync.replicas={min_insync}
-offsets.topic.replication.factor={replicas}
-transaction.state.log.replication.factor={replicas}
-transaction.state.log.min.isr={min_insync}
-share.coordinator.state.topic.replication.factor={replicas}
-share.coordinator.state.topic.min.isr={min_insync}
-group.initial.rebalance.delay.ms=0
-"""
 
 
 class Planned(NamedTuple):
@@ -58,7 +37,7 @@ class Planned(NamedTuple):
     directory_id: str
 
 
-def main(options: argparse.Namespace, *, default_port: int, default_host: str) -> int:
+def main(options: argparse.Namespace) -> int:
     """Until Ctrl-C, SIGTERM, or the end of the last node.  Errors: Failure."""
     folder = Path(options.dir)
     if not 2 <= options.brokers <= MOST:
@@ -69,7 +48,7 @@ def main(options: argparse.Namespace, *, default_port: int, default_host: str) -
     if known and len(known) != options.brokers:
         raise Failure(f"{folder} holds a cluster of {len(known)} nodes", f"Say --brokers {len(known)}, or choose another folder with --dir")
     if not known:
-        known = _prepare(folder, options.brokers, host=options.host or default_host, port=options.port or default_port)
+        known = _prepare(folder, options.brokers, host=options.host or DEFAULT_HOST, port=options.port or DEFAULT_PORT)
     elif options.port is not None or options.host is not None:
         raise Failure(f"the nodes in {folder} have their addresses already", f"Change listeners in {folder}/node-*/server.properties")
     return asyncio.run(_run(folder, known))
@@ -91,7 +70,7 @@ def _prepare(folder: Path, count: int, *, host: str, port: int) -> list[Path]:
     folders = []
     for node in nodes:
         own = folder / f"node-{node.node_id}"
-        text = PROPERTIES.format(
+        text = properties_text(
             node_id=node.node_id,
             host=host,
             port=node.port,
@@ -99,7 +78,6 @@ def _prepare(folder: Path, count: int, *, host: str, port: int) -> list[Path]:
             bootstrap=",".join(f"{HOST}:{each.controller_port}" for each in nodes),
             data=own.absolute() / "data",
             replicas=replicas,
-            min_insync=max(1, replicas - 1),
         )
         try:
             own.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.offsets import moment
 from moldau.tools.cli.storage import random_id
 from moldau.tools.cli.terminal import size
-from moldau.tools.cli.up import PROPERTIES
+from moldau.tools.cli.up_properties import properties_text
 from moldau.types import uuid_to_text
 
 RECORD = ConsumerRecord("t", 2, 7, 1_700_000_000_123, 0, b"key", b"\xff\x00", (("h", b"v"), ("n", None)), 1)
@@ -64,13 +64,25 @@ def test_random_ids_are_no_options() -> None:
     assert not any(uuid_to_text(random_id()).startswith("-") for _ in range(500))
 
 
-def test_the_file_that_up_writes_is_one_that_serve_takes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("replicas", [1, 3])
+def test_the_file_that_up_writes_is_one_that_serve_takes(replicas: int, tmp_path: Path) -> None:
     from moldau.tools.cli.node import load_config
 
     path = tmp_path / "server.properties"
-    path.write_text(PROPERTIES.format(node_id=1, host="localhost", port=9092, controller_port=9093, data=tmp_path / "data"))
+    path.write_text(
+        properties_text(
+            node_id=1,
+            host="localhost",
+            port=9092,
+            controller_port=9093,
+            bootstrap="localhost:9093",
+            data=tmp_path / "data",
+            replicas=replicas,
+        )
+    )
     config = load_config(path)
     assert config.warnings == ()
+    assert config.log.min_insync_replicas == max(1, replicas - 1)
     assert [(one.host, one.port) for one in config.advertised_broker_listeners] == [("localhost", 9092)]
     path.write_text(path.read_text() + "log.retention.hour=1\n")
     with pytest.raises(

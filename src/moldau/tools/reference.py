@@ -188,6 +188,7 @@ def commands_page() -> str:
 
 def help_of(arguments: Sequence[str]) -> str:
     os.environ["COLUMNS"] = "100"  # argparse folds at the terminal's width, a page has one of its own
+    os.environ["MOLDAU_CONFIG"] = os.devnull  # whoever writes the page may have a profile in use
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), contextlib.suppress(SystemExit):
         command_line.main(list(arguments))

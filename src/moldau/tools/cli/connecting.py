@@ -3,6 +3,8 @@
 import argparse
 import asyncio
 import os
+import sys
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +15,7 @@ from moldau.clients.connecting import cluster_of
 from moldau.clients.options import ClientOptions, OptionError, parse_options
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.terminal import clear
 
 DEFAULT_TIMEOUT_MS: Final = 30_000
 CONNECT_WITHIN_MS: Final = 10_000
@@ -28,9 +31,20 @@ Work = Callable[[Cluster], Awaitable[int]]
 
 
 def on_cluster(options: argparse.Namespace, work: Work) -> int:
-    """Runs `work` against `options.bootstrap_server`, with the settings of `options.command_config`."""
+    """Runs `work` against `options.bootstrap_server`, with the settings of `options.command_config`; with `options.watch` again and again,
+    every so many seconds, until interrupted."""
     settings = client_settings(getattr(options, "command_config", None))
-    return run(options.bootstrap_server, work, settings)
+    every_s = getattr(options, "watch", None)
+    if every_s is None:
+        return run(options.bootstrap_server, work, settings)
+    try:
+        while True:
+            clear()
+            run(options.bootstrap_server, work, settings)
+            sys.stdout.flush()
+            time.sleep(every_s)
+    except KeyboardInterrupt:
+        return 0
 
 
 def run(bootstrap: str, work: Work, settings: ClientSettings = ClientSettings()) -> int:

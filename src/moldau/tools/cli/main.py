@@ -36,6 +36,9 @@ COMMANDS: Final = {
     "connect": Command(f"{_OURS}.connect", "run a Kafka Connect worker: connectors, over its REST API"),
     "pipelines": Command("moldau.pipelines.running.command", "run pipelines on Spark, pack what its workers need"),
     "demo": Command("moldau.pipelines.demo.command", "real orders through a broker and Spark, every verdict checked"),
+    "perf": Command(f"{_OURS}.perf.command", "how fast records go in and come out, and how long one is on its way"),
+    "profile": Command(f"{_OURS}.shell.profile", "clusters by name: what commands speak to"),
+    "completion": Command(f"{_OURS}.shell.completion", "completion of commands and options for bash, zsh and fish"),
     "dump-log": Command(f"{_OURS}.dump_log", "look into segment, index, snapshot and checkpoint files"),
 }
 TWINS: Final = {
@@ -59,6 +62,11 @@ TWINS: Final = {
     "kafka-metadata-quorum": Command(f"{_KAFKAS}.metadata_quorum", "kafka-metadata-quorum.sh"),
     "kafka-features": Command(f"{_KAFKAS}.features", "kafka-features.sh"),
     "kafka-cluster": Command(f"{_KAFKAS}.cluster", "kafka-cluster.sh"),
+    "kafka-producer-perf-test": Command(f"{_OURS}.perf.kafka_producer", "kafka-producer-perf-test.sh"),
+    "kafka-consumer-perf-test": Command(f"{_OURS}.perf.kafka_consumer", "kafka-consumer-perf-test.sh"),
+    "kafka-share-consumer-perf-test": Command(f"{_OURS}.perf.kafka_share_consumer", "kafka-share-consumer-perf-test.sh"),
+    "kafka-verifiable-producer": Command(f"{_OURS}.verifiable.producer", "kafka-verifiable-producer.sh"),
+    "kafka-verifiable-consumer": Command(f"{_OURS}.verifiable.consumer", "kafka-verifiable-consumer.sh"),
     "kafka-broker-api-versions": Command(f"{_KAFKAS}.broker_api_versions", "kafka-broker-api-versions.sh"),
 }
 ALL: Final = {**COMMANDS, **TWINS}

@@ -31,7 +31,7 @@ def _parser() -> Parser:
         "First and next offsets of each partition, and how many lie between them; or the first offset at or after a time.",
         examples=["moldau offsets", "moldau offsets orders payments", "moldau offsets orders --at 2026-05-01T12:00"],
     )
-    add_bootstrap(parser)
+    add_bootstrap(parser, watch=True)
     parser.add_argument("topics", nargs="*", metavar="TOPIC", help="(all)")
     parser.add_argument("--at", type=moment, metavar="TIME", help="ISO time (UTC unless it says otherwise) or milliseconds since 1970")
     return parser

@@ -1,19 +1,46 @@
-"""◇ Command lines, read by argparse; a mistake ends in a `Failure` that names what was nearly meant."""
+"""● Command lines, read by argparse; a mistake ends in a `Failure` that names what was nearly meant.  Defaults come from the profile."""
 
 import argparse
 import re
 from collections.abc import Callable, Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.shell.profiles import current_profile
 
 _UNRECOGNISED = re.compile(r"unrecognized arguments: (?P<rest>.*)", re.DOTALL)
 _BAD_CHOICE = re.compile(r"argument (?P<what>\S+): invalid choice: '(?P<given>.*)' \(choose from (?P<choices>.*)\)", re.DOTALL)
 
 
+KAFKAS: Final = {
+    "--broker-list": ("--bootstrap-server",),
+    "--compression-codec": ("--compression",),
+    "--consumer.config": ("--command-config",),
+    "--create-time": ("--at",),
+    "--group-id": ("--group",),
+    "--max-messages": ("--max", "--records"),
+    "--messages": ("--max", "--records"),
+    "--num-messages": ("--max", "--records"),
+    "--num-records": ("--max", "--records"),
+    "--producer.config": ("--command-config",),
+    "--record-size": ("--size",),
+    "--replication-factor": ("--replicas",),
+    "--request-required-acks": ("--acks",),
+    "--throughput": ("--rate",),
+    "--time": ("--at",),
+    "--timeout-ms": ("--timeout",),
+}
+"""Options of Kafka's tools, and what the same thing is called in ours."""
+WORDS: Final = {"--topic": "topic", "--group": "group", "--transactional-id": "id"}
+"""Options of Kafka's tools that are words of their own in ours."""
+
+
 class Parser(argparse.ArgumentParser):
     """`examples` are printed below the options, one line each, as they can be typed."""
+
+    is_action = False
+    """It reads what follows the word that stands for it."""
 
     def __init__(self, prog: str, description: str = "", *, examples: Sequence[str] = (), **rest: Any) -> None:
         epilog = "examples:\n" + "".join(f"  {example}\n" for example in examples) if examples else None
@@ -24,6 +51,13 @@ class Parser(argparse.ArgumentParser):
         if self._subparsers is not None:
             return super().parse_args(args, namespace)
         return self.parse_intermixed_args(args, namespace)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What an action does not know is an error here, where its own options are known."""
+        found, rest = super().parse_known_args(args, namespace)
+        if rest and self.is_action:
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return found, rest
 
     def error(self, message: str) -> NoReturn:
         raise Failure(self._in_words(message), f"`{self.prog} --help` lists the options")
@@ -36,8 +70,7 @@ class Parser(argparse.ArgumentParser):
                 return f"there is nothing to do with {word!r} here"
             if word.split("=")[0] in self._option_string_actions:
                 return f"{word} is too late here: it goes before the action"
-            near = get_close_matches(word.split("=")[0], self._option_string_actions, n=1)
-            return f"there is no option {word}" + (f"; did you mean {near[0]}?" if near else "")
+            return self._no_option(word, word.split("=")[0])
         bad_choice = _BAD_CHOICE.match(message)
         if bad_choice:
             choices = [choice.strip("'\" ") for choice in bad_choice["choices"].split(",")]
@@ -45,13 +78,53 @@ class Parser(argparse.ArgumentParser):
             return f"{bad_choice['given']!r} is not one of {', '.join(choices)}" + (f"; did you mean {near[0]}?" if near else "")
         return message
 
+    def _no_option(self, word: str, name: str) -> str:
+        for ours in KAFKAS.get(name, ()):
+            if ours in self._option_string_actions:
+                return f"there is no option {word}; what Kafka's tools call {name} is {ours} here"
+        positional = [action.dest for action in self._get_positional_actions()]
+        if any(dest.startswith(WORDS.get(name, "-")) for dest in positional):
+            return f"there is no option {word}; the {WORDS[name]} is a word of its own here, without {name}"
+        near = get_close_matches(name, self._option_string_actions, n=1)
+        return f"there is no option {word}" + (f"; did you mean {near[0]}?" if near else "")
 
-def add_bootstrap(parser: argparse.ArgumentParser) -> None:
-    """`--bootstrap-server`, with the address that `moldau up` listens on as default."""
+
+class _FromProfile(str):
+    """Settings that belong to the profile's address, and to no other."""
+
+
+class _Address(argparse.Action):
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: str | None = None) -> None:
+        namespace.bootstrap_server = values
+        if isinstance(namespace.command_config, _FromProfile):
+            namespace.command_config = None
+
+
+def add_bootstrap(parser: argparse.ArgumentParser, *, watch: bool = False) -> None:
+    """`--bootstrap-server`: by default the profile's, else the address that `moldau up` listens on.  `watch`: it only looks, and may do so
+    again and again."""
+    profile = current_profile()
+    address, config = ("localhost:9092", None) if profile is None else profile
     parser.add_argument(
-        "-b", "--bootstrap-server", metavar="HOST:PORT", default="localhost:9092", help="one or more brokers, comma separated (%(default)s)"
+        "-b",
+        "--bootstrap-server",
+        metavar="HOST:PORT",
+        default=address,
+        action=_Address,
+        help="one or more brokers, comma separated (%(default)s)",
     )
-    parser.add_argument("--command-config", metavar="FILE", help="a properties file with client settings")
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        default=None if config is None else _FromProfile(config),
+        help="a properties file with client settings",
+    )
+    if watch:
+        parser.add_argument("--watch", nargs="?", type=positive, const=2, metavar="SECONDS", help="show it anew every so often (2)")
+
+
+WATCHED: Final = frozenset({"list", "describe", "members", "lag", "producers", "hanging"})
+"""Actions that only look."""
 
 
 def add_actions(parser: Parser) -> Callable[[str, str], Parser]:
@@ -60,7 +133,8 @@ def add_actions(parser: Parser) -> Callable[[str, str], Parser]:
 
     def action(name: str, about: str) -> Parser:
         made = actions.add_parser(name, help=about, description=about)
-        add_bootstrap(made)
+        made.is_action = True
+        add_bootstrap(made, watch=name in WATCHED)
         return made
 
     return action

@@ -24,6 +24,11 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: It
     Console(highlight=False).print(drawn)
 
 
+def clear() -> None:
+    """An empty screen; between two tables of an output that nobody watches, an empty line."""
+    print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "", end="" if sys.stdout.isatty() else "\n")
+
+
 def say(text: str) -> None:
     """A note to whoever watches: on stderr, so that output stays clean."""
     print(text, file=sys.stderr, flush=True)

@@ -57,8 +57,19 @@ class MixedCluster(Cluster):
         directory: Path | None = None,
     ) -> None:
         """`java` are the node ids that are Apache Kafka's."""
-        self._java: Final = frozenset(java)
+        self._java: Final = set(java)
+        self._replaced: Final[list[ClusterNode]] = []
+        """They hold the ports."""
         super().__init__(brokers, controllers, properties=properties, directory=directory)
+
+    def replace(self, node_id: int) -> None:
+        """A node that was stopped is the other's from now on, with the same folder, ports and options."""
+        before = self.nodes[node_id]
+        assert before.process is None, f"{before.name} runs"
+        self._java.symmetric_difference_update({node_id})
+        after = self.nodes[node_id] = self.new_node(node_id, before.roles, before.directory, before.extra)
+        after.port, after.controller_port, after.controllers = before.port, before.controller_port, before.controllers
+        self._replaced.append(before)
 
     def new_node(self, node_id: int, roles: Sequence[str], directory: Path, properties: Mapping[str, str]) -> ClusterNode:
         made = ApacheNode if node_id in self._java else ClusterNode

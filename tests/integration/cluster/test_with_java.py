@@ -18,7 +18,7 @@ from moldau.protocol.messages.alter_partition_reassignments import (
 )
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from moldau.protocol.records.batch import batches
-from proof.cluster.process_load import ORDERS, PARTITIONS
+from proof.cluster.process_load import ORDERS, PARTITIONS, Copier
 from proof.cluster.processes import BETWEEN_LOOKS_S, QUICK, WHOLE_WITHIN_S, Hurting
 from proof.kafka.mixed import MixedCluster
 
@@ -30,13 +30,30 @@ MOVES = int(os.environ.get("MOLDAU_LEADERSHIP_MOVES", "6"))
 class Moving(Hurting):
     """Whose leaders are moved from broker to broker, too."""
 
-    def __init__(self, cluster: MixedCluster, seed: int) -> None:
+    def __init__(self, cluster: MixedCluster, seed: int, *, has_copier: bool = True) -> None:
+        """Not `has_copier`: where nodes are away for long, librdkafka waits beyond the time of its transaction (its issue 5511)."""
         super().__init__(cluster, seed)
+        self._has_copier = has_copier
         self._kinds["leader moved"] = self._move_leaders
+        self._kinds["replaced node by node"] = lambda: self._replace_all(cluster)
+
+    def _begin(self) -> None:
+        super()._begin()
+        for client in self._clients:
+            if isinstance(client, Copier) and not self._has_copier:
+                client.told_to_stop.set()
 
     def _move_leaders(self) -> None:
         for number in range(MOVES):
             self._move_leader(number % PARTITIONS, 1 + (number // PARTITIONS + number) % 3)
+
+    def _replace_all(self, cluster: MixedCluster) -> None:
+        """Each node that was Kafka's is ours, and the other way round."""
+        for node_id in cluster.nodes:
+            assert cluster.stop(node_id) == 0
+            cluster.replace(node_id)
+            cluster.start_again(node_id)
+            self._wait_until_whole(f"node {node_id} replaced")
 
     def _move_leader(self, index: int, wanted: int) -> None:
         """By making another replica the preferred one, as kafka-reassign-partitions and kafka-leader-election do."""
@@ -50,6 +67,15 @@ class Moving(Hurting):
             assert self.cluster.nodes[1 + index].ask(elect, version=2).error_code == ErrorCode.NONE
             assert time.monotonic() < until_s, f"{ORDERS}-{index} is not led by {wanted}"
             self._calm(BETWEEN_LOOKS_S)
+
+
+@pytest.mark.parametrize("controllers", [0, 3], ids=["combined", "apart"])
+def test_a_cluster_moves_from_kafka_to_ours_node_by_node_and_back(controllers: int, tmp_path: Path) -> None:
+    """And to ours again: the last of Kafka's to stop would wait for a majority of the controllers."""
+    everybody = {1, 2, 3, *(100 + number for number in range(1, controllers + 1))}
+    with MixedCluster(brokers=3, controllers=controllers, java=everybody, properties=QUICK, directory=tmp_path) as cluster:
+        moving = Moving(cluster, seed=5, has_copier=False)
+        assert moving.run(4, ["replaced node by node", "leader killed", "replaced node by node", "replaced node by node"]) == []
 
 
 def epochs(folder: Path) -> list[str]:

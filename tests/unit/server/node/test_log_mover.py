@@ -22,7 +22,8 @@ def test_logs_that_move_at_a_time_share_one_rate() -> None:
     loop, files, ids = SimLoop(), MemoryFiles(slow_ms=1), itertools.count(1)
     for path in ("/one", "/two"):
         files.mkdir(path)
-    clock, moved_at_ms = SimClock(loop), []
+    clock, all_moved = SimClock(loop), asyncio.Event()
+    moved_at_ms: list[int] = []
     logs = LogManager(files, ["/one", "/two"], LogConfig(), unique=lambda: UUID(int=next(ids)))
     logs.open(0)
     for index in range(LOGS):
@@ -32,12 +33,14 @@ def test_logs_that_move_at_a_time_share_one_rate() -> None:
                 build_batch([NewRecord(0, None, b"x" * 100_000)]),
                 leader_epoch=0,
                 now_ms=0,
-                origin=AppendOrigin.CLIENT,
+                origin=AppendOrigin.COORDINATOR,
                 transaction_version=0,
             )
 
     def moved(log: Log) -> None:
         moved_at_ms.append(clock.monotonic_ms())
+        if len(moved_at_ms) == LOGS:
+            all_moved.set()
 
     async def move() -> int:
         mover = LogMover(files, clock, logs, at_once=LOGS, on_moved=moved)
@@ -45,8 +48,7 @@ def test_logs_that_move_at_a_time_share_one_rate() -> None:
         mover.pace.set_rate(RATE, began_ms)
         for where in list(logs.logs):
             mover.move(where, next(each for each in logs.directories if where not in each.logs))
-        while len(moved_at_ms) < LOGS:
-            await asyncio.sleep(0.1)
+        await all_moved.wait()
         return moved_at_ms[-1] - began_ms
 
     took_ms: int = loop.run_until_complete(loop.start(Machine("here"), move()))

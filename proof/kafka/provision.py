@@ -1,4 +1,4 @@
-"""● Everything that tests and benchmarks need beside pip's packages: Java, Apache Kafka 4.3.1, Spark's connector, kcat.
+"""● Everything that tests and benchmarks need beside pip's packages: Java, Apache Kafka 4.3.1, Kafka Streams, Spark's connector, kcat.
 
 `python -m proof.kafka.provision` brings it all, with progress; the functions bring what is missing when they are
 called, so a single test run alone works too.  Jars and Java stay in the user's cache (`moldau.pipelines.provision`),
@@ -15,7 +15,7 @@ from moldau.pipelines.provision import ProvisionError, java_environment, java_ho
 from moldau.pipelines.provision.cache import only_one
 from moldau.pipelines.provision.jars import jar_set
 
-__all__ = ["java_environment", "java_home", "kafka_classpath", "kcat", "spark_connector_jars"]
+__all__ = ["java_environment", "java_home", "kafka_classpath", "kcat", "spark_connector_jars", "streams_jars"]
 
 KAFKA_VERSION = "4.3.1"
 
@@ -23,6 +23,11 @@ KAFKA_VERSION = "4.3.1"
 def kafka_classpath() -> str:
     """The Java class path of Apache Kafka's broker and tools.  Raises ProvisionError."""
     return os.pathsep.join(map(str, jar_set(f"kafka-{KAFKA_VERSION}")))
+
+
+def streams_jars() -> list[Path]:
+    """Kafka Streams with its test driver; they need the broker's jars beside them.  Raises ProvisionError."""
+    return jar_set(f"kafka-streams-{KAFKA_VERSION}")
 
 
 def kcat(*, install: bool = False) -> Path | None:
@@ -42,6 +47,7 @@ def main() -> int:
     try:
         print(f"Java: {java_home()}", flush=True)
         print(f"Apache Kafka {KAFKA_VERSION}: {len(kafka_classpath().split(os.pathsep))} jars", flush=True)
+        print(f"Kafka Streams {KAFKA_VERSION}: {len(streams_jars())} jars", flush=True)
         print(f"Spark's Kafka connector: {len(spark_connector_jars())} jars", flush=True)
     except ProvisionError as error:
         print(f"error: {error}", file=sys.stderr)

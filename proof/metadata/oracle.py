@@ -13,7 +13,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -31,7 +31,7 @@ def javac() -> str | None:
     return shutil.which("javac")
 
 
-def compiled(source: Path = SOURCE) -> Path:
+def compiled(source: Path = SOURCE, classpath: str | None = None) -> Path:
     """The folder of classes, made when the source has changed.  Errors: CalledProcessError, AssertionError without a compiler."""
     compiler = javac()
     assert compiler is not None, "there is no javac: install a JDK"
@@ -39,7 +39,7 @@ def compiled(source: Path = SOURCE) -> Path:
     made = Path(tempfile.gettempdir()) / f"moldau-oracle-{os.getuid()}-{digest}"
     if not made.exists():
         scratch = Path(tempfile.mkdtemp(dir=made.parent))
-        command = [compiler, "-nowarn", "-proc:none", "-cp", kafka_classpath(), "-d", str(scratch), str(source)]
+        command = [compiler, "-nowarn", "-proc:none", "-cp", classpath or kafka_classpath(), "-d", str(scratch), str(source)]
         subprocess.run(command, check=True, capture_output=True)
         try:
             scratch.rename(made)
@@ -51,10 +51,17 @@ def compiled(source: Path = SOURCE) -> Path:
 class Oracle:
     """The child process.  One question at a time."""
 
+    def __init__(self, source: Path = SOURCE, main: str = MAIN, jars: Sequence[Path] = ()) -> None:
+        """`jars`: what the program needs beside Kafka's."""
+        self._source = source
+        self._main = main
+        self._jars = list(map(str, jars))
+
     def __enter__(self) -> Self:
-        command = java_command(MAIN, flags=FLAGS)
+        command = java_command(self._main, flags=FLAGS)
         position = command.index("-cp") + 1
-        command[position] = os.pathsep.join([str(compiled()), command[position]])
+        classpath = os.pathsep.join([*self._jars, command[position]])
+        command[position] = os.pathsep.join([str(compiled(self._source, classpath)), classpath])
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
         )
@@ -65,10 +72,15 @@ class Oracle:
 
     def ask(self, case: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The answer to each step: `records` (hex), `response` (hex), or `error`."""
+        answers: list[dict[str, Any]] = self.answer(case)["steps"]
+        return answers
+
+    def answer(self, case: Mapping[str, Any]) -> dict[str, Any]:
+        """One line in, one line out."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(case) + "\n")
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         assert line, "Kafka's classes gave no answer: run them by hand to see why"
-        answers: list[dict[str, Any]] = json.loads(line)["steps"]
-        return answers
+        answer: dict[str, Any] = json.loads(line)
+        return answer

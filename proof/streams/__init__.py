@@ -1,0 +1,1 @@
+"""◇ Our operators beside Kafka Streams' own: random inputs, both answers, and where they differ."""

@@ -1,0 +1,19 @@
+"""● Kafka Streams' operators on Spark Structured Streaming.
+
+Start reading at `builder`, the words of the DSL, and `topology`, what they are put together to.  Each operator is a pure processor
+(`aggregate`, `windowed`, `suppress`, `stream_join`, `table_join`, `foreign_key`): records in, a mapping as state, records out.  `Driver`
+runs a topology in memory, for tests; `spark` runs it on Spark, one task a partition.
+"""
+
+from moldau.pipelines.streams.builder import GlobalKTable, KStream, KTable, StreamsBuilder, TopologyError
+from moldau.pipelines.streams.records import Change, Dropped, Record, Windowed
+from moldau.pipelines.streams.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, nullable, session_windowed, time_windowed
+from moldau.pipelines.streams.suppress import BufferFull
+from moldau.pipelines.streams.topology import Driver, Topology
+from moldau.pipelines.streams.windows import JoinWindows, SessionWindows, TimeWindows, WindowError
+
+__all__ = [
+    "BYTES", "DOUBLE", "JSON", "LONG", "STRING", "BufferFull", "Change", "Driver", "Dropped", "GlobalKTable", "JoinWindows", "KStream",
+    "KTable", "Record", "Serde", "SessionWindows", "StreamsBuilder", "TimeWindows", "Topology", "TopologyError", "WindowError", "Windowed",
+    "nullable", "session_windowed", "time_windowed",
+]  # fmt: skip

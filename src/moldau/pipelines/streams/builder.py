@@ -1,0 +1,356 @@
+"""◇ The words of Kafka Streams' DSL: streams and tables of topics, put together to a `Topology`.
+
+    builder = StreamsBuilder()
+    orders = builder.stream("orders", key=STRING, value=JSON)
+    orders.group_by(lambda key, order: order["customer"]).count().to_stream().to("orders-by-customer", value=LONG)
+    topology = builder.build()
+
+Functions that an application hands over must give the same answer for the same arguments: a micro-batch may be computed twice.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from moldau.pipelines.streams.aggregate import RegroupTable, TableSource
+from moldau.pipelines.streams.foreign_key import Answers, Subscribe, Subscriptions
+from moldau.pipelines.streams.grouped import GroupedStream, GroupedTable
+from moldau.pipelines.streams.records import Joiner
+from moldau.pipelines.streams.serdes import BYTES, JSON, STRING, Serde
+from moldau.pipelines.streams.stateless import FlatMap, NeedsKey
+from moldau.pipelines.streams.stream_join import LEFT, RIGHT, StreamStreamJoin, StreamTableJoin
+from moldau.pipelines.streams.suppress import Suppress
+from moldau.pipelines.streams.table_join import FilterTable, Join, MapTable, TableTableJoin, ToStream
+from moldau.pipelines.streams.topology import Node, PassOn, Sink, Stage, Topic, Topology
+from moldau.pipelines.streams.windows import JoinWindows
+
+Mapper = Callable[[Any, Any], Any]
+Predicate = Callable[[Any, Any], bool]
+
+
+class TopologyError(ValueError):
+    """What cannot be put together, and what to do instead."""
+
+
+class StreamsBuilder:
+    """Begin here.  `dropped_to`: a topic for records that no operator takes (late, without a key, unreadable), with the reason in a header;
+    without it they are counted and forgotten, as in Kafka Streams, and an unreadable record ends the query."""
+
+    def __init__(self, *, dropped_to: str | None = None) -> None:
+        self._topology = Topology()
+        self._levels: dict[Node, int] = {}
+        """The stage of each node: stages are numbered when they are built, and put in order at the end."""
+        self._inputs: dict[str, tuple[int, Node]] = {}
+        self._first: set[str] = set()
+        self._everywhere: set[str] = set()
+        self._count = 0
+        if dropped_to is not None:
+            self._topology.dropped_to = dropped_to
+            self._topology.sinks[dropped_to] = Topic(dropped_to, BYTES, BYTES)
+
+    def stream(self, topic: str, *, key: Serde = STRING, value: Serde = JSON) -> "KStream":
+        """A topic as a stream of records."""
+        return KStream(self, self._source(topic, key, value), key)
+
+    def table(self, topic: str, *, key: Serde = STRING, value: Serde = JSON) -> "KTable":
+        """A compacted topic as a table: the newest record of a key is its row, a null value takes it away."""
+        return self.stream(topic, key=key, value=value).to_table()
+
+    def global_table(self, topic: str, *, key: Serde = STRING, value: Serde = JSON) -> "GlobalKTable":
+        """A compacted topic as a table that every partition has whole, so that a stream joins it by any key."""
+        source = self._source(topic, key, value)
+        return GlobalKTable(topic, source)
+
+    def build(self) -> Topology:
+        """What was put together.  Errors: TopologyError."""
+        if not self._topology.sinks:
+            raise TopologyError("nothing is written: end a stream with .to(topic)")
+        levels = sorted({level for level, _ in self._inputs.values()})
+        self._topology.stages = [self._stage(level) for level in levels]
+        return self._topology
+
+    def _stage(self, level: int) -> Stage:
+        inputs = {name: node for name, (own, node) in self._inputs.items() if own == level}
+        return Stage(inputs, self._first & inputs.keys(), self._everywhere & inputs.keys())
+
+    def named(self, kind: str) -> str:
+        """As Kafka names its processors.  The name is in the state: the order of calls is part of an application."""
+        self._count += 1
+        return f"{kind}-{self._count:010d}"
+
+    def _source(self, topic: str, key: Serde, value: Serde) -> Node:
+        node = PassOn(self.named("KSTREAM-SOURCE"))
+        self._topology.sources[node.name] = Topic(topic, key, value)
+        return self.enter(node, 0)
+
+    def enter(self, node: Node, level: int) -> Node:
+        """A node where records come into a stage, under its own name."""
+        self._levels[node] = level
+        self._inputs[node.name] = (level, node)
+        return node
+
+    def after(self, parent: Node, node: Node, port: int = 0) -> Node:
+        self._levels[node] = max(self._levels[parent], self._levels.get(node, 0))
+        parent.to(node, port)
+        return node
+
+    def repartitioned(self, parent: Node, key: Serde, *, at_least: int = 0, first: bool = False) -> Node:
+        """The node where the records of `parent` come in again, in a later stage, by the partition of their key."""
+        entry = PassOn(self.named("KSTREAM-REPARTITION"))
+        self.after(parent, Sink(self.named("KSTREAM-SINK"), entry.name))
+        self._topology.internal[entry.name] = key
+        if first:
+            self._first.add(entry.name)
+        return self.enter(entry, max(self._levels[parent] + 1, at_least))
+
+    def together(self, one: Node, other: Node, key: Serde) -> tuple[Node, Node]:
+        """Both in one stage, for a processor that looks at both.  Errors: TopologyError."""
+        here, there = self._levels[one], self._levels[other]
+        if here == there:
+            return one, other
+        if not here or not there:
+            self._raise_sources(one if here < there else other, max(here, there))
+            return one, other
+        raise TopologyError("both sides were repartitioned a different number of times: write one with .to(topic), and read it again")
+
+    def _raise_sources(self, node: Node, level: int) -> None:
+        """A part of the graph that begins with sources may run in a later stage: the earlier ones pass its records on."""
+        while True:
+            above = {parent for parent in self._levels for child, _ in parent.children if child is node}
+            self._levels[node] = level
+            if node.name in self._inputs:
+                if node.name in self._topology.internal:
+                    raise TopologyError("one side was repartitioned: write it with .to(topic), and read it again")
+                self._inputs[node.name] = (level, node)
+            self._lower(node, level)
+            if not above:
+                return
+            node = above.pop()
+
+    def _lower(self, node: Node, level: int) -> None:
+        for child, _ in node.children:
+            if self._levels.get(child, 0) < level:
+                self._levels[child] = level
+                self._lower(child, level)
+
+    def written(self, parent: Node, topic: Topic) -> None:
+        self._topology.sinks[topic.name] = topic
+        self.after(parent, Sink(self.named("KSTREAM-SINK"), topic.name))
+
+    def spread(self, source: Node, level: int) -> None:
+        """A global table comes into the stage that looks into it, on all partitions, before everything else."""
+        self._inputs[source.name] = (level, source)
+        self._levels[source] = level
+        self._lower(source, level)
+        self._first.add(source.name)
+        self._everywhere.add(source.name)
+
+
+class KStream:
+    """A stream of records.  Each method gives a new stream; this one can be used again."""
+
+    def __init__(self, builder: StreamsBuilder, node: Node, key: Serde, *, is_rekeyed: bool = False) -> None:
+        self._builder = builder
+        self._node = node
+        self._key = key
+        self._is_rekeyed = is_rekeyed
+
+    def filter(self, predicate: Predicate) -> "KStream":
+        return self._flat_map("KSTREAM-FILTER", lambda key, value: [(key, value)] if predicate(key, value) else [])
+
+    def filter_not(self, predicate: Predicate) -> "KStream":
+        return self.filter(lambda key, value: not predicate(key, value))
+
+    def map(self, mapper: Callable[[Any, Any], tuple[Any, Any]], *, key: Serde = STRING) -> "KStream":
+        """`mapper` gives a pair (key, value); `key` writes the new keys."""
+        return self._flat_map("KSTREAM-MAP", lambda key, value: [mapper(key, value)], rekeyed=key)
+
+    def map_values(self, mapper: Mapper) -> "KStream":
+        return self._flat_map("KSTREAM-MAPVALUES", lambda key, value: [(key, mapper(key, value))])
+
+    def select_key(self, selector: Mapper, *, key: Serde = STRING) -> "KStream":
+        return self._flat_map("KSTREAM-KEY-SELECT", lambda key, value: [(selector(key, value), value)], rekeyed=key)
+
+    def flat_map(self, mapper: Callable[[Any, Any], Any], *, key: Serde = STRING) -> "KStream":
+        """`mapper` gives any number of pairs (key, value)."""
+        return self._flat_map("KSTREAM-FLATMAP", mapper, rekeyed=key)
+
+    def flat_map_values(self, mapper: Mapper) -> "KStream":
+        return self._flat_map("KSTREAM-FLATMAPVALUES", lambda key, value: [(key, one) for one in mapper(key, value)])
+
+    def branch(self, *predicates: Predicate) -> list["KStream"]:
+        """A record goes to the first that fits; the last stream takes what fits none."""
+
+        def chosen(number: int) -> Predicate:
+            fits = predicates[number] if number < len(predicates) else lambda key, value: True
+            return lambda key, value: fits(key, value) and not any(one(key, value) for one in predicates[:number])
+
+        return [self.filter(chosen(number)) for number in range(len(predicates) + 1)]
+
+    def merge(self, other: "KStream") -> "KStream":
+        one, another = self._builder.together(self._node, other._node, self._key)
+        node = PassOn(self._builder.named("KSTREAM-MERGE"))
+        self._builder.after(one, node)
+        self._builder.after(another, node)
+        return KStream(self._builder, node, self._key, is_rekeyed=self._is_rekeyed or other._is_rekeyed)
+
+    def repartition(self) -> "KStream":
+        """Each record in the partition of its key.  Records without a key are dropped: they belong to none."""
+        keyed = self._builder.after(self._node, NeedsKey(self._builder.named("KSTREAM-FILTER")))
+        return KStream(self._builder, self._builder.repartitioned(keyed, self._key), self._key)
+
+    def group_by_key(self) -> GroupedStream:
+        grouped = self.partitioned()
+        return GroupedStream(self._builder, grouped._node, grouped._key, KTable)
+
+    def group_by(self, selector: Mapper, *, key: Serde = STRING) -> GroupedStream:
+        return self.select_key(selector, key=key).group_by_key()
+
+    def to_table(self) -> "KTable":
+        keyed = self.partitioned()
+        table = TableSource(self._builder.named("KTABLE-SOURCE"))
+        return KTable(self._builder, self._builder.after(keyed._node, table), keyed._key)
+
+    def join(self, other: "KStream | KTable", joiner: Joiner, windows: JoinWindows | None = None) -> "KStream":
+        return self._joined(other, joiner, windows, frozenset(), is_left=False)
+
+    def left_join(self, other: "KStream | KTable", joiner: Joiner, windows: JoinWindows | None = None) -> "KStream":
+        return self._joined(other, joiner, windows, frozenset({LEFT}), is_left=True)
+
+    def outer_join(self, other: "KStream", joiner: Joiner, windows: JoinWindows) -> "KStream":
+        return self._joined(other, joiner, windows, frozenset({LEFT, RIGHT}), is_left=True)
+
+    def join_global(self, table: "GlobalKTable", mapper: Mapper, joiner: Joiner, *, is_left: bool = False) -> "KStream":
+        """`mapper(key, value)` gives the key of the table's row; with `is_left` records without a row stay, with None for it."""
+        level = self._builder._levels[self._node]
+        lookup = table.in_stage(self._builder, level)
+        join = StreamTableJoin(self._builder.named("KSTREAM-LEFTJOIN"), lookup, joiner, is_left=is_left, mapper=mapper)
+        return KStream(self._builder, self._builder.after(self._node, join), self._key, is_rekeyed=self._is_rekeyed)
+
+    def to(self, topic: str, *, key: Serde | None = None, value: Serde = JSON) -> None:
+        """Write to a topic."""
+        self._builder.written(self._node, Topic(topic, key or self._key, value))
+
+    def partitioned(self) -> "KStream":
+        """This stream, by the partition of its key: through a repartition if the key may have changed."""
+        return self.repartition() if self._is_rekeyed else self
+
+    def _flat_map(self, kind: str, mapper: Callable[[Any, Any], Any], *, rekeyed: Serde | None = None) -> "KStream":
+        node = self._builder.after(self._node, FlatMap(self._builder.named(kind), mapper))
+        return KStream(self._builder, node, rekeyed or self._key, is_rekeyed=rekeyed is not None or self._is_rekeyed)
+
+    def _joined(
+        self, other: "KStream | KTable", joiner: Joiner, windows: JoinWindows | None, outer: frozenset[int], *, is_left: bool
+    ) -> "KStream":
+        left, right = self.partitioned(), other.partitioned()
+        one, another = self._builder.together(left._node, right._node, left._key)
+        node: Node
+        if isinstance(right, KTable):
+            node = StreamTableJoin(self._builder.named("KSTREAM-JOIN"), another, joiner, is_left=is_left)
+            return KStream(self._builder, self._builder.after(one, node), left._key)
+        if windows is None:
+            raise TopologyError("two streams are joined within a window of time: give JoinWindows.of(difference_ms, grace_ms)")
+        node = StreamStreamJoin(self._builder.named("KSTREAM-JOIN"), windows, joiner, outer_sides=outer)
+        self._builder.after(one, node, LEFT)
+        self._builder.after(another, node, RIGHT)
+        return KStream(self._builder, node, left._key)
+
+
+class KTable:
+    """A table: rows by key, each change of which flows on."""
+
+    def __init__(self, builder: StreamsBuilder, node: Node, key: Serde, closes_ms: int | None = None) -> None:
+        """`closes_ms`: so long after its end a window of this table takes records."""
+        self._builder = builder
+        self._node = node
+        self._key = key
+        self._closes_ms = closes_ms
+
+    @property
+    def node(self) -> Node:
+        """For `Driver.table`."""
+        return self._node
+
+    def partitioned(self) -> "KTable":
+        return self
+
+    def filter(self, predicate: Predicate) -> "KTable":
+        return self._next(FilterTable(self._builder.named("KTABLE-FILTER"), self._node, predicate))
+
+    def map_values(self, mapper: Mapper) -> "KTable":
+        return self._next(MapTable(self._builder.named("KTABLE-MAPVALUES"), self._node, mapper))
+
+    def to_stream(self) -> KStream:
+        node = self._builder.after(self._node, ToStream(self._builder.named("KTABLE-TOSTREAM")))
+        return KStream(self._builder, node, self._key)
+
+    def suppress_until_window_closes(self) -> "KTable":
+        """One result a window, when it is closed for good.  Errors: TopologyError."""
+        if self._closes_ms is None:
+            raise TopologyError("this table has no windows that close: group its stream, and give windowed_by or session_windowed_by")
+        return self._next(Suppress(self._builder.named("KTABLE-SUPPRESS"), self._closes_ms, is_final=True))
+
+    def suppress_until_time_limit(self, wait_ms: int, *, most_rows: int | None = None, stops_when_full: bool = False) -> "KTable":
+        """At most one update a row in `wait_ms` of stream time; earlier when more than `most_rows` wait."""
+        name = self._builder.named("KTABLE-SUPPRESS")
+        return self._next(Suppress(name, wait_ms, most_rows=most_rows, stops_when_full=stops_when_full))
+
+    def join(self, other: "KTable", joiner: Joiner) -> "KTable":
+        return self._joined(other, joiner, Join.INNER)
+
+    def left_join(self, other: "KTable", joiner: Joiner) -> "KTable":
+        return self._joined(other, joiner, Join.LEFT)
+
+    def outer_join(self, other: "KTable", joiner: Joiner) -> "KTable":
+        return self._joined(other, joiner, Join.OUTER)
+
+    def join_on(self, other: "KTable", extractor: Mapper, joiner: Joiner, *, is_left: bool = False) -> "KTable":
+        """By a foreign key: `extractor(key, value)` gives the key of the other table's row."""
+        builder = self._builder
+        subscribe = builder.after(self._node, Subscribe(builder.named("KTABLE-FK-JOIN-SUBSCRIBE"), extractor, is_left=is_left))
+        # The copy first: an answer is compared with it.
+        top = max(builder._levels[self._node], builder._levels[other._node]) + 2
+        copies = builder.repartitioned(self._node, self._key, at_least=top, first=True)
+        asked = builder.repartitioned(subscribe, other._key, at_least=max(1, builder._levels[other._node]))
+        right, asked = builder.together(other._node, asked, other._key)
+        subscriptions = Subscriptions(builder.named("KTABLE-FK-JOIN-SUBSCRIPTIONS"), right)
+        builder.after(asked, subscriptions, 0)
+        builder.after(right, subscriptions, 1)
+        answered = builder.repartitioned(subscriptions, self._key, at_least=top)
+        answers = Answers(builder.named("KTABLE-FK-JOIN-ANSWERS"), joiner, is_left=is_left)
+        builder.after(copies, answers, 0)
+        builder.after(answered, answers, 1)
+        return KTable(builder, builder.after(answers, TableSource(builder.named("KTABLE-FK-JOIN-OUTPUT"))), self._key)
+
+    def group_by(self, selector: Callable[[Any, Any], tuple[Any, Any]], *, key: Serde = STRING) -> GroupedTable:
+        """`selector(key, value)` gives the row's key and value in its group."""
+        regrouped = self._builder.after(self._node, RegroupTable(self._builder.named("KTABLE-SELECT"), selector))
+        return GroupedTable(self._builder, self._builder.repartitioned(regrouped, key), key, KTable)
+
+    def _next(self, node: Node) -> "KTable":
+        return KTable(self._builder, self._builder.after(self._node, node), self._key, self._closes_ms)
+
+    def _joined(self, other: "KTable", joiner: Joiner, kind: Join) -> "KTable":
+        one, another = self._builder.together(self._node, other._node, self._key)
+        node = TableTableJoin(self._builder.named("KTABLE-JOIN"), one, another, joiner, kind)
+        self._builder.after(one, node, 0)
+        self._builder.after(another, node, 1)
+        return KTable(self._builder, node, self._key)
+
+
+class GlobalKTable:
+    """A table that every partition of the stage has whole; see `KStream.join_global`."""
+
+    def __init__(self, topic: str, source: Node) -> None:
+        self.topic = topic
+        self._source = source
+        self._table: Node | None = None
+
+    def in_stage(self, builder: StreamsBuilder, level: int) -> Node:
+        """The node to look into.  Errors: TopologyError."""
+        if self._table is not None:
+            if builder._levels[self._table] != level:
+                raise TopologyError(f"global table {self.topic} is joined in two stages: make one for each")
+            return self._table
+        self._table = builder.after(self._source, TableSource(builder.named("KTABLE-SOURCE")))
+        builder.spread(self._source, level)
+        return self._table

@@ -1,0 +1,129 @@
+"""◇ What is grouped, on its way to a table: count, reduce, aggregate, and the windows to do it by."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from moldau.pipelines.streams.aggregate import Aggregator, Initializer, Reducer, StreamAggregate, TableAggregate
+from moldau.pipelines.streams.serdes import Serde, session_windowed, time_windowed
+from moldau.pipelines.streams.topology import Node
+from moldau.pipelines.streams.windowed import Merger, SessionAggregate, WindowAggregate
+from moldau.pipelines.streams.windows import SessionWindows, TimeWindows
+
+if TYPE_CHECKING:
+    from moldau.pipelines.streams.builder import KTable, StreamsBuilder
+
+    MakeTable = Callable[[StreamsBuilder, Node, Serde, int | None], KTable]
+
+
+def _none() -> None:
+    return None
+
+
+def _zero() -> int:
+    return 0
+
+
+def _one_more(key: Any, value: Any, count: int) -> int:
+    return count + 1
+
+
+def _one_less(key: Any, value: Any, count: int) -> int:
+    return count - 1
+
+
+def _reducing(reducer: Reducer) -> Aggregator:
+    return lambda key, value, aggregate: value if aggregate is None else reducer(aggregate, value)
+
+
+class GroupedStream:
+    def __init__(self, builder: "StreamsBuilder", node: Node, key: Serde, table: "MakeTable") -> None:
+        self._builder = builder
+        self._node = node
+        self._key = key
+        self._table = table
+
+    def count(self) -> "KTable":
+        return self.aggregate(_zero, _one_more)
+
+    def reduce(self, reducer: Reducer) -> "KTable":
+        """`reducer(aggregate, value)`; the first value is the first aggregate."""
+        return self.aggregate(_none, _reducing(reducer))
+
+    def aggregate(self, initializer: Initializer, aggregator: Aggregator) -> "KTable":
+        """`aggregator(key, value, aggregate)`; None takes the row away."""
+        node = StreamAggregate(self._builder.named("KSTREAM-AGGREGATE"), initializer, aggregator)
+        return self.then(node, self._key, None)
+
+    def windowed_by(self, windows: TimeWindows) -> "WindowedStream":
+        """Tumbling or hopping; late records are dropped, see `StreamsBuilder`."""
+        return WindowedStream(self, windows)
+
+    def session_windowed_by(self, windows: SessionWindows) -> "SessionWindowedStream":
+        return SessionWindowedStream(self, windows)
+
+    def then(self, node: Node, key: Serde, closes_ms: int | None) -> "KTable":
+        return self._table(self._builder, self._builder.after(self._node, node), key, closes_ms)
+
+    def named(self, kind: str) -> str:
+        return self._builder.named(kind)
+
+    @property
+    def key(self) -> Serde:
+        return self._key
+
+
+class WindowedStream:
+    def __init__(self, grouped: GroupedStream, windows: TimeWindows) -> None:
+        self._grouped = grouped
+        self._windows = windows
+
+    def count(self) -> "KTable":
+        return self.aggregate(_zero, _one_more)
+
+    def reduce(self, reducer: Reducer) -> "KTable":
+        return self.aggregate(_none, _reducing(reducer))
+
+    def aggregate(self, initializer: Initializer, aggregator: Aggregator) -> "KTable":
+        node = WindowAggregate(self._grouped.named("KSTREAM-AGGREGATE"), self._windows, initializer, aggregator)
+        return self._grouped.then(node, time_windowed(self._grouped.key, self._windows.size_ms), self._windows.grace_ms)
+
+
+class SessionWindowedStream:
+    def __init__(self, grouped: GroupedStream, windows: SessionWindows) -> None:
+        self._grouped = grouped
+        self._windows = windows
+
+    def count(self) -> "KTable":
+        return self.aggregate(_zero, _one_more, lambda key, one, other: one + other)
+
+    def reduce(self, reducer: Reducer) -> "KTable":
+        return self.aggregate(_none, _reducing(reducer), lambda key, one, other: other if one is None else reducer(one, other))
+
+    def aggregate(self, initializer: Initializer, aggregator: Aggregator, merger: Merger) -> "KTable":
+        """`merger(key, one, other)` puts the aggregates of two sessions together that a record has joined."""
+        node = SessionAggregate(self._grouped.named("KSTREAM-AGGREGATE"), self._windows, initializer, aggregator, merger)
+        return self._grouped.then(node, session_windowed(self._grouped.key), self._windows.gap_ms + self._windows.grace_ms)
+
+
+class GroupedTable:
+    def __init__(self, builder: "StreamsBuilder", node: Node, key: Serde, table: "MakeTable") -> None:
+        self._builder = builder
+        self._node = node
+        self._key = key
+        self._table = table
+
+    def count(self) -> "KTable":
+        return self.aggregate(_zero, _one_more, _one_less)
+
+    def reduce(self, adder: Reducer, subtractor: Reducer) -> "KTable":
+        adding, taking = (
+            (lambda key, value, aggregate: adder(aggregate, value)),
+            (lambda key, value, aggregate: subtractor(aggregate, value)),
+        )
+        return self._made(TableAggregate(self._builder.named("KTABLE-REDUCE"), _none, adding, taking, is_reduce=True))
+
+    def aggregate(self, initializer: Initializer, adder: Aggregator, subtractor: Aggregator) -> "KTable":
+        return self._made(TableAggregate(self._builder.named("KTABLE-AGGREGATE"), initializer, adder, subtractor))
+
+    def _made(self, node: Node) -> "KTable":
+        return self._table(self._builder, self._builder.after(self._node, node), self._key, None)

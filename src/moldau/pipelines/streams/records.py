@@ -1,0 +1,46 @@
+"""◇ What flows between processors: records, changes of tables, windowed keys, and what a processor could not take."""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+Headers = tuple[tuple[str, bytes | None], ...]
+Joiner = Callable[[Any, Any], Any]
+
+NULL_KEY: Final = "NULL_KEY"
+NULL_KEY_OR_VALUE: Final = "NULL_KEY_OR_VALUE"
+LATE: Final = "LATE"
+"""The window, or every window, that the record belongs to is closed."""
+STALE_RESPONSE: Final = "STALE_RESPONSE"
+"""A foreign-key join's answer to a row that has changed since: another answer follows."""
+REASON_HEADER: Final = "reason"
+
+
+class Record(NamedTuple):
+    """A record of a topic, or between two processors.  A table's record has a `Change` as its value."""
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Headers = ()
+
+
+class Change(NamedTuple):
+    """What became of one row of a table.  None: there is, or was, no such row."""
+
+    new: Any
+    old: Any = None
+
+
+class Windowed(NamedTuple):
+    """A key in one window, in ms.  `end` is exclusive for tumbling and hopping windows, inclusive for sliding and session windows."""
+
+    key: Any
+    start: int
+    end: int
+
+
+class Dropped(NamedTuple):
+    """A record that a processor did not take, and the reason.  Kafka Streams counts such records and forgets them."""
+
+    record: Record
+    reason: str

@@ -102,35 +102,44 @@ class StreamsBuilder:
             self._first.add(entry.name)
         return self.enter(entry, max(self._levels[parent] + 1, at_least))
 
-    def together(self, one: Node, other: Node, key: Serde) -> tuple[Node, Node]:
+    def together(self, one: Node, other: Node) -> tuple[Node, Node]:
         """Both in one stage, for a processor that looks at both.  Errors: TopologyError."""
         here, there = self._levels[one], self._levels[other]
-        if here == there:
-            return one, other
-        if not here or not there:
-            self._raise_sources(one if here < there else other, max(here, there))
-            return one, other
-        raise TopologyError("both sides were repartitioned a different number of times: write one with .to(topic), and read it again")
+        if here < there:
+            return self._later(one, there), other
+        if there < here:
+            return one, self._later(other, here)
+        return one, other
 
-    def _raise_sources(self, node: Node, level: int) -> None:
-        """A part of the graph that begins with sources may run in a later stage: the earlier ones pass its records on."""
-        while True:
-            above = {parent for parent in self._levels for child, _ in parent.children if child is node}
-            self._levels[node] = level
-            if node.name in self._inputs:
-                if node.name in self._topology.internal:
-                    raise TopologyError("one side was repartitioned: write it with .to(topic), and read it again")
-                self._inputs[node.name] = (level, node)
-            self._lower(node, level)
-            if not above:
-                return
-            node = above.pop()
+    def _later(self, node: Node, level: int) -> Node:
+        """The node in a later stage, with all that is before it: moved there, or a copy if something else needs it where it is."""
+        before = self._before(node)
+        if any(one.name in self._topology.internal or one.name in self._everywhere for one in before):
+            raise TopologyError("one side was repartitioned, or joined with a global table, before the other was: write it with .to(topic)")
+        if not any(child not in before for one in before for child, _ in one.children):
+            copies = {one: one for one in before}
+        else:
+            copies = {one: one.copied(self.named(one.name.rsplit("-", 1)[0])) for one in before}
+            for one, copy in copies.items():
+                copy.follow(copies)
+                copy.children = [(copies[child], port) for child, port in one.children if child in copies]
+        for one, copy in copies.items():
+            if one.name in self._inputs:
+                self._topology.sources[copy.name] = self._topology.sources[one.name]
+                self.enter(copy, level)
+            self._levels[copy] = level
+        return copies[node]
 
-    def _lower(self, node: Node, level: int) -> None:
-        for child, _ in node.children:
-            if self._levels.get(child, 0) < level:
-                self._levels[child] = level
-                self._lower(child, level)
+    def _before(self, node: Node) -> list[Node]:
+        """It, its parents and the tables that they look into, back to the sources."""
+        found, todo = [node], [node]
+        while todo:
+            one = todo.pop()
+            parents = [parent for parent in self._levels for child, _ in parent.children if child is one]
+            new = [each for each in (*parents, *one.tables) if each not in found]
+            found += new
+            todo += new
+        return found
 
     def written(self, parent: Node, topic: Topic) -> None:
         self._topology.sinks[topic.name] = topic
@@ -138,9 +147,9 @@ class StreamsBuilder:
 
     def spread(self, source: Node, level: int) -> None:
         """A global table comes into the stage that looks into it, on all partitions, before everything else."""
-        self._inputs[source.name] = (level, source)
-        self._levels[source] = level
-        self._lower(source, level)
+        self.enter(source, level)
+        for child, _ in source.children:
+            self._levels[child] = level
         self._first.add(source.name)
         self._everywhere.add(source.name)
 
@@ -187,7 +196,7 @@ class KStream:
         return [self.filter(chosen(number)) for number in range(len(predicates) + 1)]
 
     def merge(self, other: "KStream") -> "KStream":
-        one, another = self._builder.together(self._node, other._node, self._key)
+        one, another = self._builder.together(self._node, other._node)
         node = PassOn(self._builder.named("KSTREAM-MERGE"))
         self._builder.after(one, node)
         self._builder.after(another, node)
@@ -242,7 +251,7 @@ class KStream:
         self, other: "KStream | KTable", joiner: Joiner, windows: JoinWindows | None, outer: frozenset[int], *, is_left: bool
     ) -> "KStream":
         left, right = self.partitioned(), other.partitioned()
-        one, another = self._builder.together(left._node, right._node, left._key)
+        one, another = self._builder.together(left._node, right._node)
         node: Node
         if isinstance(right, KTable):
             node = StreamTableJoin(self._builder.named("KSTREAM-JOIN"), another, joiner, is_left=is_left)
@@ -311,7 +320,7 @@ class KTable:
         top = max(builder._levels[self._node], builder._levels[other._node]) + 2
         copies = builder.repartitioned(self._node, self._key, at_least=top, first=True)
         asked = builder.repartitioned(subscribe, other._key, at_least=max(1, builder._levels[other._node]))
-        right, asked = builder.together(other._node, asked, other._key)
+        right, asked = builder.together(other._node, asked)
         subscriptions = Subscriptions(builder.named("KTABLE-FK-JOIN-SUBSCRIPTIONS"), right)
         builder.after(asked, subscriptions, 0)
         builder.after(right, subscriptions, 1)
@@ -330,7 +339,7 @@ class KTable:
         return KTable(self._builder, self._builder.after(self._node, node), self._key, self._closes_ms)
 
     def _joined(self, other: "KTable", joiner: Joiner, kind: Join) -> "KTable":
-        one, another = self._builder.together(self._node, other._node, self._key)
+        one, another = self._builder.together(self._node, other._node)
         node = TableTableJoin(self._builder.named("KTABLE-JOIN"), one, another, joiner, kind)
         self._builder.after(one, node, 0)
         self._builder.after(another, node, 1)

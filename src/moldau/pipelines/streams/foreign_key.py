@@ -68,7 +68,7 @@ class Subscriptions(Node):
 
     def __init__(self, name: str, right: Node) -> None:
         super().__init__(name)
-        self.right = right
+        self.tables = (right,)
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         store = stores.store(self.name)
@@ -83,7 +83,7 @@ class Subscriptions(Node):
             if instruction in {PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE, PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE}:
                 subscribed = sorted([*subscribed, [left_key, row]], key=lambda one: pack(one[0]))
             store.put(record.key, subscribed or None)
-            right = self.right.lookup(record.key, stores)
+            right = self.tables[0].lookup(record.key, stores)
         if instruction == DELETE_KEY_NO_PROPAGATE or (instruction == PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE and right is None):
             return
         timestamp = record.timestamp if right is None else max(record.timestamp, right[1])

@@ -123,17 +123,16 @@ class StreamTableJoin(Node):
         self, name: str, table: Node, joiner: Joiner, *, is_left: bool = False, mapper: Callable[[Any, Any], Any] | None = None
     ) -> None:
         super().__init__(name)
-        self.table = table
+        self.tables = (table,)
         self.joiner = joiner
         self.is_left = is_left
         self.mapper = mapper
-        self.looks_into = (table,) if mapper is None else ()
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         key = record.key if self.mapper is None else self.mapper(record.key, record.value)
         if record.value is None or (key is None and not self.is_left):
             yield Dropped(record, NULL_KEY_OR_VALUE)
             return
-        row = None if key is None else self.table.lookup(key, stores)
+        row = None if key is None else self.tables[0].lookup(key, stores)
         if row is not None or self.is_left:
             yield record._replace(value=self.joiner(record.value, None if row is None else row[0]))

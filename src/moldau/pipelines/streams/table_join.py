@@ -62,7 +62,7 @@ class FilterTable(Node):
 
     def __init__(self, name: str, table: Node, predicate: Callable[[Any, Any], bool]) -> None:
         super().__init__(name)
-        self.table = table
+        self.tables = (table,)
         self.predicate = predicate
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
@@ -71,7 +71,7 @@ class FilterTable(Node):
             yield record._replace(value=Change(new, old))
 
     def lookup(self, key: Any, stores: Stores) -> Row:
-        row = self.table.lookup(key, stores)
+        row = self.tables[0].lookup(key, stores)
         return row if row is not None and self.predicate(key, row[0]) else None
 
 
@@ -80,14 +80,14 @@ class MapTable(Node):
 
     def __init__(self, name: str, table: Node, mapper: Callable[[Any, Any], Any]) -> None:
         super().__init__(name)
-        self.table = table
+        self.tables = (table,)
         self.mapper = mapper
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         yield record._replace(value=Change(*(None if value is None else self.mapper(record.key, value) for value in record.value)))
 
     def lookup(self, key: Any, stores: Stores) -> Row:
-        row = self.table.lookup(key, stores)
+        row = self.tables[0].lookup(key, stores)
         return None if row is None else (self.mapper(key, row[0]), row[1])
 
 

@@ -7,6 +7,7 @@ each goes depth first through the graph, and what it left behind in the state is
 from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -32,8 +33,8 @@ class Node(ABC):
 
     is_stateful = True
     """Whether it has stores, or looks into those of another."""
-    looks_into: tuple["Node", ...] = ()
-    """Tables of the same partition that it looks into, and that are not before it."""
+    tables: tuple["Node", ...] = ()
+    """What it looks into."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -50,6 +51,16 @@ class Node(ABC):
     def to(self, child: "Node", port: int = 0) -> "Node":
         self.children.append((child, port))
         return child
+
+    def copied(self, name: str) -> "Node":
+        """The same under another name, with nothing behind it."""
+        made = copy(self)
+        made.name, made.children = name, []
+        return made
+
+    def follow(self, copies: Mapping["Node", "Node"]) -> None:
+        """Look into the copies of its tables."""
+        self.tables = tuple(copies.get(table, table) for table in self.tables)
 
 
 class PassOn(Node):
@@ -89,7 +100,8 @@ class Stage:
         seen: dict[Node, set[str]] = {}
         for name, entry in self.inputs.items():
             if name not in self.everywhere:
-                for node in [one for reached in _reached(entry) for one in (reached, *reached.looks_into)]:
+                # A global table is everywhere, so what looks into it does not meet it.
+                for node in [one for reached in _reached(entry) for one in (reached, *reached.tables)]:
                     if node.is_stateful:
                         seen.setdefault(node, set()).add(name)
         return [names for names in seen.values() if len(names) > 1]

@@ -109,3 +109,28 @@ def test_topics_that_meet_must_be_partitioned_alike() -> None:
     check_copartitioned(topology, {"a": 2, "b": 2, "c": 5})
     with pytest.raises(TopologyError, match=r"a has 2"):
         check_copartitioned(topology, {"a": 2, "b": 3, "c": 2})
+
+
+def test_a_stream_that_two_stages_need_is_read_by_each() -> None:
+    builder = StreamsBuilder()
+    a, b = builder.stream("a", value=STRING), builder.stream("b", value=STRING)
+    a.join(b, lambda one, other: f"{one}|{other}", JoinWindows.of(10)).to("joined", value=STRING)
+    rows = b.to_table().filter(lambda key, value: value != "no")
+    named = a.to_table().join_on(rows, lambda key, value: value, lambda one, other: f"{one}+{other}")
+    named.to_stream().to("named", value=STRING)
+    driver = Driver(builder.build())
+    piped = [("a", "k", "k", 1), ("b", "k", "x", 2), ("b", "k", "no", 3)]
+    written = [(out.target, out.record.value) for one in piped for out in driver.pipe(*one)]
+    assert sorted(written, key=str) == [("joined", "k|no"), ("joined", "k|x"), ("named", "k+x"), ("named", None)]
+    assert [len(stage.inputs) for stage in driver.topology.stages] == [2, 2, 2]
+
+
+def test_a_stream_is_joined_with_a_table_after_a_repartition() -> None:
+    builder = StreamsBuilder()
+    table = builder.table("b", value=STRING)
+    rekeyed = builder.stream("a", value=STRING).select_key(lambda key, value: value)
+    rekeyed.join(table, lambda one, other: f"{one}|{other}").to("o", value=STRING)
+    driver = Driver(builder.build())
+    assert [len(stage.inputs) for stage in driver.topology.stages] == [1, 2]
+    driver.pipe("b", "x", "row", 1)
+    assert [out.record for out in driver.pipe("a", "k", "x", 2)] == [("x", "x|row", 2, ())]

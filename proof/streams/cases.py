@@ -33,7 +33,7 @@ OPERATORS: Final[tuple[tuple[dict[str, Any], int], ...]] = (
     *(({"operator": name, "by": by}, 1) for name in ("grouped", "regrouped") for by in ("count", "reduce", "aggregate")),
     *(
         ({"operator": name, "by": by, "final": final}, 1)
-        for name in ("windowed", "sessions")
+        for name in ("windowed", "sliding", "sessions")
         for by in ("count", "reduce", "aggregate")
         for final in (False, True)
     ),
@@ -92,6 +92,6 @@ def _may_lack_key(operator: str) -> bool:
 
 
 def _value(random: Random, operator: str, number: int) -> str:
-    if random.random() < ENDING_WITH_X and operator in {"grouped", "regrouped", "windowed", "sessions", "time limit"}:
+    if random.random() < ENDING_WITH_X and operator in {"grouped", "regrouped", "windowed", "sliding", "sessions", "time limit"}:
         return f"x{number}"
     return f"{random.choice(GROUPS)}{random.choice((number, 1))}"

@@ -4,14 +4,25 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final
 
-from moldau.pipelines.streams import STRING, Driver, JoinWindows, KStream, KTable, SessionWindows, StreamsBuilder, TimeWindows, Windowed
+from moldau.pipelines.streams import (
+    STRING,
+    Driver,
+    JoinWindows,
+    KStream,
+    KTable,
+    SessionWindows,
+    SlidingWindows,
+    StreamsBuilder,
+    TimeWindows,
+    Windowed,
+)
 from moldau.pipelines.streams.grouped import GroupedStream, GroupedTable, SessionWindowedStream, WindowedStream
 from proof.streams.cases import KEYS, Case
 
 Written = list[Any]
 """Number of the input, key, value, timestamp, header."""
 NO_ROW = "null"
-WITHOUT_TABLE = ("windowed", "sessions", "time limit")
+WITHOUT_TABLE = ("windowed", "sliding", "sessions", "time limit")
 """Their rows at the end are the newest of what is written."""
 
 
@@ -72,6 +83,10 @@ def _operator(builder: StreamsBuilder, given: dict[str, Any], operator: str) -> 
 def _windowed(a: KStream, given: dict[str, Any]) -> KTable:
     windows = TimeWindows(given["size"], given["grace"], given["advance"])
     return _closing(_aggregated(a.group_by_key().windowed_by(windows), given), given)
+
+
+def _sliding(a: KStream, given: dict[str, Any]) -> KTable:
+    return _closing(_aggregated(a.group_by_key().windowed_by(SlidingWindows(given["size"], given["grace"])), given), given)
 
 
 def _by_sessions(a: KStream, given: dict[str, Any]) -> KTable:
@@ -184,6 +199,7 @@ ONE_TOPIC: Final[dict[str, Callable[[KStream, dict[str, Any]], KStream | KTable]
     "grouped": lambda a, given: _aggregated(a.group_by_key(), given),
     "regrouped": lambda a, given: _aggregated(a.group_by(lambda key, value: None if value is None else value[0]), given),
     "windowed": _windowed,
+    "sliding": _sliding,
     "sessions": _by_sessions,
     "time limit": _time_limit,
     "table grouped": lambda a, given: _grouped_table(a.to_table(), given),

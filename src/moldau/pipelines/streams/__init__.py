@@ -10,10 +10,10 @@ from moldau.pipelines.streams.records import Change, Dropped, Record, Windowed
 from moldau.pipelines.streams.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, nullable, session_windowed, time_windowed
 from moldau.pipelines.streams.suppress import BufferFull
 from moldau.pipelines.streams.topology import Driver, Topology
-from moldau.pipelines.streams.windows import JoinWindows, SessionWindows, TimeWindows, WindowError
+from moldau.pipelines.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, WindowError
 
 __all__ = [
-    "BYTES", "DOUBLE", "JSON", "LONG", "STRING", "BufferFull", "Change", "Driver", "Dropped", "GlobalKTable", "JoinWindows", "KStream",
-    "KTable", "Record", "Serde", "SessionWindows", "StreamsBuilder", "TimeWindows", "Topology", "TopologyError", "WindowError", "Windowed",
-    "nullable", "session_windowed", "time_windowed",
+    "BYTES", "BufferFull", "Change", "DOUBLE", "Driver", "Dropped", "GlobalKTable", "JSON", "JoinWindows", "KStream", "KTable",
+    "LONG", "Record", "STRING", "Serde", "SessionWindows", "SlidingWindows", "StreamsBuilder", "TimeWindows", "Topology",
+    "TopologyError", "WindowError", "Windowed", "nullable", "session_windowed", "time_windowed",
 ]  # fmt: skip

@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.pipelines.streams.aggregate import Aggregator, Initializer, Reducer, StreamAggregate, TableAggregate
 from moldau.pipelines.streams.serdes import Serde, session_windowed, time_windowed
+from moldau.pipelines.streams.sliding import SlidingAggregate
 from moldau.pipelines.streams.topology import Node
 from moldau.pipelines.streams.windowed import Merger, SessionAggregate, WindowAggregate
-from moldau.pipelines.streams.windows import SessionWindows, TimeWindows
+from moldau.pipelines.streams.windows import SessionWindows, SlidingWindows, TimeWindows
 
 if TYPE_CHECKING:
     from moldau.pipelines.streams.builder import KTable, StreamsBuilder
@@ -54,8 +55,8 @@ class GroupedStream:
         node = StreamAggregate(self._builder.named("KSTREAM-AGGREGATE"), initializer, aggregator)
         return self.then(node, self._key, None)
 
-    def windowed_by(self, windows: TimeWindows) -> "WindowedStream":
-        """Tumbling or hopping; late records are dropped, see `StreamsBuilder`."""
+    def windowed_by(self, windows: TimeWindows | SlidingWindows) -> "WindowedStream":
+        """Tumbling, hopping or sliding; late records are dropped, see `StreamsBuilder`."""
         return WindowedStream(self, windows)
 
     def session_windowed_by(self, windows: SessionWindows) -> "SessionWindowedStream":
@@ -73,7 +74,7 @@ class GroupedStream:
 
 
 class WindowedStream:
-    def __init__(self, grouped: GroupedStream, windows: TimeWindows) -> None:
+    def __init__(self, grouped: GroupedStream, windows: TimeWindows | SlidingWindows) -> None:
         self._grouped = grouped
         self._windows = windows
 
@@ -84,8 +85,12 @@ class WindowedStream:
         return self.aggregate(_none, _reducing(reducer))
 
     def aggregate(self, initializer: Initializer, aggregator: Aggregator) -> "KTable":
-        node = WindowAggregate(self._grouped.named("KSTREAM-AGGREGATE"), self._windows, initializer, aggregator)
-        return self._grouped.then(node, time_windowed(self._grouped.key, self._windows.size_ms), self._windows.grace_ms)
+        name, windows = self._grouped.named("KSTREAM-AGGREGATE"), self._windows
+        if isinstance(windows, SlidingWindows):
+            key = time_windowed(self._grouped.key, windows.difference_ms)
+            return self._grouped.then(SlidingAggregate(name, windows, initializer, aggregator), key, windows.grace_ms)
+        key = time_windowed(self._grouped.key, windows.size_ms)
+        return self._grouped.then(WindowAggregate(name, windows, initializer, aggregator), key, windows.grace_ms)
 
 
 class SessionWindowedStream:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from moldau.pipelines.streams.command import main
+from moldau.pipelines.running.command import main
 from moldau.pipelines.streams.view import View
 from moldau.pipelines.topics import create_topics
 
@@ -47,13 +47,13 @@ def test_the_command_prints_a_row(bootstrap: str, prefix: str, tmp_path: Path, c
     create_topics(bootstrap, {topic: {"cleanup.policy": "compact"}}, partitions=1)
     write(bootstrap, topic, [("anna", '{"spent": 3}'), ("ben", "7")])
     view = ["--view", str(tmp_path / "tables.db")]
-    assert main([topic, "anna", *view, "-b", bootstrap]) == 0
+    assert main(["table", topic, "anna", *view, "-b", bootstrap]) == 0
     assert capsys.readouterr().out == '{"spent": 3}\n'
-    assert main([topic, *view, "--offline"]) == 0
+    assert main(["table", topic, *view, "--offline"]) == 0
     assert capsys.readouterr().out == 'anna\t{"spent": 3}\nben\t7\n'
-    assert main([topic, "dora", *view, "--offline"]) == 1
+    assert main(["table", topic, "dora", *view, "--offline"]) == 1
     assert "has no row dora" in capsys.readouterr().err
-    assert main([topic, "x", *view, "--key-type", "long"]) == 1
+    assert main(["table", topic, "x", *view, "--key-type", "long"]) == 1
     assert "--key-type says" in capsys.readouterr().err
-    assert main([topic, "anna", *view, "--offline", "--value-type", "long"]) == 1
+    assert main(["table", topic, "anna", *view, "--offline", "--value-type", "long"]) == 1
     assert "--value-type" in capsys.readouterr().err

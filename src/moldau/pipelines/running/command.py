@@ -1,4 +1,4 @@
-"""● `moldau pipelines`: run a pipeline, list what there is, print a file of settings, pack what workers need.
+"""● `moldau pipelines`: run a pipeline, list what there is, print a file of settings, pack what workers need, ask a table.
 
     moldau pipelines run order-validation --config orders.toml
     spark-submit --master spark://host:7077 --archives moldau.tar.gz#moldau \\
@@ -21,12 +21,14 @@ from moldau.errors import KafkaError
 from moldau.pipelines.running.known import PIPELINES, Pipeline
 from moldau.pipelines.running.pack import PackError
 from moldau.pipelines.running.settings import SettingsError, example, read
+from moldau.pipelines.streams.command import add_table
 
 EXAMPLES = """\
 examples:
   moldau pipelines example order-validation
   moldau pipelines run order-validation --config orders.toml
   moldau pipelines pack moldau.tar.gz
+  moldau pipelines table spent-by-customer anna --value-type long
 """
 EXTRA = 'pip install "moldau[spark]"'
 
@@ -66,6 +68,8 @@ def _parser() -> argparse.ArgumentParser:
     packed.set_defaults(action=_pack, config="")
     script = actions.add_parser("script", help="print the path that spark-submit takes as its application")
     script.set_defaults(action=_script, config="")
+    asked = actions.add_parser("table", help="print a row of a table: of a compacted topic that a pipeline writes")
+    add_table(asked)
     return parser
 
 

@@ -83,14 +83,3 @@ def _printed(value: Any) -> str:
 def _refused(reason: str) -> int:
     print(f"moldau: {reason}", file=sys.stderr)
     return 1
-
-
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="moldau pipelines table", description="A row of a table, or all of them.")
-    add_table(parser)
-    given = parser.parse_args(arguments)
-    return int(given.action(given))
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,6 +1,8 @@
 """Workers as processes: they share connectors, one is killed and another goes on, one takes over what Kafka's worker left."""
 
 import asyncio
+import contextlib
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 WITHIN_S = 60.0
 SOON = {"session.timeout.ms": "3000", "heartbeat.interval.ms": "500"}
 STRINGS = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+PLAIN_JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 LINES = 3000
 
 
@@ -42,7 +45,7 @@ def until(holds: Callable[[], Any], what: str) -> Any:
         try:
             if last := holds():
                 return last
-        except (httpx.HTTPError, KeyError) as error:
+        except (httpx.HTTPError, LookupError) as error:
             last = error
         time.sleep(0.1)
     raise AssertionError(f"{what} within {WITHIN_S:.0f} s; last: {last}")
@@ -146,7 +149,7 @@ def test_bad_records_go_to_the_dead_letter_topic_with_kafkas_headers(broker: Bro
     path.write_text('{"n": 1}\nnot json\n{"n": 2}\n', encoding="utf-8")
     with WorkerProcess(broker.bootstrap, properties=cluster_of("dead")) as worker:
         put(worker.url, "in", source(path, "dead-in"))
-        sink = {"connector.class": "FileStreamSink", "topics": "dead-in", "file": str(out), "value.converter.schemas.enable": "false"}
+        sink = {"connector.class": "FileStreamSink", "topics": "dead-in", "file": str(out), **PLAIN_JSON}
         put(worker.url, "strict", sink)
         until(lambda: httpx.get(f"{worker.url}/connectors/strict/status").json()["tasks"][0]["state"] == "FAILED", "it fails")
         trace = httpx.get(f"{worker.url}/connectors/strict/status").json()["tasks"][0]["trace"]
@@ -156,13 +159,61 @@ def test_bad_records_go_to_the_dead_letter_topic_with_kafkas_headers(broker: Bro
         }
         more = {"errors.tolerance": "all", "errors.deadletterqueue.topic.replication.factor": "1", **letters}
         put(worker.url, "strict", {**sink, **more})
-        until(lambda: out.exists() and out.read_text().splitlines() == ["{n=1}", "{n=2}"], "good records go on")
+        until(lambda: out.exists() and sorted(out.read_text().splitlines()) == ["{n=1}", "{n=2}"], "good records go on")
         headers = asyncio.run(_first_headers(broker.bootstrap, "letters"))
         assert headers["__connect.errors.topic"] == b"dead-in"
         assert headers["__connect.errors.offset"] in (b"0", b"1", b"2")
         assert headers["__connect.errors.connector.name"] == b"strict"
         assert headers["__connect.errors.stage"] == b"VALUE_CONVERTER"
         assert headers["__connect.errors.exception.class.name"] == b"org.apache.kafka.connect.errors.DataException"
+
+
+def rows_of(path: Path) -> list[Any]:
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT id, name FROM t ORDER BY id").fetchall()
+
+
+def test_a_table_is_copied_row_by_row_whenever_the_worker_is_killed(broker: BrokerProcess, tmp_path: Path) -> None:
+    path, copy = tmp_path / "db", tmp_path / "copy"
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)")
+        connection.executemany("INSERT INTO t VALUES (?, ?)", [(number, f"row {number}") for number in range(LINES)])
+        connection.commit()
+    jdbc = "io.confluent.connect.jdbc.Jdbc"
+    mode = {"mode": "incrementing", "poll.interval.ms": "100", "topic.prefix": "rows-"}
+    stored = {"insert.mode": "insert", "auto.create": "true", "offsets.table": "offsets", "table.name.format": "t"}
+    committed = {"consumer.override.isolation.level": "read_committed"}
+    properties = cluster_of("tables", **{"exactly.once.source.support": "enabled"})
+    with WorkerProcess(broker.bootstrap, properties=properties) as worker:
+        source_config = {
+            "connector.class": f"{jdbc}SourceConnector",
+            "connection.url": f"jdbc:sqlite:{path}",
+            "table.whitelist": "t",
+            **mode,
+        }
+        sink_config = {
+            "connector.class": f"{jdbc}SinkConnector",
+            "connection.url": f"jdbc:sqlite:{copy}",
+            "topics": "rows-t",
+            **stored,
+            **committed,
+        }
+        put(worker.url, "from", source_config)
+        put(worker.url, "to", sink_config)
+        for least in (1, LINES // 2):
+            until(lambda least=least: copy.exists() and len(rows_of_or_none(copy)) >= least, f"{least} rows are copied")
+            worker.kill()
+            worker.start()
+        until(lambda: len(rows_of_or_none(copy)) >= LINES, "all rows are copied")
+        assert rows_of(copy) == rows_of(path)
+
+
+def rows_of_or_none(path: Path) -> list[Any]:
+    """None yet while there is no table."""
+    try:
+        return rows_of(path)
+    except sqlite3.OperationalError:
+        return []
 
 
 async def _first_headers(bootstrap: str, topic: str) -> dict[str, bytes | None]:

@@ -8,6 +8,10 @@ from moldau.connect.errors import BadRequest
 
 _HERE: Final = "moldau.connect.connectors"
 _MODULES: Final = {
+    "io.confluent.connect.jdbc.JdbcSinkConnector": (f"{_HERE}.jdbc.sink", "JdbcSink"),
+    "io.confluent.connect.jdbc.JdbcSourceConnector": (f"{_HERE}.jdbc.source", "JdbcSource"),
+    "io.confluent.connect.http.HttpSinkConnector": (f"{_HERE}.http", "HttpSink"),
+    "moldau.connect.TopicMirrorConnector": (f"{_HERE}.mirror", "TopicMirror"),
     "org.apache.kafka.connect.file.FileStreamSinkConnector": (f"{_HERE}.file", "FileStreamSink"),
     "org.apache.kafka.connect.file.FileStreamSourceConnector": (f"{_HERE}.file", "FileStreamSource"),
 }

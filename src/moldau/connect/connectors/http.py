@@ -1,0 +1,86 @@
+"""● Values to an HTTP server, one request each, in the order of their partition.
+
+An answer of 2xx takes the record; 408, 429, 5xx and a broken connection are tried again; any other one fails the task.
+Promise: at least once.  The header `Idempotency-Key`, topic-partition-offset, lets the server tell a repetition.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import httpx
+
+from moldau.connect.connectors.connector import Connector, SinkTask
+from moldau.connect.converters.json_converter import JsonConverter
+from moldau.connect.data import Record
+from moldau.connect.declare import validators as check
+from moldau.connect.declare.definition import REQUIRED, Config, Definition, Key, Kind
+from moldau.connect.errors import ConfigError, ConnectError, RetriableError
+
+OPTIONS: Final = Definition(
+    Key("http.url", Kind.STRING, REQUIRED, "HIGH", "Where values go, as https://host/path.", check.non_empty),
+    Key("http.method", Kind.STRING, "POST", "MEDIUM", "The method.", check.one_of("POST", "PUT", "PATCH")),
+    Key("http.headers", Kind.LIST, [], "MEDIUM", "Headers of every request, each Name:value."),
+    Key("http.timeout.ms", Kind.INT, 30_000, "MEDIUM", "How long an answer may take.", check.at_least(1)),
+)
+AGAIN: Final = {408, 425, 429}
+SHOWN: Final = 200
+
+
+class HttpSinkTask(SinkTask):
+    async def start(self, config: Config) -> None:
+        options = OPTIONS.parse(config)
+        self._url, self._method = options["http.url"], options["http.method"]
+        headers: dict[str, str] = {}
+        for entry in options["http.headers"]:
+            name, colon, value = entry.partition(":")
+            if not colon:
+                raise ConfigError.invalid("http.headers", entry, "Name:value is expected")
+            headers[name.strip()] = value.strip()
+        self._client = httpx.AsyncClient(headers=headers, timeout=options["http.timeout.ms"] / 1000)
+        self._json = JsonConverter(schemas_enable=False)
+        self._taken: set[tuple[str, int, int]] = set()
+        """Of the records that are being put."""
+
+    async def put(self, records: Sequence[Record]) -> None:
+        """Errors: RetriableError: the records come again, and those that were taken are left out; ConnectError."""
+        for record in records:
+            position = record.position or (record.topic, record.partition or 0, record.offset or 0)
+            if record.value is None or position in self._taken:
+                continue
+            topic, partition, offset = position
+            body, kind = self._body(record)
+            headers = {"content-type": kind, "idempotency-key": f"{topic}-{partition}-{offset}"}
+            try:
+                answer = await self._client.request(self._method, self._url, content=body, headers=headers)
+            except httpx.InvalidURL as error:
+                raise ConfigError.invalid("http.url", self._url, str(error)) from error
+            except httpx.UnsupportedProtocol as error:
+                raise ConfigError.invalid("http.url", self._url, str(error)) from error
+            except httpx.HTTPError as error:
+                raise RetriableError(f"{self._url} cannot be asked: {error or type(error).__name__}") from error
+            if answer.status_code in AGAIN or answer.status_code >= 500:
+                raise RetriableError(f"{self._url} answers {answer.status_code}")
+            if not answer.is_success:
+                raise ConnectError(f"{self._url} refuses offset {offset} of {topic}: {answer.status_code} {answer.text[:SHOWN]}")
+            self._taken.add(position)
+        self._taken.clear()
+
+    def _body(self, record: Record) -> tuple[bytes, str]:
+        value: Any = record.value
+        if isinstance(value, bytes):
+            return value, "application/octet-stream"
+        if isinstance(value, str):
+            return value.encode(), "text/plain; charset=utf-8"
+        return self._json.to_bytes(record.topic, record.value_schema, value) or b"null", "application/json"
+
+    async def stop(self) -> None:
+        if hasattr(self, "_client"):
+            await self._client.aclose()
+
+
+class HttpSink(Connector):
+    names = ("io.confluent.connect.http.HttpSinkConnector",)
+    kind = "sink"
+    definition = OPTIONS
+    task = HttpSinkTask
+    task_class = "io.confluent.connect.http.HttpSinkTask"

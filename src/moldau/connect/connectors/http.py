@@ -57,7 +57,7 @@ class HttpSinkTask(SinkTask):
             except httpx.UnsupportedProtocol as error:
                 raise ConfigError.invalid("http.url", self._url, str(error)) from error
             except httpx.HTTPError as error:
-                raise RetriableError(f"{self._url} cannot be asked: {error or type(error).__name__}") from error
+                raise RetriableError(f"{self._url} cannot be asked: {str(error) or type(error).__name__}") from error
             if answer.status_code in AGAIN or answer.status_code >= 500:
                 raise RetriableError(f"{self._url} answers {answer.status_code}")
             if not answer.is_success:

@@ -15,7 +15,8 @@ from uuid import UUID
 from moldau.clock import Clock, SystemClock
 from moldau.net.transport import Network
 from moldau.raft.config import QuorumConfig
-from moldau.raft.driver import CommittedBatch, RaftDriver
+from moldau.raft.driver import RaftDriver
+from moldau.raft.listener import CommittedBatch
 from moldau.raft.snapshots import build_snapshot, snapshot_name
 from moldau.raft.voters import Address, Voter, VoterSet
 from moldau.storage.files import Files

@@ -9,7 +9,8 @@ from uuid import UUID
 import pytest
 
 from moldau.raft.config import QuorumConfig
-from moldau.raft.driver import CommittedBatch, RaftDriver
+from moldau.raft.driver import RaftDriver
+from moldau.raft.listener import CommittedBatch
 from moldau.raft.roles import CorruptQuorumState
 from moldau.raft.snapshots import CorruptSnapshot
 from moldau.raft.voters import Address, Voter, VoterSet

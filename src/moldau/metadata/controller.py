@@ -46,7 +46,8 @@ from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterC
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from moldau.protocol.wire import StoredRecord
-from moldau.raft.driver import MAX_BATCH_BYTES, RaftDriver
+from moldau.raft.driver import RaftDriver
+from moldau.raft.replica_log import MAX_BATCH_BYTES
 from moldau.raft.voter_wire import VoterRequest
 
 LOG: Final = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from moldau.metadata.image import encode_record
 from moldau.metadata.records import METADATA_RECORDS, FeatureLevelRecord, UserScramCredentialRecord
 from moldau.metadata.scram import ScramSyntax, parse_scram
 from moldau.protocol.wire import StoredRecord
-from moldau.raft.driver import METADATA_PARTITION
+from moldau.raft.log_bytes import METADATA_PARTITION
 from moldau.raft.snapshots import CorruptSnapshot, build_snapshot, read_snapshot, snapshot_name
 from moldau.raft.voters import Address, Voter, VoterSet
 from moldau.storage.checkpoints import META_PROPERTIES, MetaProperties, read_meta_properties

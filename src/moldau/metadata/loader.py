@@ -21,7 +21,8 @@ from moldau.metadata.delta import Delta, replay
 from moldau.metadata.image import EMPTY, MetadataImage
 from moldau.metadata.records import METADATA_RECORDS, AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord
 from moldau.protocol.wire import StoredRecord
-from moldau.raft.driver import CommittedBatch, RaftDriver
+from moldau.raft.driver import RaftDriver
+from moldau.raft.listener import CommittedBatch
 from moldau.types import OffsetAndEpoch
 
 LOG: Final = logging.getLogger(__name__)

@@ -157,3 +157,14 @@ class VoterSet:
         """Exclusive: how far a majority has the log.  A voter that has not been heard of counts as having nothing."""
         descending = sorted((end_offsets.get(voter.key, 0) for voter in self.by_id.values()), reverse=True)
         return descending[len(descending) // 2]
+
+
+def parse_bootstrap(servers: Sequence[str]) -> list[HostPort]:
+    """`controller.quorum.bootstrap.servers`: host:port,…  Errors: ConfigError."""
+    found = []
+    for server in servers:
+        host, colon, port = server.strip().rpartition(":")
+        if not (colon and host and port.isascii() and port.isdigit() and int(port) < 1 << 16):
+            raise ConfigError("controller.quorum.bootstrap.servers", server, "each entry is host:port, as in controller1.example.com:9093")
+        found.append(HostPort(host.strip("[]"), int(port)))
+    return found

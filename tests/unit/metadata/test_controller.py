@@ -22,7 +22,8 @@ from moldau.protocol.messages.broker_registration import BrokerRegistrationReque
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
 from moldau.raft.config import QuorumConfig
-from moldau.raft.driver import MAX_BATCH_BYTES, RaftDriver
+from moldau.raft.driver import RaftDriver
+from moldau.raft.replica_log import MAX_BATCH_BYTES
 from moldau.raft.voters import Address, Voter, VoterSet
 from moldau.testing.files import MemoryFiles
 from moldau.types import OffsetAndEpoch

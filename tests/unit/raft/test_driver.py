@@ -11,7 +11,9 @@ import pytest
 
 from moldau.errors import ErrorCode, KafkaError
 from moldau.raft.config import QuorumConfig
-from moldau.raft.driver import MAX_BATCH_BYTES, CommittedBatch, RaftDriver
+from moldau.raft.driver import RaftDriver
+from moldau.raft.listener import CommittedBatch
+from moldau.raft.replica_log import MAX_BATCH_BYTES
 from moldau.raft.roles import CorruptQuorumState, ElectionState
 from moldau.raft.snapshots import build_snapshot, snapshot_name
 from moldau.raft.voters import Address, Voter, VoterSet
@@ -318,7 +320,7 @@ async def test_an_election_that_cannot_be_is_refused_by_name(before: bytes, afte
 
 
 async def test_what_a_full_disk_does_not_take_waits_and_nothing_more_is_proposed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("moldau.raft.driver.ROOM_CHECK_MS", 0)
+    monkeypatch.setattr("moldau.raft.log_keeping.ROOM_CHECK_MS", 0)
     files, listener = MemoryFiles(), Recorder()
     driver = a_driver(files)
     await driver.start(listener)

@@ -18,7 +18,8 @@ from moldau.protocol.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
-from moldau.raft.driver import METADATA_PARTITION, QuorumStatus, ReplicaStatus
+from moldau.raft.listener import QuorumStatus, ReplicaStatus
+from moldau.raft.log_bytes import METADATA_PARTITION
 from moldau.server.requests.broker import Services
 from moldau.server.requests.dispatch import RequestContext
 from moldau.server.requests.registry import handles

@@ -12,7 +12,8 @@ from typing import Final
 from moldau.metadata.loader import Loader
 from moldau.net.transport import Address
 from moldau.raft.config import QuorumConfig
-from moldau.raft.driver import CommittedBatch, RaftDriver
+from moldau.raft.driver import RaftDriver
+from moldau.raft.listener import CommittedBatch
 from moldau.raft.voters import Address as VoterAddress
 from moldau.raft.voters import VoterSet
 from moldau.server.node.config import NodeConfig

@@ -3,6 +3,8 @@
     moldau_broker      one `EmbeddedBroker` for the session, empty at its start: give your topics names of their own
     moldau_topic       the name of a topic of one partition that no other test has
     moldau_faults      what happens to the next requests: see `moldau.testing.faults`; cleared after the test
+    moldau_process     one broker as a process of its own, to be killed and started again; there and well at the start of each test
+    moldau_cluster     three of them that are one cluster, started once, all there and well at the start of each test
 
 def test_orders(moldau_broker, moldau_topic):
     send_orders(moldau_broker.bootstrap_servers, moldau_topic)
@@ -16,8 +18,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from moldau.testing.cluster import Cluster
     from moldau.testing.embedded import EmbeddedBroker
     from moldau.testing.faults import Faults
+    from moldau.testing.process import BrokerProcess
 
 
 @pytest.fixture(scope="session")
@@ -43,3 +47,45 @@ def moldau_faults(moldau_broker: "EmbeddedBroker") -> "Iterator[Faults]":
     """The broker's faults, none of which outlives the test."""
     yield moldau_broker.faults
     moldau_broker.faults.clear()
+
+
+@pytest.fixture(scope="session")
+def moldau_process_of_session() -> "Iterator[BrokerProcess]":
+    """Behind `moldau_process`."""
+    from moldau.testing.process import BrokerProcess
+
+    with BrokerProcess() as broker:
+        yield broker
+
+
+@pytest.fixture
+def moldau_process(moldau_process_of_session: "BrokerProcess") -> "BrokerProcess":
+    """A running broker in a process: `kill()`, `stop()`, `start()`; the same folder and port."""
+    broker = moldau_process_of_session
+    if broker.process is not None and broker.process.poll() is not None:
+        broker.kill()  # it has ended by itself
+    if broker.process is None:
+        broker.start()
+    return broker
+
+
+@pytest.fixture(scope="session")
+def moldau_cluster_of_session() -> "Iterator[Cluster]":
+    """Behind `moldau_cluster`."""
+    from moldau.testing.cluster import Cluster
+
+    with Cluster(brokers=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def moldau_cluster(moldau_cluster_of_session: "Cluster") -> "Cluster":
+    """Three nodes, each broker and controller, all of which serve."""
+    cluster = moldau_cluster_of_session
+    for node in cluster.nodes.values():
+        if node.is_paused:
+            node.resume()
+        if node.process is not None and not node.is_running:
+            node.kill()  # it has ended by itself
+    cluster.start()
+    return cluster

@@ -1,0 +1,26 @@
+"""What a test did to processes that it shares with others is undone before the next one."""
+
+import pytest
+
+from moldau.sync import Producer
+from moldau.testing.cluster import Cluster
+from moldau.testing.process import BrokerProcess
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("process-fixtures")]
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_a_process_is_well_again(moldau_process: BrokerProcess, turn: int) -> None:
+    with Producer(moldau_process.bootstrap) as producer:
+        assert producer.send("turns", b"x").result(60).offset == turn
+    moldau_process.kill()
+
+
+@pytest.mark.parametrize("turn", range(2))
+def test_a_cluster_is_whole_again(moldau_cluster: Cluster, turn: int) -> None:
+    assert {broker.node_id for broker in moldau_cluster.metadata().brokers} == {1, 2, 3}
+    with Producer(moldau_cluster.bootstrap) as producer:
+        assert producer.send("turns", b"x").result(60).offset == turn
+    moldau_cluster.pause(1)
+    moldau_cluster.kill(2)
+    moldau_cluster.kill(3)

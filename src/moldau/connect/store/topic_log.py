@@ -45,6 +45,7 @@ class TopicLog:
         self._consumer = Consumer(
             self._cluster, auto_offset_reset="earliest", enable_auto_commit=False, isolation_level="read_committed", fetch_max_wait_ms=500
         )
+        self._ends = Consumer(self._cluster, enable_auto_commit=False)
         self._partitions = [TopicPartition(self.topic, index) for index in await self._consumer.partitions_for(self.topic)]
         await self._consumer.assign(self._partitions)
         self._consumer.seek_to_beginning()
@@ -67,8 +68,12 @@ class TopicLog:
             self._progress.set()
 
     async def read_to_end(self) -> None:
-        """Until everything that is in the topic now has been replayed."""
-        ends = await self._consumer.end_offsets(self._partitions)
+        """Until everything that is in the topic now has been replayed.
+
+        The end counts open transactions in: what was committed behind one of them cannot be read before it has ended, and to go on
+        without it would be to forget it.
+        """
+        ends = await self._ends.end_offsets(self._partitions)
         while True:
             if self._failure is not None:
                 raise ConnectError(f"topic {self.topic} cannot be followed: {self._failure}") from self._failure
@@ -99,3 +104,4 @@ class TopicLog:
             with suppress(asyncio.CancelledError, Exception):
                 await self._task
             await self._consumer.close()
+            await self._ends.close()

@@ -172,7 +172,7 @@ class SinkRun(TaskRun):
                 LOG.warning("task %s: %s; the same records are tried again", self.task, error)
                 await self.wait(RETRY_S)
                 if self.is_stopping:
-                    raise
+                    raise asyncio.CancelledError from error  # they come again, in whatever task is next
 
     async def _commit(self) -> None:
         """First the sink's flush, then the offsets.  Errors: ConnectError."""

@@ -83,6 +83,12 @@ class Figures(NamedTuple):
                 f"Orders came faster than they were judged: in the first third of the steady phase the verdict took {first:.1f} s, in the "
                 f"last {last:.1f} s. Its latencies are queueing times, and would grow with a longer run."
             )
+        middle = self.latency_s("steady", 0.5)
+        if ordered and middle is not None and middle > (span_s := (ordered[-1].created_ms - ordered[0].created_ms) / 1000):
+            found.append(
+                f"The steady phase was over after {span_s:.0f} s, and half of its orders waited {middle:.1f} s or longer: it was too short "
+                "to tell how long orders wait in a steady stream."
+            )
         return found
 
     def latency_s(self, phase: str, share: float) -> float | None:

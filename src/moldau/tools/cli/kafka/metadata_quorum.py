@@ -3,7 +3,7 @@
 import argparse
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -109,26 +109,25 @@ def _parser() -> KafkaParser:
 def status_lines(cluster_id: str, quorum: QuorumDescription) -> list[tuple[str, object]]:
     state = quorum.state
     leader = next((one for one in state.current_voters if one.replica_id == state.leader_id), None)
-    followers = [one for one in (*state.current_voters, *state.observers) if one.replica_id != state.leader_id]
+    last = min(state.current_voters, key=lambda one: one.log_end_offset, default=None)
     leader_end = leader.log_end_offset if leader else state.high_watermark
-    lags = [leader_end - one.log_end_offset for one in followers]
     return [
         ("ClusterId", cluster_id),
         ("LeaderId", state.leader_id),
         ("LeaderEpoch", state.leader_epoch),
         ("HighWatermark", state.high_watermark),
-        ("MaxFollowerLag", max(lags, default=0)),
-        ("MaxFollowerLagTimeMs", _max_lag_ms(leader, followers)),
+        ("MaxFollowerLag", leader_end - last.log_end_offset if last else 0),
+        ("MaxFollowerLagTimeMs", _lag_ms(leader, last)),
         ("CurrentVoters", _members(state.current_voters, quorum.nodes)),
         ("CurrentObservers", _members(state.observers, ())),
     ]
 
 
-def _max_lag_ms(leader: ReplicaState | None, followers: Sequence[ReplicaState]) -> int:
-    """-1 when some follower was never caught up."""
-    if leader is None or not followers:
+def _lag_ms(leader: ReplicaState | None, last: ReplicaState | None) -> int:
+    """Of the voter that has the least; -1 when it was never caught up."""
+    if leader is None or last is None or last is leader:
         return 0
-    caught_up = min(one.last_caught_up_timestamp for one in followers)
+    caught_up = last.last_caught_up_timestamp
     return leader.last_caught_up_timestamp - caught_up if caught_up >= 0 else -1
 
 

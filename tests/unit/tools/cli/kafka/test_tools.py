@@ -154,7 +154,7 @@ def test_java_errors() -> None:
     assert java_error(KafkaError(ErrorCode.INVALID_CONFIG, "why")) == "org.apache.kafka.common.errors.InvalidConfigurationException: why"
 
 
-def a_quorum() -> QuorumDescription:
+def a_quorum(*voters: tuple[int, int, int]) -> QuorumDescription:
     def replica(number: int, end: int, caught_up: int) -> ReplicaState:
         return ReplicaState(
             replica_id=number,
@@ -169,7 +169,7 @@ def a_quorum() -> QuorumDescription:
         leader_id=1,
         leader_epoch=4,
         high_watermark=90,
-        current_voters=[replica(1, 100, 5000)],
+        current_voters=[replica(1, 100, 5000), *(replica(*voter) for voter in voters)],
         observers=[replica(7, 80, 4000)],
     )
     return QuorumDescription(state, [Node(node_id=1, listeners=[Listener(name="CONTROLLER", host="::1", port=9093)])])
@@ -177,9 +177,17 @@ def a_quorum() -> QuorumDescription:
 
 def test_quorum_status() -> None:
     lines = dict(status_lines("c", a_quorum()))
-    assert (lines["MaxFollowerLag"], lines["MaxFollowerLagTimeMs"], lines["HighWatermark"]) == (20, 1000, 90)
+    assert (lines["MaxFollowerLag"], lines["MaxFollowerLagTimeMs"], lines["HighWatermark"]) == (0, 0, 90), "observers do not count"
     assert lines["CurrentVoters"] == '[{"id": 1, "directoryId": "AAAAAAAACrwAAAAAAAAAAA", "endpoints": ["CONTROLLER://[::1]:9093"]}]'
     assert lines["CurrentObservers"] == '[{"id": 7, "directoryId": "AAAAAAAACrwAAAAAAAAAAA"}]'
+
+
+@pytest.mark.parametrize(
+    ("voters", "lag", "lag_ms"), [([(2, 90, 4500), (3, 95, 4000)], 10, 500), ([(2, 90, -1)], 10, -1), ([(2, 100, 4900)], 0, 0)]
+)
+def test_quorum_lag(voters: list[tuple[int, int, int]], lag: int, lag_ms: int) -> None:
+    lines = dict(status_lines("c", a_quorum(*voters)))
+    assert (lines["MaxFollowerLag"], lines["MaxFollowerLagTimeMs"]) == (lag, lag_ms), "of the voter that has the least"
 
 
 def test_quorum_replication() -> None:

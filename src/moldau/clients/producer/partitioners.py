@@ -42,9 +42,18 @@ class StickyPartitioner:
 
     def partition(self, topic: str, size: int, partition_count: int, load: Callable[[int], float] | None = None) -> int:
         """`load`: how much waits for a partition; infinite where it has no leader."""
+        current = self.stay(topic, size, partition_count)
+        if current < 0:
+            current, _ = self._places.get(topic, (0, 0))
+            current = self._next(current, partition_count, load)
+            self._places[topic] = (current, size)
+        return current
+
+    def stay(self, topic: str, size: int, partition_count: int) -> int:  # hot: 0.2 µs
+        """The same partition as before; -1: it is the next one's turn."""
         current, filled = self._places.get(topic, (0, 0))
         if (filled and filled + size > self._batch_bytes) or current >= partition_count:
-            current, filled = self._next(current, partition_count, load), 0
+            return -1
         self._places[topic] = (current, filled + size)
         return current
 

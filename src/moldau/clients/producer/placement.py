@@ -40,7 +40,8 @@ class Placement:
             return self._partitioner(topic, key, value, len(queues))
         if key is not None and not self._ignores_keys:
             return partition_for_key(key, len(queues))
-        return self._sticky.partition(topic, size, len(queues), self._load_of(topic, queues))
+        index = self._sticky.stay(topic, size, len(queues))
+        return index if index >= 0 else self._sticky.partition(topic, size, len(queues), self._load_of(topic, queues))
 
     def _load_of(self, topic: str, queues: Sequence[Queue]) -> Callable[[int], float]:
         leaders = self._cluster.view.leaders

@@ -10,7 +10,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.log import AppendResult, Log
 from moldau.storage.tiered.config import RemoteLogConfig, StoreConfig
 from moldau.storage.tiered.copier import SegmentCopier
-from moldau.storage.tiered.decisions import copied_up_to, segments_to_copy
+from moldau.storage.tiered.copy_and_expiry import copied_up_to, segments_to_copy
 from moldau.storage.tiered.reader import RemoteReader
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import TopicIdPartition

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from moldau.protocol.records.batch import batches, records_of
 from moldau.storage.log import FetchData, Log
-from moldau.storage.tiered.decisions import copied_up_to, expired
+from moldau.storage.tiered.copy_and_expiry import copied_up_to, expired
 from moldau.storage.tiered.objects import segment_id_in
 from moldau.storage.tiered.reader import RemoteData
 from moldau.storage.tiered.segments import SegmentState

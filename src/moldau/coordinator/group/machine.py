@@ -17,7 +17,8 @@ from moldau.coordinator.group.conversion import Conversions, obstacle_to_upgrade
 from moldau.coordinator.group.environment import Client, Environment
 from moldau.coordinator.group.kinds import GROUP_KEYS, KIND_OF, Group, HeartbeatGroup
 from moldau.coordinator.group.membership import JOIN_EPOCH
-from moldau.coordinator.group.offsets import CommittedOffset, GroupOffsets, Offsets, tombstone
+from moldau.coordinator.group.offset_expiry import expired_offsets
+from moldau.coordinator.group.offsets import Offsets, tombstone
 from moldau.coordinator.group.records import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -376,13 +377,15 @@ class GroupMachine:
     def expire_offsets(self, now_ms: int) -> Outcome:
         """Forgets offsets past their time, and groups that have nothing left (KIP-211); in several goes where there are many."""
         outcome = Outcome(is_atomic=False)
+        retention_ms = self.environment.config.offsets_retention_minutes * 60_000
         groups = self._all_groups()
         for group_id in dict.fromkeys([*groups, *self.offsets.groups()]):
             group = groups.get(group_id)
             committed = self.offsets.committed(group_id)
-            expired = self._expired(group_id, group, committed, now_ms)[: EXPIRED_AT_ONCE - len(outcome.records)]
-            outcome.records += [tombstone(group_id, partition) for partition in expired]
-            is_left_with_nothing = len(expired) == len(committed) and not self.offsets.has_pending(group_id)
+            past = expired_offsets(self.offsets, group_id, group, retention_ms=retention_ms, now_ms=now_ms)
+            going = past[: EXPIRED_AT_ONCE - len(outcome.records)]
+            outcome.records += [tombstone(group_id, partition) for partition in going]
+            is_left_with_nothing = len(going) == len(committed) and not self.offsets.has_pending(group_id)
             is_kept = isinstance(group, ShareGroup)  # its offsets are elsewhere: only an administrator forgets it
             if is_left_with_nothing and (group is None or group.is_empty) and not is_kept:
                 outcome += self._forgotten(group_id, group)
@@ -391,27 +394,6 @@ class GroupMachine:
                 return outcome
         outcome.timers.append(self._expiry_timer(now_ms))
         return outcome
-
-    def _expired(self, group_id: str, group: Group | None, committed: GroupOffsets, now_ms: int) -> list[TopicPartition]:
-        subscribed = group.subscribed_topics() if group is not None and committed else frozenset[str]()
-        if subscribed is None:
-            return []
-        return [
-            partition
-            for partition, offset in committed.items()
-            if partition.topic not in subscribed
-            and self._is_past(group, offset, now_ms)
-            and not self.offsets.has_pending(group_id, partition)
-        ]
-
-    def _is_past(self, group: Group | None, offset: CommittedOffset, now_ms: int) -> bool:
-        if offset.expire_timestamp_ms is not None:
-            return now_ms >= offset.expire_timestamp_ms
-        since_ms = offset.commit_timestamp_ms if group is None else group.offsets_kept_since_ms(offset.commit_timestamp_ms)
-        if since_ms is None:
-            return False
-        elapsed_ms = now_ms - since_ms
-        return elapsed_ms >= self.environment.config.offsets_retention_minutes * 60_000
 
     def _expiry_timer(self, now_ms: int) -> Timer:
         return Timer(EXPIRY_KEY, now_ms + self.environment.config.offsets_retention_check_interval_ms, self.expire_offsets)

@@ -35,7 +35,7 @@ from moldau.storage.manager import LogManager
 from moldau.storage.threads import BlockingThreads
 from moldau.storage.tiered.config import RemoteLogConfig, StoreConfig
 from moldau.storage.tiered.copier import Elsewhere, SegmentCopier
-from moldau.storage.tiered.decisions import copied_up_to, expired, first_offset, segments_to_copy
+from moldau.storage.tiered.copy_and_expiry import copied_up_to, expired, first_offset, segments_to_copy
 from moldau.storage.tiered.past import read_past
 from moldau.storage.tiered.quota import ByteQuota
 from moldau.storage.tiered.reader import Busy, RemoteData, RemoteReader

@@ -4,7 +4,7 @@
     delete    DELETE_STARTED is committed ─▶ objects are gone ─▶ DELETE_FINISHED is committed
 
 What broke off is found in the metadata by whoever leads next, and deleted: in DELETE_STARTED at once, in COPY_STARTED as soon as its
-records are in another segment (`decisions.expired`).
+records are in another segment (`copy_and_expiry.expired`).
 A leader that lost its place while it copied learns at COPY_FINISHED that its segment was given up, and takes its objects away itself; if it
 died before it could, `sweep` finds objects that no metadata speaks of.
 Source: RemoteLogManager.RLMCopyTask.copyLogSegment, deleteRemoteLogSegment; KIP-405.
@@ -26,7 +26,7 @@ from moldau.storage.log import Log
 from moldau.storage.producer_state import SNAPSHOT_SUFFIX
 from moldau.storage.recovery import producers_at
 from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
-from moldau.storage.tiered.decisions import Candidate, leader_epochs_in
+from moldau.storage.tiered.copy_and_expiry import Candidate, leader_epochs_in
 from moldau.storage.tiered.objects import LEADER_EPOCHS_SUFFIX, folder_of, names_of, object_name, segment_id_in
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import RemoteSegment, SegmentState, TopicIdPartition

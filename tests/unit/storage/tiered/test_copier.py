@@ -3,7 +3,7 @@ import pytest
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import AppendResult
-from moldau.storage.tiered.decisions import expired
+from moldau.storage.tiered.copy_and_expiry import expired
 from moldau.storage.tiered.objects import SUFFIXES, object_name, segment_id_in
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import SegmentState

@@ -13,7 +13,7 @@ from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import AppendResult, FetchData
 from moldau.storage.producer_state import AppendOrigin
 from moldau.storage.tiered.cache import ByteCache
-from moldau.storage.tiered.decisions import copied_up_to
+from moldau.storage.tiered.copy_and_expiry import copied_up_to
 from moldau.storage.tiered.quota import ByteQuota
 from moldau.storage.tiered.reader import Busy, RemoteReader
 from moldau.storage.tiered.remote_log import shared_end

@@ -11,7 +11,7 @@ from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.storage.config import LogConfig
 from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import AppendResult, FetchData, Log
-from moldau.storage.tiered.decisions import copied_up_to, expired, first_offset, leader_epochs_in, segments_to_copy
+from moldau.storage.tiered.copy_and_expiry import copied_up_to, expired, first_offset, leader_epochs_in, segments_to_copy
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import RemoteSegment, SegmentState, TopicIdPartition
 from moldau.testing.files import Fault, MemoryFiles

@@ -11,6 +11,7 @@ _MODULES: Final = {
     "io.confluent.connect.jdbc.JdbcSinkConnector": (f"{_HERE}.jdbc.sink", "JdbcSink"),
     "io.confluent.connect.jdbc.JdbcSourceConnector": (f"{_HERE}.jdbc.source", "JdbcSource"),
     "io.confluent.connect.http.HttpSinkConnector": (f"{_HERE}.http", "HttpSink"),
+    "io.debezium.connector.postgresql.PostgresConnector": (f"{_HERE}.postgres.source", "PostgresSource"),
     "moldau.connect.TopicMirrorConnector": (f"{_HERE}.mirror", "TopicMirror"),
     "org.apache.kafka.connect.file.FileStreamSinkConnector": (f"{_HERE}.file", "FileStreamSink"),
     "org.apache.kafka.connect.file.FileStreamSourceConnector": (f"{_HERE}.file", "FileStreamSource"),

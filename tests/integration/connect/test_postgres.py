@@ -1,0 +1,166 @@
+"""Changes of a real PostgreSQL 15: what the events tell adds up to the table, whatever happened, and wherever reading begins again."""
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import psycopg
+import pytest
+
+from moldau.connect.connectors.postgres.envelope import UNAVAILABLE
+from moldau.connect.connectors.postgres.source import PostgresTask
+from moldau.connect.data import Record
+
+BIN = Path("/usr/lib/postgresql/15/bin")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(180),
+    pytest.mark.skipif(not BIN.exists(), reason="PostgreSQL 15 is not installed: Debian's package is postgresql-15"),
+]
+STEPS = 120
+
+
+@pytest.fixture(scope="module")
+def folder() -> Iterator[Path]:
+    """Of a server's socket; the server ends with the module."""
+    path = Path(tempfile.mkdtemp(prefix="pg-"))
+    shutil.chown(path, "postgres")
+    path.chmod(0o755)
+
+    def run(*command: str) -> None:
+        subprocess.run(["runuser", "-u", "postgres", "--", *command], check=True, capture_output=True, cwd=path)
+
+    data = str(path / "data")
+    run(str(BIN / "initdb"), "-D", data, "-A", "trust", "-E", "UTF8")
+    options = f"-c listen_addresses= -k {path} -c wal_level=logical -c fsync=off"
+    run(str(BIN / "pg_ctl"), "-D", data, "-w", "-l", str(path / "log"), "-o", options, "start")
+    try:
+        yield path
+    finally:
+        run(str(BIN / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def connect(folder: Path) -> "psycopg.Connection[Any]":
+    return psycopg.connect(host=str(folder), user="postgres", dbname="postgres", autocommit=True)
+
+
+class Story:
+    """A connector's life: its offsets, and what its events add up to."""
+
+    def __init__(self, folder: Path, name: str, **options: str) -> None:
+        self.config = {
+            "database.hostname": str(folder), "database.user": "postgres", "database.dbname": "postgres", "topic.prefix": "db",
+            "table.include.list": f"public.{name}", "slot.name": name, "publication.name": name, "poll.interval.ms": "1", **options,
+        }  # fmt: skip
+        self.committed: Mapping[str, Any] | None = None
+        self.rows: dict[Any, dict[str, Any]] = {}
+        self.ops: list[str] = []
+
+    def offset(self, partition: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        return self.committed
+
+    def take(self, records: Sequence[Record]) -> None:
+        for record in records:
+            key = None if record.key is None else tuple(record.key.values.values())
+            if record.value is None:
+                assert key not in self.rows, "a tombstone comes behind a deletion"
+            else:
+                event = record.value.values
+                self.ops.append(event["op"])
+                if event["op"] == "d":
+                    self.rows.pop(key, None)  # a log told again may delete what a second snapshot no longer had
+                else:
+                    kept = {name: old for name, old in self.rows.get(key, {}).items() if event["after"].values[name] == UNAVAILABLE}
+                    self.rows[key] = {**event["after"].values, **kept}
+            self.committed = record.source_offset
+
+    async def read(self, *, polls: int | None = None) -> None:
+        """From where it stands until there is nothing, or so many polls; then it is cut off without a word."""
+        task = PostgresTask()
+        await task.start(self.config, self)
+        while polls is None or polls > 0:
+            polls = None if polls is None else polls - 1
+            records = await task.poll()
+            self.take(records)
+            if not records and task._messages is None:
+                break
+            await task.commit()
+        await task.stop()
+
+
+async def test_a_random_story_adds_up_to_the_table_wherever_reading_was_cut_off(folder: Path) -> None:
+    random = Random(7)
+    with connect(folder) as db:
+        db.execute("CREATE TABLE story (id int PRIMARY KEY, name text, big text)")
+        db.execute("ALTER TABLE story ALTER COLUMN big SET STORAGE EXTERNAL")
+        db.execute("INSERT INTO story SELECT n, 'row ' || n, repeat('x', 5000) FROM generate_series(1, 50) n")
+        story = Story(folder, "story", **{"max.batch.size": "7"})
+        await story.read(polls=3)
+        assert len(story.rows) == 21, "it was cut off within the snapshot"
+        for step in range(STEPS):
+            one = random.randrange(1, 80)
+            what = random.choice(["insert", "update", "delete", "rename", "rolled back", "read"])
+            if what == "insert":
+                db.execute("INSERT INTO story VALUES (%s, %s, NULL) ON CONFLICT DO NOTHING", [one, f"new {step}"])
+            elif what == "update":
+                db.execute("UPDATE story SET name = %s WHERE id = %s", [f"step {step}", one])
+            elif what == "delete":
+                db.execute("DELETE FROM story WHERE id = %s", [one])
+            elif what == "rename":
+                db.execute("UPDATE story SET id = %s WHERE id = %s", [1000 + step, one])
+            elif what == "rolled back":
+                with db.transaction():
+                    db.execute("UPDATE story SET name = 'kept' WHERE id = %s", [one])
+                    with db.transaction(force_rollback=True):
+                        db.execute("DELETE FROM story")
+            else:
+                await story.read(polls=random.randrange(1, 4))
+        with db.transaction():
+            db.execute("UPDATE story SET name = name || '!'")
+        await story.read()
+        table = {(row[0],): dict(zip(("id", "name", "big"), row, strict=True)) for row in db.execute("SELECT * FROM story")}
+    assert story.rows == table
+    assert {"r", "c", "u", "d"} <= set(story.ops)
+
+
+async def test_a_change_while_the_snapshot_is_taken_is_told_once(folder: Path) -> None:
+    with connect(folder) as db:
+        db.execute("CREATE TABLE busy (id int PRIMARY KEY)")
+        db.execute("INSERT INTO busy SELECT generate_series(1, 20)")
+        story = Story(folder, "busy", **{"max.batch.size": "5"})
+        task = PostgresTask()
+        await task.start(story.config, story)
+        db.execute("INSERT INTO busy VALUES (21)")  # in the log and in the snapshot
+        story.take(await task.poll())
+        db.execute("INSERT INTO busy VALUES (22)")  # in the log alone
+        while records := await task.poll():
+            story.take(records)
+        while records := await task.poll():
+            story.take(records)
+        await task.stop()
+    assert story.ops == ["r"] * 21 + ["c"]
+
+
+async def test_types_are_those_of_debezium(folder: Path) -> None:
+    with connect(folder) as db:
+        db.execute(
+            "CREATE TABLE kinds (id bigint PRIMARY KEY, small smallint, price numeric(10, 2), yes boolean, day date, at timestamp, "
+            "zoned timestamptz, raw bytea, ratio float8, doc jsonb)"
+        )
+        values = "1.50, true, '2024-02-29', '2024-02-29 12:00:00.25', '2024-02-29 12:00:00+02', '\\x00ff', 0.5, '{\"a\": 1}'"
+        db.execute(f"INSERT INTO kinds VALUES (1, 2, {values})")
+        story = Story(folder, "kinds")
+        await story.read()
+        db.execute(f"INSERT INTO kinds VALUES (2, 2, {values})")
+        await story.read()
+    first, second = ({name: value for name, value in row.items() if name != "id"} for row in story.rows.values())
+    assert first == second, "the snapshot and the log say the same"
+    assert {name: str(value) for name, value in first.items()} == {
+        "small": "2", "price": "1.50", "yes": "True", "day": "19782", "at": "1709208000250000", "zoned": "2024-02-29T10:00:00.000000Z",
+        "raw": "b'\\x00\\xff'", "ratio": "0.5", "doc": '{"a": 1}',
+    }  # fmt: skip

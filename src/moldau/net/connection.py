@@ -5,14 +5,14 @@
                                 -> Later        waited for as long as the peer is there
                                 -> coroutine    work, which goes on to its end
 
-A connection's next request begins once this one is answered, as with Kafka; only those that clients send one behind the other do so at once
-(`SIDE_BY_SIDE`).
+A connection's next request begins when this one is answered, as with Kafka.  Requests of `SIDE_BY_SIDE` begin at once, behind others of
+their kind.
 
-All frames of one receive are dispatched before their replies leave together; replies that come to be in one turn leave together, too.
+All frames of one receive are dispatched first; then their replies leave together.  Replies that are made in one turn leave together, too.
 
-Limits, each of which stops reading and none of which loses anything: requests in work, bytes of parked requests, bytes of replies that
-the peer does not take.  `overdue` says when a peer has been silent, or deaf, or too slow for too long.  `stop` ends gracefully: no new
-requests, the replies of those in work, then close.
+Three limits stop reading, and none of them loses anything: requests in work, bytes of parked requests, bytes of replies that the peer does
+not take.  `overdue` says why a peer has to go: it was silent, it took no replies, or its request came too slowly.  `stop` ends gracefully:
+it takes no new requests, sends the replies of the requests in work, and closes.
 """
 
 import asyncio
@@ -294,7 +294,7 @@ class Connection:
     # ending
 
     def stop(self) -> None:
-        """Graceful: what was dispatched is answered, then the connection is closed."""
+        """Ends gracefully: the requests that were dispatched are answered, then the connection is closed."""
         if not self._is_stopping:
             self._is_stopping = True
             self._held = []

@@ -1,4 +1,4 @@
-"""◇ Replies leave in the order of their requests, whatever order they are made in.
+"""◇ Replies leave in the order of their requests, in whatever order the replies are made.
 
 slot = pipeline.request()
 to_write = pipeline.reply(slot, parts)      # of this request and of later ones that waited for it; None = nothing is sent for it

@@ -82,7 +82,7 @@ class SocketListening:
                 transport.start(receiver)
 
     def _on_error(self, error: OSError) -> None:
-        """Out of descriptors or memory: those who are connected go on, the others wait a little."""
+        """The process is out of descriptors or memory.  Open connections go on; new ones wait a little."""
         if error.errno not in OUT_OF_RESOURCES:
             log.warning("port %d: a connection could not be accepted: %s", self.port, error)
             return

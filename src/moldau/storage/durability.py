@@ -104,16 +104,16 @@ class Flush:
 
 
 class Durability:
-    """One log's.  Everything but `Flush.sync` is called on the loop."""
+    """The durability of one log.  Everything but `Flush.sync` is called on the loop."""
 
     def __init__(self, files: Files, directory: str, epochs: LeaderEpochs, *, recovery_point: int, is_settled: bool) -> None:
         """`is_settled`: the directory is as a clean stop left it."""
         self.recovery_point = recovery_point
         """Exclusive: everything below it is on stable storage."""
         self.truncations = 0
-        """How often the log's past was changed: whoever works beside the loop compares before and after."""
+        """How often the log's past was changed.  Work beside the loop compares this number before and after."""
         self.moves = 0
-        """How often all its files went to another disk: what fails on the one before is not this log's failure."""
+        """How often all files of the log went to another disk.  A failure on the earlier disk is no failure of this log."""
         self._files = files
         self._directory = directory
         self._epochs = epochs
@@ -214,7 +214,7 @@ class Durability:
         return self.recovery_point
 
     def _pay(self, number: int) -> None:
-        """Flush `number` was carried out: what was owed before it began is on stable storage."""
+        """Flush `number` was carried out: every sync that was owed before it began is paid."""
         self._sealed = {key: debt for key, debt in self._sealed.items() if debt[1] > number}
         self._paths = {path: since for path, since in self._paths.items() if since > number}
         self._names = _unless_paid(self._names, number)

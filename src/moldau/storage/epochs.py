@@ -272,16 +272,16 @@ class LeaderEpochs:
             self._install([])
 
     def replace(self, entries: list[EpochEntry]) -> None:
-        """By those of another replica."""
+        """Takes the entries of another replica instead."""
         self._install(list(entries))
 
     def moved_to(self, directory: str) -> None:
-        """The directory was renamed, because the log goes: what was to be put in place is not any more."""
+        """The directory was renamed, because the log goes.  A staged file is put in place no more."""
         self.staged = None
         self._path = f"{directory}/{FILE_NAME}"
 
     def _install(self, entries: list[EpochEntry]) -> None:
-        """On the disk first.  Errors: OSError, and nothing has changed."""
+        """Writes to the disk first.  Errors: OSError, and then nothing has changed."""
         self._write(entries)
         self.entries = entries
         self._note_latest()

@@ -1,4 +1,4 @@
-"""● The shell around `FlushQueue`: runs its syncs where they do not stop the loop, and tells whoever waits for them.
+"""● The shell around `FlushQueue`: runs its syncs where they do not stop the loop, and tells their waiters.
 
 flusher = Flusher(files, on_flushed=replicas.log_flushed)
 flusher.want(log)                      → later: replicas.log_flushed(log), with log.recovery_point moved or log.failure set

@@ -1,11 +1,11 @@
-"""◇ Group commit: who waits for stable storage, and which sync comes next.
+"""◇ Group commit: which logs wait for stable storage, and which sync comes next.
 
     queue.want(log)              after an append that must be durable before it is answered
     job = queue.take()           what to sync now; None when nothing waits or enough is running
     job.sync()                   blocks: the shell runs it elsewhere
-    queue.finish(job, error)     `log.recovery_point` has moved, or the log is offline: whoever waits for the log is told
+    queue.finish(job, error)     `log.recovery_point` has moved, or the log is offline: the waiters of the log are told
 
-One log has one sync at a time; what is appended until the disk is asked shares it, the rest shares the next one.  So the number of syncs
+One log has one sync at a time.  Appends before the disk is asked share that sync; later appends share the next one.  So the number of syncs
 follows the disk's speed and not the number of requests.  Logs take turns in the order in which they asked.  Every `want` is followed by a
 `finish` of that log, also when another flush has covered it meanwhile: then the job has nothing to sync.
 """
@@ -24,7 +24,7 @@ class FlushJob:
     __slots__ = ("flush", "log")
 
     def __init__(self, log: Log, flush: Flush | None) -> None:
-        """`flush`: None where nothing is left to be synced, and only those who wait must be told."""
+        """`flush`: None where nothing is left to be synced, and only the waiters must be told."""
         self.log = log
         self.flush = flush
 

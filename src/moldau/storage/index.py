@@ -199,7 +199,7 @@ class OffsetIndex(SparseIndex):
         return self.entry_at(self.count - entries)[1] if self.count > entries else 0
 
     def first_at_or_after(self, position: int) -> int | None:
-        """The relative offset of the first entry at `position` or later: what is read before that position lies below it."""
+        """The relative offset of the first entry at `position` or later.  Records before that position have lower offsets."""
         low, high = 0, self.count
         while low < high:
             middle = (low + high) // 2

@@ -310,7 +310,7 @@ class Log:
         header = BatchHeader(offset, header[1], leader_epoch, *header[3:])
         try:
             _INT64.pack_into(records, 0, offset)
-        except TypeError:  # a read-only view: whoever holds the bytes may need them as they are
+        except TypeError:  # a read-only view: the owner of the bytes may need them unchanged
             records = bytearray(records)
             _INT64.pack_into(records, 0, offset)
         _INT32.pack_into(records, 12, leader_epoch)
@@ -548,12 +548,12 @@ class Log:
 
     @property
     def truncations(self) -> int:
-        """How often the log's past was changed: whoever works beside the loop compares before and after."""
+        """How often the log's past was changed.  Work beside the loop compares this number before and after."""
         return self.durability.truncations
 
     @property
     def moves(self) -> int:
-        """How often all its files went to another disk: what fails on the one before is not this log's failure."""
+        """How often all files of the log went to another disk.  A failure on the earlier disk is no failure of this log."""
         return self.durability.moves
 
     @property
@@ -719,7 +719,7 @@ class Log:
         return self._segments.batch_boundary(offset, self.log_end_offset)
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Before a truncation: what is above is about to go."""
+        """Before a truncation: everything above `offset` is about to go."""
         self.durability.lower_to(offset)
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:

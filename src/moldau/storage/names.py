@@ -1,4 +1,4 @@
-"""◇ What directories in a log folder are called: logs, and logs on their way in or out.
+"""◇ Names of the directories in a log folder: logs, and logs on their way in or out.
 
     orders-0                                             a log
     orders-0.6f1c…-delete  -future  -stray               deleted, being copied here, unknown to the cluster

@@ -1,4 +1,4 @@
-"""● Calls that compute for long, in processes of their own: on a thread they would take the interpreter away from the loop.
+"""● Runs calls that compute for long in processes of their own: on a thread they would take the interpreter away from the loop.
 
     processes = WorkerProcesses(2)
     verdict = await processes.run(examine, records, rules, now_ms)

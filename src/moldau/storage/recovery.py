@@ -398,7 +398,7 @@ class ProducerReplay:
     def __init__(self, files: Files, directory: str, producers: ProducerStates, start_offset: int) -> None:
         self.producers = producers
         self.end_offset = -1
-        """Exclusive: what is known holds here; below 0 before the first snapshot was looked for."""
+        """Exclusive: the producers are known up to here.  Below 0 until the first snapshot was looked for."""
         self._files = files
         self._directory = directory
         self._start_offset = start_offset

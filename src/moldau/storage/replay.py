@@ -1,4 +1,4 @@
-"""◇ From stored batches to what is known of their producers: the same steps after an append, at a recovery and at a truncation."""
+"""◇ Brings the state of producers up to date from stored batches: the same steps after an append, at a recovery and at a truncation."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""◇ The time that retention by age goes by: a wall clock that was set wrong, or jumps, is not to cost records."""
+"""◇ The clock of retention by age: a wall clock that is wrong, or that jumps, must not cost records."""
 
 from typing import Final
 

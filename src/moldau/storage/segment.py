@@ -449,13 +449,13 @@ class Segment:
 
 
 def unlink_segment(files: Files, directory: str, base_offset: int, suffix: str) -> None:
-    """As many of its files as there are.  Errors: OSError."""
+    """Unlinks those files of the segment that exist.  Errors: OSError."""
     for kind in SEGMENT_SUFFIXES:
         with suppress(FileNotFoundError):
             files.unlink(f"{directory}/{file_name(base_offset, kind)}{suffix}")
 
 
 def delete_files_of(segments: list[Segment]) -> None:
-    """Unlink them and let go of them: whoever holds a file last waits until the kernel has freed its pages, a third of a second a GiB."""
+    """Unlinks the segments and lets go of them.  The last holder of a file waits until the kernel has freed its pages: 0.3 s a GiB."""
     while segments:
         segments.pop().delete_files()

@@ -1,4 +1,4 @@
-"""● Calls that may block, on threads of their own; what is done meanwhile comes back to the loop together.
+"""● Runs calls that may block on threads of their own.  Results that are ready at the same time return to the loop together.
 
 Like `loop.run_in_executor`, at a fifth of its price: a sync of a few hundred bytes takes less than the executor's locks, and each wake-up
 of the loop makes the interpreter's lock change hands twice.

@@ -1,4 +1,4 @@
-"""◇ A log that is being made anew from elsewhere, and is nothing until that is done.
+"""◇ Marks a log that is being replaced from elsewhere: until the end of that the log counts as empty.
 
 While the file `unfinished` stands in a log's directory, no other file there means anything: some are of the log that was, some of the one
 that is to be, and a crash brings back what it likes.  A start that finds it throws them away and begins an empty log, which a leader fills:

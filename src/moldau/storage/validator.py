@@ -103,7 +103,7 @@ class Examined(NamedTuple):
 
 
 class Unexamined(NamedTuple):
-    """Nothing was appended yet: whoever brings the batch must have it examined by these rules, beside the loop, and come again."""
+    """Nothing is appended yet.  The caller has the batch examined by these rules, beside the loop, and calls again."""
 
     rules: Rules
 

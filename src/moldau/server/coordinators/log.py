@@ -1,4 +1,4 @@
-"""● A partition of an internal topic as its coordinator writes to it: what is decided in one turn of the loop becomes one batch.
+"""● The log of one internal partition, as its coordinator writes to it: the records of one turn of the loop become one batch.
 
     decide ─▶ append ─▶ gathered ──the turn is over, or something else is to be appended──▶ one batch in the log ──sync──▶ acknowledged
 
@@ -106,7 +106,7 @@ class PartitionLog:
             self.partition.await_acknowledgement(end_offset, ProduceWait(self._on_acknowledged), Slot())
 
     def drop(self) -> None:
-        """Nobody leads here any more: what is gathered was never said to be safe."""
+        """This broker does not lead the partition any more.  Gathered records were never acknowledged, so they may go."""
         if self._gathered:
             self._gathered, self._gathered_bytes = [], 0
             self.partition.before_append = None

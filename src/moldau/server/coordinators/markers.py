@@ -1,4 +1,4 @@
-"""● Writes the end of a transaction into every partition that it touched, and tells the coordinator when all have it.
+"""● Writes the end of a transaction into every partition that the transaction touched, and tells the coordinator when all have it.
 
 A marker is tried again until its partition has it, for only then is the transaction over; a partition that was deleted needs none.  Once
 the coordinator's shard is closed nobody waits any more: the next one sends the markers again, and one written twice does no harm.
@@ -78,7 +78,7 @@ class MarkerWriter:
         while waiting and is_wanted():
             try:
                 codes = await self._write_once(waiting, markers, coordinator_epoch)
-            except Exception:  # the transaction must end some time: whoever sends its next one waits for that
+            except Exception:  # the transaction must end some time: the producer's next transaction waits for that
                 LOG.exception("a mistake of ours, while markers of producer %d are written", markers.producer_id)
                 codes = {}
             waiting = [partition for partition in waiting if codes.get(partition) not in SETTLED]

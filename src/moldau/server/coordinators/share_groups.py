@@ -1,4 +1,4 @@
-"""● What share groups need of both coordinators: the group's knows which states there are, the share coordinator has them.
+"""● Share groups between two coordinators: the group coordinator knows which states there are, the share coordinator holds them.
 
     heartbeat ─▶ states being begun (record) ─▶ share coordinator begins them ─▶ begun (record) ─▶ the next heartbeats assign them
 

@@ -1,4 +1,4 @@
-"""● Creates the internal topics of streams groups: a heartbeat says which are missing, the members' next ones find them.
+"""● Creates the internal topics of streams groups: one heartbeat says which are missing, later heartbeats find them.
 
     heartbeat ─▶ missing topics ─▶ CreateTopics at the controller, once ─▶ metadata ─▶ a later heartbeat gives tasks out
                                        └─ refused: told with heartbeats for a while, then tried again

@@ -380,4 +380,4 @@ def _unchanged(message: Any) -> Any:
 
 
 def _not_missed() -> None:
-    """The client is gone: what it asked for is decided all the same."""
+    """The client is gone.  Its request is decided all the same."""

@@ -1,4 +1,4 @@
-"""● What keeps a late request out of the next transaction: the coordinator's word, and the order of connections.
+"""● Keeps a late request out of the next transaction, by the coordinator's word and by the order of connections.
 
 `Membership` asks the coordinator whether a partition is part of a producer's open transaction (KIP-890).
 

@@ -27,8 +27,10 @@ def client_of(context: RequestContext) -> Client:
 
 
 def close_if_overtaken(broker: Broker, context: RequestContext, group_id: str, member_id: str) -> None:
-    """A heartbeat tells what its member has.  One that was delayed, on a connection that the member has replaced, tells what it had: taken
-    for news it would hand partitions to another that the member was given meanwhile.  Errors: ConnectionClosed.
+    """A heartbeat tells which partitions its member has.  A delayed heartbeat, on a connection that the member has replaced, tells which
+    partitions the member had.  Taken for news, it would give another member partitions that this member got meanwhile.
+
+    Errors: ConnectionClosed.
     """
     order = broker.coordinators.heartbeat_order
     if order.is_overtaken("heartbeats", (group_id, member_id), NO_PRODUCER, context.client.connection_number):
@@ -36,7 +38,7 @@ def close_if_overtaken(broker: Broker, context: RequestContext, group_id: str, m
 
 
 def authorized_operations(*, is_asked: bool) -> int:
-    """A bit an operation.  Without an authorizer everybody may do everything."""
+    """One bit for each operation.  Without an authorizer everybody may do everything."""
     return ALL_GROUP_OPERATIONS if is_asked else NOT_ASKED
 
 
@@ -64,7 +66,7 @@ def _is_switched_on(broker: Broker, protocol: str) -> bool:
 
 
 MANY_GROUPS: Final = 100
-"""So many may be asked about in one turn of the loop."""
+"""Groups that may be asked about in one turn of the loop."""
 
 AnswerT = TypeVar("AnswerT")
 WholeT = TypeVar("WholeT")

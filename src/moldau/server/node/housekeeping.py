@@ -1,4 +1,4 @@
-"""● What a broker does from time to time: retention, compaction, checkpoints, flushes by age, producers that expire.
+"""● The regular work of a broker: retention, compaction, checkpoints, flushes by age, expiry of producers.
 
 Each job has its own period and waits for itself; what may block runs elsewhere.  A job that fails is told in the log and tried again.
 Source: LogManager.startup, ReplicaManager.startHighWatermarkCheckPointThread.  Called by `node.py`.

@@ -1,4 +1,4 @@
-"""● The start of all logs: several at a time in every folder, with word of how far it is.
+"""● Loads all logs at a start: several at a time in every folder, and says how far it is.
 
 A log that was not closed cleanly is recovered, which reads what was not on stable storage; how much that will be is known beforehand.  A
 folder whose disk fails goes offline and the others are loaded.  Damaged logs stop the start once all have been looked at, so that one

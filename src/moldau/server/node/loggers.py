@@ -1,4 +1,4 @@
-"""● How much the parts of this process tell: the levels of its loggers, in Kafka's words, and changes of them (KIP-412).
+"""● The levels of this process's loggers, in Kafka's words, and changes of them (KIP-412).
 
 Loggers are named after modules, a name without its last part stands for all below it, `root` for everything.  Levels are the process's
 own: they are not stored, and end with it.

@@ -90,7 +90,7 @@ class Node:
                         outside=outside,
                     )
                     if controller is not None:
-                        # These folders are locked: whoever was this broker before is gone, and its session need not end first.
+                        # These folders are locked: the earlier process of this broker is gone, and its session need not end first.
                         controller.controller.sessions.forget(config.node_id)
                     parts.push_async_callback(broker.stop)
                     await broker.start()

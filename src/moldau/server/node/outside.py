@@ -1,4 +1,4 @@
-"""● What a node is given from outside: files, network, clock, random numbers, and whom it tells what.
+"""● What a node is given from outside: files, network, clock, random numbers, and a place for its messages.
 
 Everything in a node takes what it needs from here, so the same node runs on real sockets and disks and on a simulated loop.
 """

@@ -1,4 +1,4 @@
-"""● Makes this broker be what the metadata says, delta by delta, always in the same order.
+"""● Brings this broker in step with the metadata, delta by delta, always in the same order.
 
     1  topics that are gone: their partitions stop serving, their logs are set aside
     2  partitions that moved away

@@ -1,4 +1,4 @@
-"""◇ What a node tells the controller of itself when it starts: where it listens, and which versions of features it knows.
+"""◇ The registration of a node with the controller: where the node listens, and which versions of features it knows.
 
 `ports` are those that were really opened, by listener name: an endpoint may have left its port to the system.
 Called by `node.py`.  Source: KIP-584, 631, 919.

@@ -1,4 +1,4 @@
-"""◇ Recognises requests of a connection that their sender has given up long ago.
+"""◇ Recognises requests on a connection that the sender gave up long ago.
 
 A client that hears nothing opens a new connection and asks again; what the old one still carried can arrive at any time after.  From
 transaction.version 2 on every transaction has an epoch of its own, and such a ghost is refused by it.  Version 1 keeps its epoch: there an

@@ -136,7 +136,7 @@ class FetchSession:
         self.replica_id: Final = replica_id
         """-1 for a consumer's."""
         self.dirty: Final[dict[Spot, None]] = {}
-        """A follower's: what is to be looked at for the next answer."""
+        """Of a follower's session: the partitions to look at for the next answer."""
         self.parked: FetchWait | None = None
         self.uses_topic_ids: Final = uses_topic_ids
         self.created_ms: Final = now_ms

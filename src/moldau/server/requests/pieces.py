@@ -1,7 +1,7 @@
-"""● Long work in pieces: between two of them the loop serves others.
+"""● Cuts long work into pieces: between two pieces the loop serves others.
 
-A request may name tens of thousands of things.  Where each of them is for itself, nobody else has to wait until all are done; what its own
-connection sends behind it begins when it is answered.
+A request may name tens of thousands of things.  Where each can be answered by itself, other connections need not wait until all are done.
+The next request of the same connection begins when this one is answered.
 """
 
 import asyncio

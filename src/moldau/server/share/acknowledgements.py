@@ -128,7 +128,7 @@ def is_valid_member(member_id: str | None) -> bool:
 
 
 def release_session(broker: Broker, key: MemberKey, owner: object = None) -> None:
-    """The member fetches no more: what it holds is free.  With `owner`, only if its session is still that connection's."""
+    """The member fetches no more, and its records are released.  With `owner`, only if the session still belongs to that connection."""
     session = broker.share_sessions.get(key)
     if session is not None and (owner is None or session.owner is owner):
         broker.shares.release(key.group_id, key.member_id)

@@ -1,4 +1,4 @@
-"""● Dead letters of share groups (KIP-1191): what was rejected or delivered in vain too often is copied to a topic of its own.
+"""● Dead letters of share groups (KIP-1191): records that were rejected, or delivered too often, are copied to a topic of their own.
 
     decided ─▶ appended to the dead letter topic ─▶ acknowledged there ─▶ the state is written ─▶ the consumer is answered
 

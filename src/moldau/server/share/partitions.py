@@ -1,4 +1,4 @@
-"""● The share partitions of this broker: loaded when a group first fetches, written as they change, ended locks on time.
+"""● The share partitions of this broker: loaded when a group first fetches, written when they change; their locks end on time.
 
     fetch ─▶ hold ─▶ ReadShareGroupState ─▶ SharePartition (pure) ─▶ acquire, acknowledge, release, expire ─▶ Decision
                                                    ▲                                                            │

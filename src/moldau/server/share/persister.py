@@ -34,9 +34,9 @@ LOG: Final = logging.getLogger(__name__)
 ATTEMPTS: Final = 10
 FIRST_PAUSE_S: Final = 0.05
 LAST_PAUSE_S: Final = 1.0
-"""Pauses double up to it: with all attempts about five seconds, longer than a coordinator takes to load."""
+"""Pauses double up to this one.  All attempts together take about five seconds, longer than a coordinator takes to load."""
 AT_ONCE: Final = 500
-"""Partitions: what is asked about them takes one turn of the loop."""
+"""Partitions that one turn of the loop asks about."""
 WORTH_ANOTHER: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 
 Decide = Callable[[ShareStateMachine, Token, SharePartitionKey, Any, int], Outcome]

@@ -1,4 +1,4 @@
-"""● What a share fetch reads from remote storage (KIP-405): asked for beside the loop, taken at the next look.
+"""● Reads the part of a share fetch that is in remote storage (KIP-405): beside the loop, and taken at the next look.
 
 A fetch that waits is woken when it has come; one whose time is over is answered without, and finds it in the cache when it comes again.
 Called by `handlers/share_fetch.py`.

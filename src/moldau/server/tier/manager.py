@@ -48,7 +48,7 @@ from moldau.types import REMOTE_LOG_METADATA_TOPIC
 LOG: Final = logging.getLogger(__name__)
 
 ThreadsOf = Callable[[int, str], Elsewhere]
-"""So many threads, under a name: what is given to them waits in a row."""
+"""(count, name) → threads under that name.  Calls that are given to them wait in a row."""
 
 
 def blocking_threads(count: int, name: str) -> Elsewhere:

@@ -111,7 +111,7 @@ class _Reader:
                 waiting.set_result(taken)
 
     def _taken(self, offset: int, value: Data) -> bool:
-        """Clients may write to the topic too: what is none of its records is passed over, by every broker alike."""
+        """Clients may write to the topic, too.  Every broker passes over records of theirs."""
         try:
             return self._replay(REMOTE_LOG_RECORDS.decode(value))
         except (DecodeError, ValueError) as reason:

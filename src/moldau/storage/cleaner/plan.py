@@ -1,4 +1,4 @@
-"""◇ What is to be compacted of a log, decided on the loop; a plan can be sent to another process."""
+"""◇ Decides on the loop which part of a log is compacted.  The plan can be sent to another process."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple

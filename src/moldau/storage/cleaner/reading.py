@@ -1,4 +1,4 @@
-"""◇ A segment's batches, whole and checked: what is copied must not get a new CRC over old damage."""
+"""◇ Reads the batches of a segment, whole and checked: a copy must not get a new CRC over old damage."""
 
 from collections.abc import Callable, Iterator
 from typing import Final

@@ -1,4 +1,4 @@
-"""◇ A batch with fewer records than it had, or with none: the same offsets, sequence and epoch, a new CRC."""
+"""◇ Builds a batch anew with fewer records, or with none: the same offsets, sequence and epoch, a new CRC."""
 
 from itertools import compress as select
 from struct import Struct

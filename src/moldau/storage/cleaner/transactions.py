@@ -1,4 +1,4 @@
-"""◇ Which transactions a reading of the log is in, and what became of them: once for the map and again for the copy."""
+"""◇ Which transactions are open while a log is read, and how each ended.  A compaction reads twice: for its map and for its copy."""
 
 from moldau.protocol.records.batch import BatchHeader
 from moldau.storage.index import AbortedTransaction

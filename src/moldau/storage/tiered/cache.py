@@ -1,4 +1,4 @@
-"""◇ What was read from the object store and may be asked for again, within a limit of bytes: the least recently used goes first."""
+"""◇ A cache of what was read from the object store, within a limit of bytes: the least recently used entry goes first."""
 
 from collections import OrderedDict
 from typing import Final, Generic, TypeVar

@@ -1,4 +1,4 @@
-"""◇ So many bytes a second, on average: after each piece the next one waits until the average holds again.
+"""◇ Holds a transfer to an average of bytes a second: each piece waits until the average holds again.
 
 Source: RLMQuotaManager; KIP-956.
 """

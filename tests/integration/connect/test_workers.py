@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import pytest
+from kafka_connect import KafkaConnect
 
 from moldau.clients.consumer import Consumer
 from moldau.testing.process import BrokerProcess
@@ -224,6 +225,26 @@ async def _first_headers(bootstrap: str, topic: str) -> dict[str, bytes | None]:
                 for record in records:
                     assert record.value == b"not json"
                     return dict(record.headers)
+
+
+def test_a_stock_client_manages_connectors(broker: BrokerProcess, tmp_path: Path) -> None:
+    path = tmp_path / "in"
+    path.write_text("one\n", encoding="utf-8")
+    with WorkerProcess(broker.bootstrap, properties=cluster_of("stock")) as worker:
+        client = KafkaConnect(url=worker.url)
+        client.update_connector("lines", source(path, "stock-lines"))
+        until(lambda: running_on(worker.url, "lines"), "it runs")
+        assert list(client.list_connectors(expand="status")["lines"]) == ["status"]
+        assert client.get_connector_config("lines")["topic"] == "stock-lines"
+        client.pause_connector("lines")
+        until(lambda: client.get_connector_status("lines")["tasks"][0]["state"] == "PAUSED", "it pauses")
+        client.resume_connector("lines")
+        until(lambda: client.get_connector_task_status("lines", 0)["state"] == "RUNNING", "it goes on")
+        client.restart_connector("lines", include_tasks=True)
+        until(lambda: running_on(worker.url, "lines"), "it runs again")
+        assert client.validate_connector_config("FileStreamSource", source(path, ""))["error_count"] == 2
+        client.delete_connector("lines")
+        until(lambda: client.list_connectors() == [], "it is gone")
 
 
 @pytest.mark.java

@@ -1,6 +1,9 @@
 """Topologies on Spark and a broker: what the pure processors make, across micro-batches and a restart on the checkpoint."""
 
+import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -8,9 +11,10 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import Row, SparkSession
 
-from moldau.pipelines.streams import STRING, Driver, JoinWindows, StreamsBuilder, TimeWindows, Topology
+from moldau.pipelines.streams import LONG, STRING, Driver, JoinWindows, StreamsBuilder, TimeWindows, Topology
 from moldau.pipelines.streams.arrival import Arrived, in_turn
 from moldau.pipelines.streams.spark import start
+from moldau.pipelines.streams.view import View
 from moldau.pipelines.topics import create_topics
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -121,3 +125,42 @@ def test_a_topology_on_spark_writes_what_the_processors_make(spark: SparkSession
     reasons = sorted(bytes(header.value).decode() for row in dropped for header in row.headers if header.key == "reason")
     assert "LATE" in reasons
     assert "NULL_KEY" in reasons
+
+
+def test_partitions_share_the_work_and_the_table_can_be_asked(
+    spark: SparkSession, bootstrap: str, prefix: str, checkpoint: str, tmp_path: Path
+) -> None:
+    """A repartition to three tasks, a global table in each, an unreadable record, and the view of what was written."""
+    builder = StreamsBuilder(dropped_to=prefix + "dropped")
+    lines, prices = builder.stream(prefix + "a", value=STRING), builder.global_table(prefix + "b", value=LONG)
+    words = lines.flat_map_values(lambda key, line: line.split())
+    words.group_by(lambda key, word: word).count().to_stream().to(prefix + "joined", value=LONG)
+    words.join_global(prices, lambda key, word: word, lambda word, price: f"{word} {price}").to(prefix + "named", value=STRING)
+    create_topics(bootstrap, {prefix + name: {} for name in ("a", "b", "joined", "named", "dropped")}, partitions=3)
+    now_ms = int(time.time() * 1000)
+    random, said = Random(3), list[str]()
+    for _ in range(2):
+        batch = [" ".join(random.choices("pqrs", k=3)) for _ in range(40)]
+        said += batch
+        produce(bootstrap, [(prefix + "a", random.choice("xyz"), line, now_ms) for line in batch])
+        if not checkpoint_exists(checkpoint):
+            produce(bootstrap, [(prefix + "b", word, str(price).rjust(8), now_ms) for price, word in enumerate("pqr", 1)])
+            produce(bootstrap, [(prefix + "b", "s", "?", now_ms)])
+        run(spark, builder.build(), bootstrap, prefix, checkpoint)
+    counted = Counter(word for line in said for word in line.split())
+    with View(tmp_path / "view.db") as view:
+        view.follow(bootstrap, prefix + "joined")
+        rows = view.rows(prefix + "joined")
+    assert {key.decode(): LONG.read(value) for key, value in rows.items()} == counted
+    price_of = {word: LONG.read(str(price).rjust(8).encode()) for price, word in enumerate("pqr", 1)}
+    named = Counter(_text(row.value) for row in read(spark, bootstrap, prefix + "named"))
+    assert named == {f"{word} {price}": counted[word] for word, price in price_of.items()}
+    (letter, *others) = read(spark, bootstrap, prefix + "dropped")
+    headers = {header.key: bytes(header.value).decode() for header in letter.headers}
+    assert (letter.key, letter.value, headers["reason"]) == (b"s", b"?", "UNREADABLE")
+    assert headers["source"].startswith(prefix + "b-")
+    assert len(others) == 2, "a global table is read by each of the three tasks"
+
+
+def checkpoint_exists(checkpoint: str) -> bool:
+    return (Path(checkpoint) / "offsets").exists()

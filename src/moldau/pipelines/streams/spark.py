@@ -18,6 +18,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from moldau.pipelines.streams.builder import TopologyError
 from moldau.pipelines.streams.processor import DONE, ROWS, StageProcessor
 from moldau.pipelines.streams.topology import Topology
+from pyspark_moldau import by_output_partition
 
 MAX_OFFSETS_PER_TRIGGER: Final = 10_000
 TIMEOUT_S: Final = 30.0
@@ -70,8 +71,11 @@ def start(
     counts = partition_counts(bootstrap_servers, {source.name for source in topology.sources.values()}, options or {})
     check_copartitioned(topology, counts)
     frames = {topic: _read(spark, topic, shared, None if _is_global(topology, topic) else max_offsets_per_trigger) for topic in counts}
-    written = applied(topology, frames, max(counts.values()))
-    writer = written.writeStream.format("moldau").queryName(application_id).options(**shared, sinkId=application_id)
+    # Arranged for the sink: otherwise a micro-batch with more than `maxBytesThroughDriver` could never be committed.  A key's records
+    # stay in their order: they come from one task, and a shuffle keeps the order of what one task sends to another.
+    written = by_output_partition(applied(topology, frames, max(counts.values())), shared)
+    writer = written.writeStream.format("moldau").queryName(application_id)
+    writer = writer.options(**shared, sinkId=application_id, onePartitionOneTask="true")
     if trigger:
         writer = writer.trigger(**trigger)  # type: ignore[call-overload]  # one keyword of several types
     return writer.option("checkpointLocation", checkpoint).start()

@@ -92,8 +92,10 @@ class Writer(Client):
         if error is not None:
             self.history.violations.append(f"{self.name}: {message.value()!r} was refused: {error.str()}")
             return
-        partition, _, value = placed(message)
-        self.history.acknowledged[partition].append(value)
+        partition, value = message.partition(), message.value()
+        assert partition is not None and value is not None
+        # librdkafka tells no offset of what a later acknowledgement of the same producer speaks for.
+        self.history.acknowledged[partition].append(int(value))
         self.history.acknowledged_at_s.append(time.monotonic())
 
 

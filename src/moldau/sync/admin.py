@@ -49,6 +49,9 @@ class Admin:
         self.transactions = Room(self._admin.transactions)
         self.quorum = Room(self._admin.quorum)
         self.features = Room(self._admin.features)
+        self.acls = Room(self._admin.acls)
+        self.quotas = Room(self._admin.quotas)
+        self.users = Room(self._admin.users)
 
     def describe_cluster(self, **given: Any) -> "DescribeClusterResponse":
         return PORTAL.run(self._admin.describe_cluster(**given))

@@ -16,15 +16,18 @@ from moldau.clients.admin.values import EndpointType
 if TYPE_CHECKING:
     import ssl
 
+    from moldau.clients.admin.acls import AclAdmin
     from moldau.clients.admin.configs import ConfigAdmin
     from moldau.clients.admin.features import FeatureAdmin
     from moldau.clients.admin.groups import GroupAdmin
     from moldau.clients.admin.partitions import PartitionAdmin
     from moldau.clients.admin.quorum import QuorumAdmin
+    from moldau.clients.admin.quotas import QuotaAdmin
     from moldau.clients.admin.share_groups import ShareGroupAdmin
     from moldau.clients.admin.streams_groups import StreamsGroupAdmin
     from moldau.clients.admin.topics import TopicAdmin
     from moldau.clients.admin.transactions import TransactionAdmin
+    from moldau.clients.admin.users import UserAdmin
     from moldau.clients.cluster import Cluster
     from moldau.net.sasl import Credentials
     from moldau.net.transport import Network
@@ -126,6 +129,27 @@ class Admin:
         from moldau.clients.admin.features import FeatureAdmin
 
         return FeatureAdmin(self.cluster)
+
+    @cached_property
+    def acls(self) -> "AclAdmin":
+        """Who may do what."""
+        from moldau.clients.admin.acls import AclAdmin
+
+        return AclAdmin(self.cluster)
+
+    @cached_property
+    def quotas(self) -> "QuotaAdmin":
+        """How much users, client ids and addresses may."""
+        from moldau.clients.admin.quotas import QuotaAdmin
+
+        return QuotaAdmin(self.cluster)
+
+    @cached_property
+    def users(self) -> "UserAdmin":
+        """SCRAM credentials."""
+        from moldau.clients.admin.users import UserAdmin
+
+        return UserAdmin(self.cluster)
 
     # ------------------------------------------------------------ the cluster itself
 

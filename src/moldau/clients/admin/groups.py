@@ -19,6 +19,7 @@ from moldau.protocol.messages import describe_groups as classic
 from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest
+from moldau.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from moldau.protocol.messages.list_groups import ListedGroup, ListGroupsRequest
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
 from moldau.protocol.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
@@ -185,6 +186,29 @@ class GroupAdmin:
         request = DeleteGroupsRequest(groups_names=[group_id])
         response = await self._coordinators.ask(group_id, request, lambda one: one.results[0].error_code, within_s=self._within_s)
         raise_for(response.results[0].error_code)
+
+    async def remove_members(
+        self, group_id: str, instance_ids: Sequence[str] | None = None, *, reason: str = "removed by an administrator"
+    ) -> dict[str, KafkaError | None]:
+        """Static members by their instance id, or for None all members.  Answers by instance id, or member id where there is none.
+
+        Errors: KafkaError when the request fails as a whole.
+        """
+        if instance_ids is None:
+            members = [
+                MemberIdentity(
+                    member_id="" if one.instance_id is not None else one.member_id, group_instance_id=one.instance_id, reason=reason
+                )
+                for one in (await self.describe(group_id)).members
+            ]
+        else:
+            members = [MemberIdentity(member_id="", group_instance_id=one, reason=reason) for one in instance_ids]
+        if not members:
+            return {}
+        request = LeaveGroupRequest(group_id=group_id, members=members)
+        response = await self._coordinators.ask(group_id, request, lambda one: one.error_code, within_s=self._within_s)
+        raise_for(response.error_code)
+        return {one.group_instance_id or one.member_id: error_of(one.error_code) for one in response.members}
 
     async def _know(self, topics: Iterable[str]) -> None:
         unknown = set(topics) - self.cluster.view.topics.keys()

@@ -1,0 +1,71 @@
+"""● What an administrator does with users' SCRAM credentials.  A password never leaves this process: what is made of it does.
+
+Source: Admin.describeUserScramCredentials, alterUserScramCredentials; KIP-554, RFC 5802.
+"""
+
+import hashlib
+import secrets
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Final
+
+from moldau.clients.admin.answers import error_of, raise_for
+from moldau.clients.cluster import Cluster
+from moldau.errors import KafkaError
+from moldau.protocol.messages import alter_user_scram_credentials as altering
+from moldau.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
+
+SALT_BYTES: Final = 24
+
+
+class ScramMechanism(IntEnum):
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+
+DIGESTS: Final = {ScramMechanism.SCRAM_SHA_256: "sha256", ScramMechanism.SCRAM_SHA_512: "sha512"}
+
+
+@dataclass(frozen=True, slots=True)
+class ScramCredential:
+    user: str
+    password: str = field(repr=False)
+    mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512
+    iterations: int = 8192
+
+
+class UserAdmin:
+    """Answers are by user; one that failed has its `KafkaError` there."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+
+    async def describe(self, users: Iterable[str] | None = None) -> dict[str, Mapping[ScramMechanism, int] | KafkaError]:
+        """Iterations by mechanism, of all users for None.  Errors: KafkaError."""
+        names = None if users is None else [UserName(name=user) for user in users]
+        response = await self._cluster.send(DescribeUserScramCredentialsRequest(users=names))
+        raise_for(response.error_code, response.error_message)
+        return {
+            one.user: error_of(one.error_code, one.error_message)
+            or {ScramMechanism(found.mechanism): found.iterations for found in one.credential_infos}
+            for one in response.results
+        }
+
+    async def alter(
+        self, set_: Sequence[ScramCredential] = (), delete: Sequence[tuple[str, ScramMechanism]] = ()
+    ) -> dict[str, KafkaError | None]:
+        """Errors: KafkaError."""
+        request = altering.AlterUserScramCredentialsRequest(
+            deletions=[altering.ScramCredentialDeletion(name=user, mechanism=mechanism) for user, mechanism in delete],
+            upsertions=[_upsertion(one, secrets.token_bytes(SALT_BYTES)) for one in set_],
+        )
+        response = await self._cluster.send(request)
+        return {one.user: error_of(one.error_code, one.error_message) for one in response.results}
+
+
+def _upsertion(one: ScramCredential, salt: bytes) -> altering.ScramCredentialUpsertion:
+    salted = hashlib.pbkdf2_hmac(DIGESTS[one.mechanism], one.password.encode(), salt, one.iterations)
+    return altering.ScramCredentialUpsertion(
+        name=one.user, mechanism=one.mechanism, iterations=one.iterations, salt=salt, salted_password=salted
+    )

@@ -6,6 +6,7 @@ has micro-batches and no such file was written by a release before there was one
 
 from typing import Any, Final
 
+from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 FILE: Final = "moldau-state-version"
@@ -43,6 +44,11 @@ def claim(spark: SparkSession, folder: str, readable: range) -> None:
 def _number(jvm: Any, stream: Any, folder: str) -> int:
     try:
         text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+    except Py4JJavaError as error:  # such as a checksum beside the file that is another one's
+        reason = str(error.java_exception).splitlines()[0]
+        raise CheckpointRefused(
+            f"{folder}/{FILE} cannot be read: {reason}.  Put it back as it was, or name another `checkpoint`"
+        ) from error
     finally:
         stream.close()
     if not text.strip().isdigit():

@@ -88,7 +88,7 @@ def client_settings(path: str | None, overrides: Mapping[str, str] | None = None
 
 
 def client_options(settings: ClientSettings) -> ClientOptions:
-    """What of them concerns connections.  Errors: Failure."""
+    """Those properties that concern connections.  Errors: Failure."""
     known = {one.name.replace("_", ".") for one in fields(ClientOptions)}
     chosen = {key: value for key, value in settings.properties.items() if key in known}
     connect_within_ms = min(CONNECT_WITHIN_MS, settings.request_timeout_ms)

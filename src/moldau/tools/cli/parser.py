@@ -53,7 +53,7 @@ class Parser(argparse.ArgumentParser):
         return self.parse_intermixed_args(args, namespace)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """What an action does not know is an error here, where its own options are known."""
+        """Refuses an option that the action does not know: here the options of each action are known."""
         found, rest = super().parse_known_args(args, namespace)
         if rest and self.is_action:
             self.error(f"unrecognized arguments: {' '.join(rest)}")

@@ -18,7 +18,7 @@ def checked_port(port: int) -> int:
 
 
 def free_ports(count: int) -> list[int]:
-    """So many different ports, on which nobody listens at this moment."""
+    """`count` different ports on which nobody listens at this moment."""
     with ExitStack() as probes:
         found = [probes.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)]
         return [int(probe.getsockname()[1]) for probe in found]

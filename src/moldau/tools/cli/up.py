@@ -159,7 +159,7 @@ def _format(config: "NodeConfig") -> None:
 
 
 def ready_text(config: "NodeConfig", folder: Path, seconds: float) -> str:
-    """What to do next, as it can be typed."""
+    """The next commands to try, as they can be typed."""
     at = config.advertised_broker_listeners[0]
     address = f"{at.host}:{at.port}"
     where = "" if address == f"{DEFAULT_HOST}:{DEFAULT_PORT}" else f" -b {shlex.quote(address)}"

@@ -55,7 +55,7 @@ def time_entries(data: memoryview, base_offset: int) -> list[tuple[int, int]]:
 
 
 def check_offset_index(data: memoryview, base_offset: int) -> None:
-    """What a broker checks before it trusts the file.  Errors: BrokenIndex."""
+    """Checks the file as a broker does before it trusts it.  Errors: BrokenIndex."""
     if len(data) % _INDEX.size:
         raise BrokenIndex(f"its {len(data)} bytes are not a multiple of {_INDEX.size}")
     entries = offset_entries(data, base_offset)

@@ -44,7 +44,7 @@ def check_formatter(options: argparse.Namespace) -> None:
 
 
 def console_settings(options: argparse.Namespace, *, old_config: str) -> ClientSettings:
-    """What was said of the consumer, with a note about every old spelling."""
+    """The settings of the consumer, with a note about every old spelling."""
     for note in (
         deprecated(options.consumer_property, "--consumer-property", "--command-property"),
         deprecated(options.consumer_config, old_config, "--command-config"),

@@ -156,7 +156,7 @@ def _validate(regex: str) -> int:
 
 
 async def consumer_groups(groups: GroupAdmin, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-    """Those that hold offsets of topics: a protocol other than the consumers' is somebody else's."""
+    """Groups of consumers.  A group of another protocol holds no offsets of topics."""
     listed = await groups.list_groups(states=states, types=types)
     return [group for group in listed if group.protocol_type in ("", CONSUMER) and group.group_type.capitalize() in TYPES]
 

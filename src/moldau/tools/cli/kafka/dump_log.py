@@ -71,7 +71,7 @@ def chosen_decoder(options: argparse.Namespace) -> Decoder | None:
 
 
 class Report:
-    """What was wrong, told after everything else, as Kafka does."""
+    """The problems that were found, printed after everything else, as Kafka does."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []

@@ -28,7 +28,7 @@ Offsets = dict[TopicPartition, int]
 
 
 class ResetRefused(ValueError):
-    """What was asked for cannot be read, or makes no sense for the group."""
+    """The reset cannot be read, or makes no sense for the group."""
 
 
 def add_reset_options(parser: argparse.ArgumentParser) -> None:

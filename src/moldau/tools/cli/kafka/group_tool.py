@@ -100,7 +100,7 @@ def wrong_together(given: Sequence[str]) -> str | None:
 
 
 def given_of(options: argparse.Namespace, names: Iterable[str]) -> list[str]:
-    """Those of the options that are on the command line."""
+    """Those options that are on the command line."""
     values = {name: getattr(options, name.replace("-", "_")) for name in names}
     return [name for name, value in values.items() if value is not None and value is not False and value != []]
 

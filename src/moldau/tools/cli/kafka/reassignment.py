@@ -25,7 +25,7 @@ EXISTING: Final = (
 
 
 class PlanError(Exception):
-    """What a plan, or the tool with it, cannot do.  `is_terse`: told without `Error:` before it."""
+    """A plan that cannot be, or that the tool cannot carry out.  `is_terse`: told without `Error:` before it."""
 
     def __init__(self, text: str, *, is_terse: bool = False) -> None:
         super().__init__(text)
@@ -85,7 +85,7 @@ def targets_of(plan: Plan) -> Targets:
 
 
 def read_topics(text: str) -> list[str]:
-    """What --generate moves.  Errors: PlanError."""
+    """The topics that --generate moves.  Errors: PlanError."""
     try:
         topics = [str(row["topic"]) for row in _rows(text, "topics")]
     except (KeyError, TypeError) as error:

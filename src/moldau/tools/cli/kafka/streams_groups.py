@@ -286,7 +286,7 @@ def _tell_internal(internal: dict[str, list[str]], left: dict[str, KafkaError]) 
 
 
 async def _internal_topics(groups: StreamsGroupAdmin, group_id: str) -> list[str]:
-    """Those that carry the group's name: others may be somebody else's."""
+    """Topics that carry the group's name.  Others may belong to another program."""
     found = []
     for topic in sorted((await groups.describe(group_id)).internal_topics()):
         if topic.startswith(f"{group_id}-") and INTERNAL_NAME.fullmatch(topic):
@@ -343,7 +343,7 @@ def _status(error: KafkaError | None) -> str:
 
 
 async def _committed_inputs(groups: StreamsGroupAdmin, group_id: str) -> list[TopicPartition]:
-    """What the group has offsets of, among the topics that it reads of others."""
+    """The input topics of which the group has offsets."""
     inputs = (await groups.describe(group_id)).input_topics()
     return sorted(one for one in await groups.groups.offsets(group_id) if one.topic in inputs)
 

@@ -30,7 +30,7 @@ _ONLY_VERBOSE: Final = frozenset({"GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"})
 
 
 class PartitionRow(NamedTuple):
-    """What a group has still to read of a partition; without an offset of its own, all of it."""
+    """The lag of a group on a partition.  Without a committed offset the lag is the whole partition."""
 
     partition: TopicPartition
     offset: int | None
@@ -114,6 +114,6 @@ def _role_text(name: str, tasks: Mapping[str, Sequence[int]]) -> str:
 
 
 def reset_lines(plan: Sequence[tuple[str, TopicPartition, int]]) -> list[str]:
-    """Of fixed widths: what is longer moves the rest of its row."""
+    """Columns of fixed widths.  A longer value moves the rest of its row."""
     rows = [("GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"), *((group_id, *one, offset) for group_id, one, offset in plan)]
     return [f"{group_id:<30} {topic:<30} {partition!s:<10} {offset!s:<15}" for group_id, topic, partition, offset in rows]

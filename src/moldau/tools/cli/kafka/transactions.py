@@ -55,7 +55,7 @@ HANGING_COLUMNS: Final = (
 
 
 class Refused(Exception):
-    """What the tool says on stderr before it ends with 1."""
+    """A text that the tool prints on stderr before it ends with 1."""
 
 
 def main(arguments: list[str]) -> int:

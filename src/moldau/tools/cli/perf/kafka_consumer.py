@@ -50,7 +50,7 @@ def _parser() -> KafkaParser:
 
 
 def add_perf_options(parser: KafkaParser, *, group: str) -> None:
-    """What both consumers' tools take."""
+    """The options of both consumers' tools."""
     parser.add_version()
     add = parser.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", help="one or more brokers, comma separated")

@@ -54,7 +54,7 @@ def main(arguments: list[str]) -> int:
 
 
 def completed(words: Sequence[str]) -> list[str]:
-    """What the last of `words`, which may be empty, may become."""
+    """The ways to complete the last of `words`, which may be empty."""
     from moldau.tools.cli.main import ALL
 
     *before, begun = words or [""]

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import uvicorn
 
@@ -16,6 +17,8 @@ from moldau.connect.worker.options import WorkerOptions
 from moldau.connect.worker.requests import Requests
 
 LOG = logging.getLogger(__name__)
+KEEP_ALIVE_S = 75
+"""Longer than clients keep a silent connection, so that none is closed while a request is on its way."""
 
 
 class _Server(uvicorn.Server):
@@ -25,8 +28,6 @@ class _Server(uvicorn.Server):
         return
 
     def capture_signals(self):  # type: ignore[no-untyped-def]
-        from contextlib import nullcontext
-
         return nullcontext()
 
 
@@ -41,7 +42,14 @@ async def run(options: WorkerOptions, on_ready: Callable[[Herder], None]) -> int
         herder = Herder(options, cluster)
         host, port = options.listener
         config = uvicorn.Config(
-            RestApp(Requests(herder)), host, port, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=5
+            RestApp(Requests(herder)),
+            host,
+            port,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=5,
+            timeout_keep_alive=KEEP_ALIVE_S,
         )
         server = _Server(config)
         serving: asyncio.Task[None] | None = None

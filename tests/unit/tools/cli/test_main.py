@@ -40,6 +40,8 @@ def test_every_example_can_be_typed(name: str, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         main([name, "--help"])
     examples = [line.strip() for line in capsys.readouterr().out.partition("examples:\n")[2].splitlines()]
+    examples = [example for example in examples if not example.startswith("curl ")]  # what a server that runs is asked
+    assert examples
     for kind in (argparse.ArgumentParser, Parser):
 
         def understood(parser: Any, *arguments: Any, read: Any = kind.parse_args) -> None:

@@ -45,6 +45,8 @@ UNSAID: Mapping[str, str] = {
     "spark.app.name": "pyspark-shell",
     "spark.ui.showConsoleProgress": "true",
 }
+LAUNCHED_WITH = ("spark.driver.", "spark.jars")
+"""Settings that come too late once the JVM runs: of its memory, and of what it loads classes from."""
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
 ARCHIVE = "#moldau"  # as `moldau pipelines pack` wants to be named
 
@@ -68,7 +70,7 @@ def open_session(
             os.environ["PYTHONPATH"] = this_tree_first()
     launch = SparkConf(loadDefaults=False)
     for key, value in (settings or {}).items():
-        if key.startswith("spark.driver."):  # the JVM is started with these
+        if key.startswith(LAUNCHED_WITH):
             launch.set(key, value)
     with _stderr_to(log_file):
         SparkContext._ensure_initialized(conf=launch)

@@ -77,7 +77,7 @@ def test_a_batch_is_what_the_stock_connector_reads(spark: SparkSession, bootstra
     offsets = json.dumps({topics[0]: {"0": 10, "1": 20, "2": -2}})
     for options in (
         {"startingOffsets": offsets},
-        {"endingOffsets": offsets.replace("-2", "-1")},
+        {"endingOffsets": offsets.replace(": -2", ": -1")},
         {"minPartitions": 7},
         {"startingTimestamp": 1},
     ):

@@ -19,15 +19,20 @@ WITHIN_S = 120.0
 MOLDAU = """set -e
 moldau() { case "$*" in
   up) ;;                                       # stays, and `serve` is what runs here
+  "pipelines run"*) ;;                         # stays, and wants the file to be filled in
   *kafka-console-share-consumer*) "$PYTHON" -m moldau.tools.cli.main "$@" --timeout-ms 1000 ;;
   serve*) "$PYTHON" -m moldau.tools.cli.main "$@" --check ;;
-  *--bootstrap-server*|storage*) "$PYTHON" -m moldau.tools.cli.main "$@" ;;
+  *--bootstrap-server*|storage*|pipelines*|profile*) "$PYTHON" -m moldau.tools.cli.main "$@" ;;
   *) "$PYTHON" -m moldau.tools.cli.main "$@" --bootstrap-server localhost:9092 ;;
 esac; }
 """
 """Installed, and with a broker where `moldau up` has it."""
 OF_CLUSTERS = {"operate-a-cluster"}
 """Pages whose commands need several nodes and names of machines; here is one broker.  `tests/integration/cluster` runs clusters."""
+FOREIGN = (".sh ", "spark-submit ")
+"""Programs that are not here, or that want a cluster of their own."""
+ELSEWHERE = "kafka-1.staging:9093"
+"""A broker that a page speaks of."""
 GIVEN = "word-count"
 """A group that a page takes for granted."""
 
@@ -41,7 +46,7 @@ def blocks() -> list[tuple[str, str]]:
         for indent, kind, text in BLOCK.findall(page.read_text(encoding="utf-8"))
         if kind in ("", "sh") and OURS.match(text.lstrip())
     ]
-    return [(page, text) for page, text in found if ".sh " not in text]
+    return [(page, text) for page, text in found if not any(foreign in text for foreign in FOREIGN)]
 
 
 @pytest.fixture(scope="module")
@@ -66,17 +71,18 @@ def test_what_a_page_says_can_be_typed_in(broker: BrokerProcess, tmp_path: Path,
     if GIVEN in text and "--add-config" not in text:
         pytest.skip("speaks of a Kafka Streams program that runs")
     folder = broker.directory.parent
-    program = (MOLDAU + text).replace("localhost:9092", broker.bootstrap)
+    program = (MOLDAU + text).replace("localhost:9092", broker.bootstrap).replace(ELSEWHERE, broker.bootstrap)
     for disk in ("disk1", "disk2"):
         program = program.replace(f"/{disk}/moldau", str(folder / disk))
     properties = broker.properties_file.read_text(encoding="utf-8")
     if "random-uuid" in text:  # the page formats a node of its own
         properties = properties.replace(str(folder), str(tmp_path))
     (tmp_path / "server.properties").write_text(properties, encoding="utf-8")
+    (tmp_path / "staging.properties").write_text("security.protocol=PLAINTEXT\n", encoding="utf-8")
     done = subprocess.run(
         ["bash", "-c", program],
         cwd=tmp_path,
-        env={**broker.environment(), "PYTHON": sys.executable},
+        env={**broker.environment(), "PYTHON": sys.executable, "MOLDAU_CONFIG": str(tmp_path / "config.toml")},
         capture_output=True,
         text=True,
         timeout=WITHIN_S,

@@ -46,8 +46,9 @@ QUICK: Final = {"broker.session.timeout.ms": str(int(SESSION_S * 1000)), "broker
 class Hurting:
     """One cluster, its load and the faults of one seed."""
 
-    def __init__(self, cluster: Cluster, seed: int, say: Callable[[str], None] = print) -> None:
+    def __init__(self, cluster: Cluster, seed: int, say: Callable[[str], None] = print, *, has_copier: bool = True) -> None:
         self.cluster: Final = cluster
+        self._has_copier: Final = has_copier
         self.choice: Final = Random(seed)
         self.say: Final = say
         self.history: Final = History()
@@ -93,8 +94,9 @@ class Hurting:
         for future in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in (ORDERS, COPIES)]).values():
             future.result(WITHIN_S)
         where, history = self.cluster.bootstrap, self.history
-        self._clients = [Writer("writer", where, history), Copier("copier", where, history)]
-        self._clients += [Reader(f"reader {number}", where, history) for number in (1, 2)]
+        self._clients = [Writer("writer", where, history), *(Reader(f"reader {number}", where, history) for number in (1, 2))]
+        if self._has_copier:
+            self._clients.append(Copier("copier", where, history))
         for client in self._clients:
             client.start()
         while not history.acknowledged_at_s:
@@ -109,7 +111,8 @@ class Hurting:
         while time.monotonic() < until_s:
             last = {partition: values[-1] for partition, values in history.acknowledged.items()}
             behind = [f"the group at {partition}" for partition, value in last.items() if not history.read[partition, value]]
-            behind += [f"the copier at {partition}" for partition, value in last.items() if history.copied.get(partition, -1) < value]
+            if self._has_copier:
+                behind += [f"the copier at {partition}" for partition, value in last.items() if history.copied.get(partition, -1) < value]
             if not behind:
                 return
             self._calm(BETWEEN_LOOKS_S)

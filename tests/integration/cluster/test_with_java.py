@@ -18,7 +18,7 @@ from moldau.protocol.messages.alter_partition_reassignments import (
 )
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from moldau.protocol.records.batch import batches
-from proof.cluster.process_load import ORDERS, PARTITIONS, Copier
+from proof.cluster.process_load import ORDERS, PARTITIONS
 from proof.cluster.processes import BETWEEN_LOOKS_S, QUICK, WHOLE_WITHIN_S, Hurting
 from proof.kafka.mixed import MixedCluster
 
@@ -32,16 +32,9 @@ class Moving(Hurting):
 
     def __init__(self, cluster: MixedCluster, seed: int, *, has_copier: bool = True) -> None:
         """Not `has_copier`: where nodes are away for long, librdkafka waits beyond the time of its transaction (its issue 5511)."""
-        super().__init__(cluster, seed)
-        self._has_copier = has_copier
+        super().__init__(cluster, seed, has_copier=has_copier)
         self._kinds["leader moved"] = self._move_leaders
         self._kinds["replaced node by node"] = lambda: self._replace_all(cluster)
-
-    def _begin(self) -> None:
-        super()._begin()
-        for client in self._clients:
-            if isinstance(client, Copier) and not self._has_copier:
-                client.told_to_stop.set()
 
     def _move_leaders(self) -> None:
         for number in range(MOVES):

@@ -21,24 +21,29 @@ LINES = "one\ntwo\nthree\n"
 AT_LEAST = 150
 
 
-def ask(client: httpx.Client, step: Step) -> httpx.Response:
-    """The answer; asked again until it is as the step wants it."""
+def ask(client: httpx.Client, step: Step, *, forgives: int) -> httpx.Response:
+    """The answer; asked again until it is as the step wants it.
+
+    `forgives`: so many times a question that ends in 500 is asked again.  The Java worker answers so, seldom, while it reads its topics.
+    """
     deadline = time.monotonic() + WITHIN_S
     while True:
         body: dict[str, Any] = {"json": step.json} if step.raw is None else {"content": step.raw}
         answer = client.request(step.method, step.path, headers=step.headers, **body)
-        if step.until is None or step.until(answer):
+        is_forgiven = forgives > 0 and step.method == "GET" and answer.status_code == 500
+        if not is_forgiven and (step.until is None or step.until(answer)):
             return answer
+        forgives -= is_forgiven
         assert time.monotonic() < deadline, f"{step}: still {answer.status_code} {answer.text}"
         time.sleep(0.1)
 
 
-def dialogue(url: str, folder: Path) -> Iterator[tuple[str, Any]]:
+def dialogue(url: str, folder: Path, forgives: int) -> Iterator[tuple[str, Any]]:
     folder.mkdir()
     (folder / "in.txt").write_text(LINES, encoding="utf-8")
     with httpx.Client(base_url=url, timeout=100) as client:
         for step in steps(folder):
-            yield str(step).replace(str(folder), "FOLDER"), shown(ask(client, step), str(folder))
+            yield str(step).replace(str(folder), "FOLDER"), shown(ask(client, step, forgives=forgives), str(folder))
 
 
 def test_every_answer_is_the_java_workers(tmp_path: Path) -> None:
@@ -49,7 +54,7 @@ def test_every_answer_is_the_java_workers(tmp_path: Path) -> None:
         WorkerProcess(broker.bootstrap) as own,
         ThreadPoolExecutor(2) as pool,
     ):
-        theirs, ours = pool.map(lambda one: list(dialogue(*one)), [(java.url, tmp_path / "java"), (own.url, tmp_path / "own")])
+        theirs, ours = pool.map(lambda one: list(dialogue(*one)), [(java.url, tmp_path / "java", 3), (own.url, tmp_path / "own", 0)])
     assert len(theirs) >= AT_LEAST
     different = [(step, expected, got) for (step, expected), (_, got) in zip(theirs, ours, strict=True) if expected != got]
     assert not different, "\n\n".join(f"{step}\n  Java: {expected}\n  ours: {got}" for step, expected, got in different)

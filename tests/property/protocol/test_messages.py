@@ -13,7 +13,8 @@ from moldau.protocol.messages import MODULES, REQUESTS
 from moldau.protocol.wire import DecodeError, Message, Request, Response, StoredRecord
 from proof.arbitrary import arbitrary
 
-ROOMS = ("metadata.records", "raft.records", "coordinator.group.records", "coordinator.share.records", "coordinator.txn.records")
+ROOMS = ("metadata.records", "raft.records", "coordinator.group.records", "coordinator.group.streams.records")
+ROOMS += ("coordinator.share.records", "coordinator.txn.records")
 
 
 def declared_in(module: ModuleType) -> list[type[Message]]:

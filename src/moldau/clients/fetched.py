@@ -4,12 +4,12 @@ Control records are left out, and with read_committed the records of aborted tra
 response lists as aborted covers its records from `first_offset` up to its ABORT marker.  Source: CompletedFetch.java, KIP-98.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from moldau.protocol.messages.fetch import AbortedTransaction, PartitionData
+from moldau.clients.aborted import Aborted
+from moldau.protocol.messages.fetch import PartitionData
 from moldau.protocol.records.batch import BatchHeader, CorruptBatch, Record, RecordHeader, batches, records_of, verify_crc
-from moldau.protocol.records.control import ControlType, parse_control_key
 from moldau.types import TopicPartition
 
 
@@ -56,7 +56,7 @@ def visible_batches(
 ) -> VisibleBatches:
     """Errors: CorruptBatch."""
     view = memoryview(answer.records) if isinstance(answer.records, bytes | bytearray | memoryview) else memoryview(b"")
-    aborted = _Aborted(answer.aborted_transactions or ()) if read_committed else None
+    aborted = Aborted(answer.aborted_transactions or ()) if read_committed else None
     found: list[tuple[BatchHeader, memoryview]] = []
     next_offset = fetch_offset
     for position, header in batches(view):
@@ -81,26 +81,6 @@ def read_records(topic_partition: TopicPartition, records: object, *, check_crc:
         if not header.is_control:
             found += _consumed(topic_partition, header, view[position : position + header.size], 0)
     return found
-
-
-class _Aborted:
-    """Which producers' open transactions, as seen at the batch being read, will turn out aborted."""
-
-    def __init__(self, transactions: Sequence[AbortedTransaction]) -> None:
-        self._coming = sorted(transactions, key=lambda one: one.first_offset, reverse=True)
-        self._producers: set[int] = set()
-
-    def covers(self, header: BatchHeader, batch: memoryview) -> bool:
-        if not header.is_transactional:
-            return False
-        while self._coming and self._coming[-1].first_offset <= header.last_offset:
-            self._producers.add(self._coming.pop().producer_id)
-        if header.is_control:
-            first = next(records_of(batch), None)
-            if first is not None and parse_control_key(first.key).type is ControlType.ABORT:
-                self._producers.discard(header.producer_id)
-            return True
-        return header.producer_id in self._producers
 
 
 def _consumed(topic_partition: TopicPartition, header: BatchHeader, batch: memoryview, fetch_offset: int) -> Iterator[ConsumedRecord]:

@@ -9,10 +9,11 @@ Control records are left out, and with read_committed the records of aborted tra
 response lists as aborted covers its records from `first_offset` up to its ABORT marker.  Source: CompletedFetch.java, KIP-98.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from moldau.protocol.messages.fetch import AbortedTransaction, PartitionData
+from moldau.clients.aborted import Aborted
+from moldau.protocol.messages.fetch import PartitionData
 from moldau.protocol.records.batch import (
     HEADER_SIZE,
     BatchHeader,
@@ -23,7 +24,6 @@ from moldau.protocol.records.batch import (
     verify_crc,
 )
 from moldau.protocol.records.compression import Codec, decompress
-from moldau.protocol.records.control import ControlType, parse_control_key
 from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed, read_unsigned
 from moldau.types import TopicPartition
 
@@ -216,7 +216,7 @@ def read_partition(
 ) -> Fetched:
     """Errors: CorruptBatch, when already the first batch is; one behind good ones is met by the next fetch."""
     view = _view_of(answer.records)
-    aborted = _Aborted(answer.aborted_transactions or ()) if read_committed else None
+    aborted = Aborted(answer.aborted_transactions or ()) if read_committed else None
     found: list[Records] = []
     next_offset = fetch_offset
     try:
@@ -257,26 +257,6 @@ def read_records(topic_partition: TopicPartition, records: object, *, check_crc:
 
 def _view_of(records: object) -> memoryview:
     return memoryview(records) if isinstance(records, bytes | bytearray | memoryview) else memoryview(b"")
-
-
-class _Aborted:
-    """Which producers' open transactions, as seen at the batch being read, will turn out aborted."""
-
-    def __init__(self, transactions: Sequence[AbortedTransaction]) -> None:
-        self._coming = sorted(transactions, key=lambda one: one.first_offset, reverse=True)
-        self._producers: set[int] = set()
-
-    def covers(self, header: BatchHeader, batch: memoryview) -> bool:
-        if not header.is_transactional:
-            return False
-        while self._coming and self._coming[-1].first_offset <= header.last_offset:
-            self._producers.add(self._coming.pop().producer_id)
-        if header.is_control:
-            first = next(records_of(batch), None)
-            if first is not None and parse_control_key(first.key).type is ControlType.ABORT:
-                self._producers.discard(header.producer_id)
-            return True
-        return header.producer_id in self._producers
 
 
 def read_columns(header: BatchHeader, batch: memoryview) -> Columns:  # hot: 0.7 µs a record

@@ -1,0 +1,30 @@
+"""◇ Which batches of a fetch belong to transactions that were aborted: with read_committed they are passed over.
+
+Source: CompletedFetch.consumeAbortedTransactionsUpTo, KIP-98.  Called by `records` and `fetched`.
+"""
+
+from collections.abc import Sequence
+
+from moldau.protocol.messages.fetch import AbortedTransaction
+from moldau.protocol.records.batch import BatchHeader, records_of
+from moldau.protocol.records.control import ControlType, parse_control_key
+
+
+class Aborted:
+    """Which producers' open transactions, as seen at the batch being read, will turn out aborted."""
+
+    def __init__(self, transactions: Sequence[AbortedTransaction]) -> None:
+        self._coming = sorted(transactions, key=lambda one: one.first_offset, reverse=True)
+        self._producers: set[int] = set()
+
+    def covers(self, header: BatchHeader, batch: memoryview) -> bool:
+        if not header.is_transactional:
+            return False
+        while self._coming and self._coming[-1].first_offset <= header.last_offset:
+            self._producers.add(self._coming.pop().producer_id)
+        if header.is_control:
+            first = next(records_of(batch), None)
+            if first is not None and parse_control_key(first.key).type is ControlType.ABORT:
+                self._producers.discard(header.producer_id)
+            return True
+        return header.producer_id in self._producers

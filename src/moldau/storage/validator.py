@@ -32,7 +32,7 @@ from moldau.protocol.records.batch import (
 from moldau.protocol.records.builder import recompressed
 from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, Buffer, Codec
 from moldau.protocol.records.corrupt import ExpandsTooFar
-from moldau.protocol.records.structure import are_plain_records, check_structure
+from moldau.protocol.records.structure import are_plain_records, check_each_record, check_structure
 from moldau.storage.cleaner.skim import skim
 from moldau.storage.config import LogConfig
 from moldau.types import NO_TIMESTAMP
@@ -145,7 +145,7 @@ def check_client_batch(records: memoryview | bytearray, rules: Rules) -> BatchHe
         if are_plain_records(records, HEADER_SIZE, size, count):
             return header
         try:
-            check_structure(records, header)
+            check_each_record(records, HEADER_SIZE, size, header)
         except CorruptBatch as error:
             return AppendFailure(ErrorCode.INVALID_RECORD, f"Record batch cannot be read: {error}")
     return header

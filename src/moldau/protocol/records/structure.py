@@ -27,7 +27,7 @@ _NULLABLE: Final = [0 if byte & 1 else byte >> 1 for byte in range(128)]
 def are_plain_records(data: Buffer, position: int, limit: int, count: int) -> bool:  # hot: 0.4 µs a record
     """Whether there are exactly `count` records of the commonest shape: offsets without a gap, no headers, numbers below 8 Ki.
 
-    False says nothing: `check_structure` tells what is there.
+    False says nothing: `check_each_record` tells what is there.
     """
     if count > TWO_BYTES:
         return False
@@ -87,13 +87,16 @@ def check_structure(batch: Buffer, header: BatchHeader, max_bytes: int = DEFAULT
     if header.attributes & CODEC_MASK:
         batch = bytes(decompress(header.codec, memoryview(batch)[start:limit], max_bytes))
         start, limit = 0, len(batch)
-    if are_plain_records(batch, start, limit, header.records_count):
-        return
-    position = start
+    if not are_plain_records(batch, start, limit, header.records_count):
+        check_each_record(batch, start, limit, header)
+
+
+def check_each_record(data: Buffer, position: int, limit: int, header: BatchHeader) -> None:
+    """Records of any shape, decompressed, from `position` to `limit`.  Errors: CorruptBatch."""
     number = 0
     try:
         while number < header.records_count:
-            position = _end_of_record(batch, position, limit, header.last_offset_delta)
+            position = _end_of_record(data, position, limit, header.last_offset_delta)
             number += 1
     except IndexError:
         raise CorruptBatch(f"{header.records_count} records are declared, the bytes end within record {number}") from None

@@ -1,0 +1,69 @@
+"""● One distributed worker of Kafka Connect as a process, Kafka's or ours, asked over its REST API."""
+
+import shutil
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import ClassVar, Self
+
+from moldau.testing.child import HOST, ChildProcess, free_ports
+
+
+def worker_properties(bootstrap: str, port: int, extra: Mapping[str, str]) -> dict[str, str]:
+    """What Kafka's worker and ours both run with."""
+    return {
+        "bootstrap.servers": bootstrap,
+        "group.id": "connect-cluster",
+        "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "config.storage.topic": "connect-configs",
+        "config.storage.replication.factor": "1",
+        "offset.storage.topic": "connect-offsets",
+        "offset.storage.replication.factor": "1",
+        "offset.storage.partitions": "5",
+        "status.storage.topic": "connect-status",
+        "status.storage.replication.factor": "1",
+        "status.storage.partitions": "2",
+        "offset.flush.interval.ms": "1000",
+        "listeners": f"http://{HOST}:{port}",
+        "rest.advertised.host.name": HOST,
+        **extra,
+    }
+
+
+class Worker(ChildProcess):
+    """Killed at the end, not stopped: what it leaves in its topics stays."""
+
+    health: ClassVar[str]
+    """The path that answers 200 once it serves."""
+
+    def __init__(self, bootstrap: str, *, properties: Mapping[str, str] | None = None) -> None:
+        super().__init__(Path(tempfile.mkdtemp(prefix="connect-")))
+        (self.port,) = free_ports(1)
+        self.properties = worker_properties(bootstrap, self.port, properties or {})
+
+    @property
+    def url(self) -> str:
+        return f"http://{HOST}:{self.port}"
+
+    def is_ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self.url}{self.health}", timeout=5) as answer:
+                return bool(answer.status == 200)
+        except (OSError, urllib.error.URLError):
+            return False
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)

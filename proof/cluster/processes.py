@@ -84,6 +84,7 @@ class Hurting:
                     f"{self.history.committed_transactions} transactions"
                 )
             self._catch_up()
+            self._wait_until_whole("nothing any more")
         finally:
             self._end()
         self._audit()

@@ -238,3 +238,30 @@ def test_a_follower_of_a_new_leader_does_not_wait_out_the_fetch_that_is_parked_t
         assert worst_s < 0.4, worst_s
 
     play(story, seed=3, partitions=3)
+
+
+@pytest.mark.parametrize("heir", [2, 3])
+def test_a_partition_that_leaves_while_it_is_synced_does_not_hold_up_the_others(heir: int) -> None:
+    """It is led by the broker that followed, or by a third one, before what that has appended is on stable storage."""
+
+    async def story(cluster: ReplicaCluster) -> None:
+        second = cluster.brokers[2]
+        cluster.elect(1, 1)
+        for number in (0, 1):
+            await acknowledged(cluster, b"warm", number=number)
+        second.files.slow_ms = 400
+        for number in range(10):
+            cluster.elect(0, 1)
+            await until(lambda: leads(cluster.brokers[1]) and second.partition().leader_id == 1)
+            end = second.log().log_end_offset
+            cluster.brokers[1].append(b"%d" % number)
+            await until(lambda end=end: second.log().log_end_offset > end)  # type: ignore[misc]
+            assert second.log().recovery_point <= end, "it is synced meanwhile"
+            cluster.elect(0, heir)
+            second.apply(0)
+            for other in (1, 0):
+                assert await acknowledged(cluster, b"%d" % number, number=other) == ErrorCode.NONE
+                await until_equal(cluster, other)
+        assert set(cluster.partitions[1].isr) == {1, 2, 3}, "nobody was given up"
+
+    play(story, partitions=2, properties={"log.flush.policy": "ack"})

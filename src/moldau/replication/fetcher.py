@@ -107,13 +107,18 @@ class LeaderFetcher:
         self._news.set()
 
     def leave(self, partition: Partition) -> None:
+        """Whether it is flushed is told to somebody else from now on: nobody here may wait for that."""
         self._follower.remove(partition)
+        self._wake()
 
     def flushed(self, partition: Partition) -> None:
         """More of its log is on stable storage, or its disk has failed."""
         if self._follower.get(partition) is not None:
-            self._news.set()
-            self._has_flushed.set()
+            self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._has_flushed.set()
 
     # Its life
 
@@ -246,6 +251,8 @@ class LeaderFetcher:
         for followed in behind:
             log = followed.partition.log
             while log.certain_start_offset < log.log_start_offset and log.failure is None and not log.is_flushed:
+                if self._follower.get(followed.partition) is not followed:
+                    break
                 self._around.want_flush(log)
                 self._has_flushed.clear()
                 await self._has_flushed.wait()

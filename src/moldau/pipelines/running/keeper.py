@@ -19,6 +19,7 @@ FORGIVEN_AFTER_S = 120.0  # a query that ran so long starts again after the firs
 END_WITHIN_S = 60.0
 NEARLY_S = 0.05
 TRACEBACK = "Traceback (most recent call last):"
+PICKLING = "_pickle.PicklingError: "  # Spark raises it over whatever the sink raises while a batch begins
 _PYTHONS = re.compile(r"(?!SQLSTATE)[A-Za-z_][\w.]*: ")
 
 
@@ -110,6 +111,7 @@ def reason_of(error: Exception | None) -> str:
     """One line: of a failure in Python the exception itself, which stands below Spark's own words."""
     told = str(error or "stopped by somebody else").partition("=== Streaming Query ===")[0].strip()
     lines = [TRACEBACK if line.endswith(TRACEBACK) else line for line in told.splitlines()] or [type(error).__name__]
-    ours = [line for line in lines[lines.index(TRACEBACK) + 1 :] if _PYTHONS.match(line)] if TRACEBACK in lines else []
+    raised = [line for line in lines[lines.index(TRACEBACK) + 1 :] if _PYTHONS.match(line)] if TRACEBACK in lines else []
+    ours = [line for line in raised if not line.startswith(PICKLING)] or raised
     prefix = "" if error is None or ours or isinstance(error, StreamingQueryException) else f"{type(error).__name__}: "
     return prefix + (ours[-1] if ours else lines[0])[:400]

@@ -90,7 +90,10 @@ moldau.clients.blocking.cluster.Unreachable: localhost:1: refused
 SQLSTATE: 38000
 === Streaming Query ===
 Identifier: promo [id = 1]"""
-    assert reason_of(RuntimeError(told)) == "moldau.clients.blocking.cluster.Unreachable: localhost:1: refused"
+    unreachable = "moldau.clients.blocking.cluster.Unreachable: localhost:1: refused"
+    assert reason_of(RuntimeError(told)) == unreachable
+    wrapped = "_pickle.PicklingError: Could not serialize object: Unreachable: localhost:1: refused\nSQLSTATE"
+    assert reason_of(RuntimeError(told.replace("SQLSTATE", wrapped))) == unreachable
     assert reason_of(OSError("no space")) == "OSError: no space"
     assert reason_of(None) == "stopped by somebody else"
 

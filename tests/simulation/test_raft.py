@@ -22,6 +22,13 @@ QUICKLY_FOUND = (
     "AppendsAreDurableAtOnce",
 )
 """All of them, and how many seeds each needs, are in docs/reliability/cluster.md."""
+ONCE_BROKEN = (3843,)
+"""A voter that had voted and was removed then never found the leader."""
+
+
+@pytest.mark.parametrize("seed", ONCE_BROKEN)
+def test_what_was_found_stays_away(seed: int) -> None:
+    bag.run(seed)
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, 20))

@@ -213,7 +213,9 @@ class RaftNode(Electing):
             case Prospective() | Candidate() as standing:
                 self._ask_for_votes(standing, now_ms)
             case Unattached() as unattached:
-                if not unattached.election.has_voted or unattached.election.has_leader:
+                # Who has voted waits for the winner to tell, but nobody tells a replica that is no voter.
+                waits_for_winner = unattached.election.has_voted and not unattached.election.has_leader and self._can_stand
+                if not waits_for_winner:
                     self._look_for_leader(now_ms)
             case Resigned() as resigned:
                 for voter in self.voters.by_id.values():

@@ -12,7 +12,7 @@ from moldau.raft.history import FORMATTED, LogHistory, VoterChange
 from moldau.raft.messages import Fetch, FetchAnswer, Vote, VoteAnswer
 from moldau.raft.node import RaftNode
 from moldau.raft.roles import ElectionState
-from moldau.raft.voters import Address, ReplicaKey, Voter, VoterSet
+from moldau.raft.voters import Address, HostPort, ReplicaKey, Voter, VoterSet
 
 DIRECTORY = UUID(int=1)
 
@@ -172,3 +172,20 @@ def test_an_observer_whose_leaders_port_refuses_asks_the_voters_at_once() -> Non
     refuse(node, 130)  # the one that was asked had not noticed yet
     node.step(Tick(), 160)
     assert [one.to for one in sent(node, 160) if one.to <= FIRST_BOOTSTRAP]
+
+
+def test_who_has_voted_and_votes_no_more_looks_for_the_leader() -> None:
+    """It voted, and the one that won removed it from the voters: nobody will tell it who leads."""
+    voters = VoterSet(Voter(number, DIRECTORY, (Address("CONTROLLER", f"n{number}", 9093),)) for number in (1, 3))
+    node = RaftNode(
+        ReplicaKey(2, DIRECTORY),
+        LogHistory(changes=[VoterChange(FORMATTED, voters, 1)]),
+        election=ElectionState(3, -1, 1, DIRECTORY),
+        chance=Random(1),
+        now_ms=0,
+    )
+    node.step(Tick(), 0)
+    (asked,) = sent(node, 0)
+    assert isinstance(asked.request, Fetch) and asked.to <= FIRST_BOOTSTRAP
+    node.step(Answered(asked.to, asked.number, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 5, 3, HostPort("n3", 9093))), 1)
+    assert node.leader_id == 3

@@ -4,6 +4,7 @@ import logging
 import pytest
 
 from moldau.background import in_background
+from moldau.testing.loop import SimLoop
 
 
 def test_what_ends_by_an_exception_is_told_at_once_though_somebody_holds_the_task(caplog: pytest.LogCaptureFixture) -> None:
@@ -17,7 +18,7 @@ def test_what_ends_by_an_exception_is_told_at_once_though_somebody_holds_the_tas
         return task
 
     with caplog.at_level(logging.ERROR):
-        asyncio.run(live())
+        SimLoop().run_until_complete(live())
     assert [record.getMessage() for record in caplog.records] == ["a loop ended by a mistake of ours"]
     assert "nobody foresaw this" in caplog.text
 
@@ -30,5 +31,5 @@ def test_what_is_cancelled_or_done_is_not_told(caplog: pytest.LogCaptureFixture)
         await asyncio.wait([cancelled])
         await asyncio.sleep(0)
 
-    asyncio.run(live())
+    SimLoop().run_until_complete(live())
     assert not caplog.records

@@ -1,12 +1,15 @@
 """Pure modules stay pure, and files stand in no circle: what makes the simulation possible and reading easy is checked, not hoped for."""
 
 import ast
+import asyncio
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import grimp
 import pytest
+
+from tests.unit.conftest import REAL_LOOPS
 
 ROOT = Path(__file__).parents[2]
 SOURCES = (ROOT / "src" / "moldau", ROOT / "src" / "pyspark_moldau", ROOT / "proof")
@@ -101,3 +104,46 @@ def test_no_files_import_each_other_in_a_circle(package: str) -> None:
 def test_the_check_sees_a_circle() -> None:
     assert set(circle({"a": ["b"], "b": ["c"], "c": ["a"], "d": ["a"]})) == {"a", "b", "c"}
     assert circle({"a": ["b", "c"], "b": ["c"]}) == []
+
+
+def sleeps(tree: ast.Module, *, has_real_loop: bool) -> list[int]:
+    """The lines that sleep in real time.  `SimLoop` sleeps in virtual time, and `asyncio.sleep(0)` only gives others their turn."""
+    found = []
+    for part in tree.body:
+        names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
+        for node in ast.walk(part):
+            if isinstance(node, ast.ImportFrom) and node.module in ("time", "asyncio") and any(each.name == "sleep" for each in node.names):
+                found.append(node.lineno)  # under another name nobody would see it
+            if isinstance(node, ast.Call):
+                called = ast.unparse(node.func)
+                is_real = has_real_loop and "SimLoop" not in names and [ast.unparse(each) for each in node.args] != ["0"]
+                if called == "time.sleep" or (called == "asyncio.sleep" and is_real):
+                    found.append(node.lineno)
+    return sorted(found)
+
+
+def test_no_unit_test_sleeps() -> None:
+    unit, found = ROOT / "tests" / "unit", []
+    for path in sorted(unit.rglob("*.py")):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        runs_its_own = any(
+            isinstance(node, ast.Attribute) and ast.unparse(node) in ("asyncio.run", "asyncio.Runner") for node in ast.walk(tree)
+        )
+        has_real_loop = bool(runs_its_own) or str(path.relative_to(unit)) in REAL_LOOPS
+        found += [f"{path}:{line}" for line in sleeps(tree, has_real_loop=has_real_loop)]
+    assert not found, f"wait for an event, or run on a SimLoop: {found}"
+
+
+def test_the_check_sees_who_sleeps() -> None:
+    text = (
+        "async def a():\n await asyncio.sleep(0)\n await asyncio.sleep(0.1)\n time.sleep(1)\ndef b():\n SimLoop().start(asyncio.sleep(9))\n"
+    )
+    assert sleeps(ast.parse(text), has_real_loop=True) == [3, 4]
+    assert sleeps(ast.parse(text), has_real_loop=False) == [4]
+    assert sleeps(ast.parse("from asyncio import sleep"), has_real_loop=False) == [1]
+
+
+async def test_what_unit_tests_await_passes_in_virtual_time() -> None:
+    began_s = asyncio.get_running_loop().time()
+    await asyncio.sleep(36_000)
+    assert asyncio.get_running_loop().time() - began_s == 36_000

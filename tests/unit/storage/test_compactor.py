@@ -64,9 +64,9 @@ def test_the_dirtiest_log_first_and_each_once() -> None:
     first, second = fill(manager, T0, rolls=2), fill(manager, T1, rolls=4)
     manager.directories[0].cleaner_offsets[T0] = 1
     compactor = Compactor(manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=clean_here(files))
-    assert asyncio.run(compactor.clean_dirtiest()) == T1
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) == T1
     assert len(stored_records(second)) == 1
-    assert asyncio.run(compactor.clean_dirtiest()) is None  # half of the first is clean: not dirty enough
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) is None  # half of the first is clean: not dirty enough
     assert len(stored_records(first)) == 2
     manager.write_checkpoints()
     assert files.read(f"/data/{CLEANER_OFFSETS}") == b"0\n2\nt 0 1\nt 1 4\n"
@@ -91,9 +91,9 @@ def test_a_damaged_log_is_left_alone_and_said_so() -> None:
     log = fill(manager, T0, rolls=2)
     files.open(f"/data/t-0/{0:020d}.log").pwrite([b"\xff"], 65)
     compactor = Compactor(manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=clean_here(files))
-    assert asyncio.run(compactor.clean_dirtiest()) == T0
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) == T0
     assert "the batch at offset 0 is damaged" in compactor.uncleanable[log] and log.failure is None
-    assert asyncio.run(compactor.clean_dirtiest()) is None
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) is None
 
 
 class Elsewhere:
@@ -122,7 +122,7 @@ def test_a_log_deleted_while_it_is_flushed_for_compaction_is_left_alone() -> Non
     log = fill(manager, T0, rolls=3)
     log.durability.recovery_point = 0
     compactor = Compactor(manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=clean_here(files))
-    assert asyncio.run(compactor.clean_dirtiest()) == T0
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) == T0
     assert log.failure is None and manager.directories[0].is_online
 
 
@@ -138,10 +138,10 @@ def test_a_topic_made_again_is_compacted_though_its_files_went_under_the_cleaner
         flush=Flusher(files, lambda _: None).flush,
         clean_elsewhere=Elsewhere(files, lambda: manager.delete([T0], NOW_MS)),
     )
-    assert asyncio.run(compactor.clean_dirtiest()) == T0
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) == T0
     assert gone.failure is None and not compactor.uncleanable and manager.directories[0].is_online
     made_again = fill(manager, T0, rolls=3)
-    assert asyncio.run(compactor.clean_dirtiest()) == T0
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) == T0
     assert len(stored_records(made_again)) == 1
 
 
@@ -158,9 +158,9 @@ def test_a_full_disk_puts_compaction_off() -> None:
     compactor = Compactor(
         manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=Elsewhere(files, fill_up)
     )
-    assert asyncio.run(compactor.clean_dirtiest()) in (T0, T1)
-    assert asyncio.run(compactor.clean_dirtiest()) in (T0, T1), "the others have their turn"
-    assert asyncio.run(compactor.clean_dirtiest()) is None
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) in (T0, T1)
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) in (T0, T1), "the others have their turn"
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) is None
     assert log.failure is None and other.failure is None and not compactor.uncleanable
 
 
@@ -199,7 +199,7 @@ def test_it_runs_until_it_is_stopped() -> None:
         await turns()
         return len(stored_records(log)) + len(stored_records(manager.logs[T1]))
 
-    assert asyncio.run(scenario()) == 1 + 3
+    assert SimLoop().run_until_complete(scenario()) == 1 + 3
 
 
 def test_options_that_are_set_meanwhile_hold_for_what_begins() -> None:
@@ -233,7 +233,7 @@ def test_options_that_are_set_meanwhile_hold_for_what_begins() -> None:
         await turns()
         assert len(given) == 3, "it was stopped"
 
-    asyncio.run(scenario())
+    SimLoop().run_until_complete(scenario())
 
 
 def test_the_pace_holds_what_goes_through_back(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from moldau.storage.flushing import SYNCS_AT_ONCE, FlushJob, FlushQueue
 from moldau.storage.log import AppendResult, Log
 from moldau.storage.producer_state import AppendOrigin
 from moldau.testing.files import Fault, MemoryFiles
+from moldau.testing.loop import SimLoop
 from proof.storage.logs import NOW_MS, SomeBatch, append, append_as, batches_of_every_kind, open_log
 
 
@@ -166,8 +167,8 @@ def test_the_shell_tells_when_it_is_done_and_when_it_failed() -> None:
         await flusher.drain()
         return len(told), log.is_flushed, int(log.failure is not None)
 
-    assert asyncio.run(scenario(None)) == (1, True, 0)
-    assert asyncio.run(scenario(Fault())) == (1, False, 1)
+    assert SimLoop().run_until_complete(scenario(None)) == (1, True, 0)
+    assert SimLoop().run_until_complete(scenario(Fault())) == (1, False, 1)
 
 
 def test_waiters_of_one_log_that_fail_keep_no_other_log_from_its_flush(caplog: pytest.LogCaptureFixture) -> None:
@@ -187,7 +188,7 @@ def test_waiters_of_one_log_that_fail_keep_no_other_log_from_its_flush(caplog: p
         await flusher.drain()
         return told
 
-    assert len(asyncio.run(scenario())) == 2 * SYNCS_AT_ONCE
+    assert len(SimLoop().run_until_complete(scenario())) == 2 * SYNCS_AT_ONCE
     assert "a bug of whoever waits" in caplog.text
 
 
@@ -207,7 +208,7 @@ def test_what_is_appended_until_the_loop_s_next_turn_shares_one_sync() -> None:
         assert log.is_flushed
         return len(syncs)
 
-    assert asyncio.run(scenario()) == 1
+    assert SimLoop().run_until_complete(scenario()) == 1
 
 
 def test_a_log_deleted_during_a_sync_does_no_harm() -> None:
@@ -292,7 +293,7 @@ def test_whoever_waits_is_told_though_another_flush_was_faster() -> None:
         await flusher.drain()
         return len(told)
 
-    assert asyncio.run(scenario()) == 1
+    assert SimLoop().run_until_complete(scenario()) == 1
 
 
 def test_who_waits_for_a_flush_of_a_log_whose_disk_fails_is_told() -> None:
@@ -304,4 +305,4 @@ def test_who_waits_for_a_flush_of_a_log_whose_disk_fails_is_told() -> None:
         await asyncio.wait_for(Flusher(files, lambda _: None).flush(log), 30)
         return log.failure is not None
 
-    assert asyncio.run(scenario())
+    assert SimLoop().run_until_complete(scenario())

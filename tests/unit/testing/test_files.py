@@ -1,4 +1,3 @@
-import asyncio
 import errno
 import random
 
@@ -6,6 +5,7 @@ import pytest
 
 from moldau.storage.files import LockHeld
 from moldau.testing.files import Fault, MemoryFiles
+from moldau.testing.loop import SimLoop
 
 
 def outcomes(files: MemoryFiles, path: str, count: int = 300) -> set[bytes | None]:
@@ -131,4 +131,4 @@ def test_run_gives_the_result_after_a_delay() -> None:
     async def scenario() -> int:
         return await MemoryFiles(slow_ms=1).run(lambda a, b: a + b, 2, b=3)
 
-    assert asyncio.run(scenario()) == 5
+    assert SimLoop().run_until_complete(scenario()) == 5

@@ -16,6 +16,7 @@ from moldau.protocol.records.control import build_end_txn_marker
 from moldau.replication.partition import Partition
 from moldau.server.coordinators.log import GATHERED_BYTES, PartitionLog, RecordFormat
 from moldau.storage.producer_state import AppendOrigin
+from moldau.testing.loop import SimLoop
 from moldau.types import GROUP_TOPIC, TopicPartition
 
 PRODUCER = ProducerIdAndEpoch(7, 0)
@@ -59,7 +60,7 @@ def in_room(harness_with: Callable[..., Any]) -> Callable[..., None]:
         async def running() -> None:
             await steps(Room(harness_with(log_flush_policy=flush_policy), **options))
 
-        asyncio.run(running())
+        SimLoop().run_until_complete(running())
 
     return run
 

@@ -9,6 +9,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from moldau.protocol.messages.streams_group_heartbeat import Status as Told
 from moldau.server.coordinators.streams_topics import StreamsTopics
+from moldau.testing.loop import SimLoop
 
 WORDS = InternalTopic("words", 3, 0, (("cleanup.policy", "delete"),))
 COUNTS = InternalTopic("counts", 3, 2, ())
@@ -73,7 +74,7 @@ def test_topics_are_asked_for_once() -> None:
         assert len(controller.asked) == 2, "created, and gone again"
         topics.close()
 
-    asyncio.run(scenario())
+    SimLoop().run_until_complete(scenario())
 
 
 def test_refusals_are_told_for_a_while_and_tried_again() -> None:
@@ -96,4 +97,4 @@ def test_refusals_are_told_for_a_while_and_tried_again() -> None:
         await turns()
         assert told(topics, [WORDS, COUNTS]) == "missing; Creation failed: words (nobody answers), counts (nobody answers)."
 
-    asyncio.run(scenario())
+    SimLoop().run_until_complete(scenario())

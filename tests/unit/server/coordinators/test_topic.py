@@ -19,6 +19,7 @@ from moldau.server.coordinators.log import RecordFormat
 from moldau.server.coordinators.topic import LOAD_RECORDS_A_TURN, CoordinatorTopic, answered, gather
 from moldau.server.handlers.list_groups import list_groups
 from moldau.storage.producer_state import AppendOrigin
+from moldau.testing.loop import SimLoop
 from moldau.types import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC, TopicPartition
 
 
@@ -40,7 +41,7 @@ def test_answers_do_not_wait_for_ever_for_an_end_of_the_log_that_nobody_syncs(ha
         assert (await asyncio.wait_for(answered(asked), 1)).groups == []
         harness.broker.coordinators.close()
 
-    asyncio.run(run())
+    SimLoop().run_until_complete(run())
 
 
 def test_the_loop_serves_others_while_long_logs_are_loaded(harness: Any) -> None:
@@ -66,7 +67,7 @@ def test_the_loop_serves_others_while_long_logs_are_loaded(harness: Any) -> None
         assert turns >= 4 * 10, "one piece of one of them a turn"
         harness.broker.coordinators.close()
 
-    asyncio.run(run())
+    SimLoop().run_until_complete(run())
 
 
 @pytest.mark.parametrize("topic", [GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC])
@@ -85,7 +86,7 @@ def test_a_marker_of_nobodys_transaction_does_not_keep_a_coordinator_from_loadin
                 await asyncio.sleep(0)
         coordinators.close()
 
-    asyncio.run(run())
+    SimLoop().run_until_complete(run())
 
 
 @pytest.mark.parametrize(("key", "of_four", "of_fifty"), [("t-a", 0, 18), ("t-open", 1, 11), ("polygenelubricants", 0, 0), ("", 0, 0)])

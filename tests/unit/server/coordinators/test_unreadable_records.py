@@ -20,6 +20,7 @@ from moldau.server.share.dead_letters import DeadLetters
 from moldau.server.share.partitions import HeldKey, SharedPartition, SharePartitions
 from moldau.server.tier.metadata import _Reader
 from moldau.storage.log import AppendResult
+from moldau.testing.loop import SimLoop
 from moldau.types import REMOTE_LOG_METADATA_TOPIC
 
 NOW_MS = 1_700_000_000_000
@@ -54,7 +55,7 @@ async def test_a_search_by_time_says_that_they_are_corrupt(harness: Any, codec: 
 def test_a_dead_letter_of_them_has_no_copy(harness: Any, batch_of: Callable[..., memoryview]) -> None:
     source = harness.lead("t")
     append(source, batch_of(b"a"), unreadable(Codec.GZIP), batch_of(b"b"))
-    copies = asyncio.run(_copies(harness, source))
+    copies = SimLoop().run_until_complete(_copies(harness, source))
     assert {offset: value for offset, (_, value) in copies.items()} == {0: b"a", 2: b"b"}
 
 

@@ -22,6 +22,7 @@ from moldau.server.share import acknowledgements as share_acknowledgements
 from moldau.server.share.acknowledgements import Acknowledging
 from moldau.server.share.partitions import SWEPT_FROM, SharedPartition, SharePartitions, duration_ms
 from moldau.server.share.sessions import ShareSessions
+from moldau.testing.loop import SimLoop
 from moldau.types import TopicPartition
 
 ACCEPT, RELEASE, RENEW = 1, 2, 4
@@ -147,7 +148,7 @@ def play(harness: Any) -> Callable[..., None]:
             await scene(desk)
             desk.harness.broker.shares.close()
 
-        asyncio.run(whole())
+        SimLoop().run_until_complete(whole())
 
     return run
 

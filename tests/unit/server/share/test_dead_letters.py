@@ -14,6 +14,7 @@ from moldau.replication.share.decision import DeadRange, DeathCause
 from moldau.server.peers.brokers import Brokers, NoBrokers
 from moldau.server.share.dead_letters import DeadLetters, LettersTopic
 from moldau.storage.config import LogConfig
+from moldau.testing.loop import SimLoop
 from moldau.types import NO_LEADER, FileSlice, TopicPartition
 
 GROUP = {"errors.deadletterqueue.topic.name": "dlq.t"}
@@ -82,7 +83,7 @@ class Undertaker:
                 self.harness.flush()
             await task
 
-        asyncio.run(flushing())
+        SimLoop().run_until_complete(flushing())
 
 
 def letters_in(partition: Any) -> list[Any]:

@@ -1,10 +1,9 @@
 """Tiered storage on a broker without a cluster: an object store in memory, that is slow or fails when it is told to."""
 
 import asyncio
-import threading
-import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
+from random import Random
 from typing import Any
 from uuid import UUID
 
@@ -25,6 +24,7 @@ from moldau.server.tier.metadata import RemoteMetadata
 from moldau.storage.tiered.config import MetadataTopicConfig, RemoteLogConfig, StoreConfig
 from moldau.types import REMOTE_LOG_METADATA_TOPIC
 from proof.cluster.images import with_topics
+from proof.tiering.handed_over import HandedOver
 from proof.tiering.object_store import MemoryObjectStore
 
 NOW_MS = 1_700_000_000_000
@@ -38,6 +38,7 @@ class Tiered:
 
     def __init__(self, harness: Any, batch_of: BatchOf) -> None:
         self.harness, self._batch_of = harness, batch_of
+        self.threads = HandedOver()
         self.store = MemoryObjectStore(now_ms=harness.clock.now_ms)
         self.topic = harness.lead(REMOTE_LOG_METADATA_TOPIC)
         self.partition: Partition = harness.lead("t", **TIERED)
@@ -45,7 +46,7 @@ class Tiered:
 
     def make(self) -> None:
         """A manager that knows nothing yet."""
-        harness, broker = self.harness, self.harness.broker
+        harness, broker, random = self.harness, self.harness.broker, Random(7)
 
         async def create(topic: str, partitions: int, replicas: int, configs: dict[str, str]) -> None:
             raise AssertionError("it is there")
@@ -64,8 +65,9 @@ class Tiered:
             logs=broker.logs,
             replicas=broker.replicas,
             image=self.image,
-            new_id=lambda: UUID(int=time.monotonic_ns()),
+            new_id=lambda: UUID(int=random.getrandbits(128)),
             checkpoint=checkpoint,
+            threads_of=lambda count, name: self.threads.run,
         )
         broker.remote = self.manager
 
@@ -110,6 +112,12 @@ class Tiered:
             response = await answer if asyncio.iscoroutine(answer) else answer
             found.append(response.topics[0].partitions[0].offset)
         return found
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(WITHIN_S):
+        while not condition():  # noqa: ASYNC110  nobody tells, and the time is virtual
+            await asyncio.sleep(0.005)
 
 
 @pytest.fixture
@@ -193,13 +201,14 @@ async def test_a_store_that_is_slow_delays_nobody_for_long(tiered: Tiered) -> No
     tiered.start()
     tiered.append(30)
     await tiered.moved()
-    patient, gate = tiered.manager.limits, threading.Event()
-    tiered.store.hook = lambda call, name: gate.wait(WITHIN_S) and None if call == "get" else None
+    patient = tiered.manager.limits
+    tiered.store.hook = lambda call, name: tiered.threads.pass_gate() if call == "get" else None
+    tiered.threads.shut()
     tiered.be_impatient()
     found = await tiered.fetch(0)
     assert (found.error_code, len(found.records or b""), found.high_watermark) == (0, 0, 30)
     tiered.manager.configure(patient)
-    gate.set()
+    tiered.threads.open()
     assert len((await tiered.fetch(0)).records or b"") > 0
     assert tiered.store.reads[0] not in tiered.store.reads[1:], "what was asked for at first is not asked for again"
 
@@ -317,26 +326,26 @@ async def test_the_end_of_an_epoch_that_is_remote_only(tiered: Tiered) -> None:
 
 
 async def test_a_topic_that_is_deleted_while_it_is_copied_leaves_nothing(tiered: Tiered) -> None:
-    begun, gate, stored = threading.Event(), threading.Event(), []
+    stored: list[str] = []
 
     def slow(call: str, name: str) -> None:
         if call == "put":
             stored.append(name)
             if name.endswith(".timeindex"):
-                begun.set()
-                gate.wait(WITHIN_S)
+                tiered.threads.pass_gate()
 
     tiered.store.hook = slow
+    tiered.threads.shut()
     tiered.start()
     tiered.append(30)
-    await asyncio.to_thread(begun.wait, WITHIN_S)
+    await until(lambda: any(name.endswith(".timeindex") for name in stored))
     del tiered.harness.cluster.ids["t"]
     tiered.harness.broker.replicas.remove(tiered.partition.topic_partition)
     tiered.manager.removed(tiered.partition)
     tiered.manager.topics_deleted(tiered.image())
     await asyncio.sleep(0.03)
     assert tiered.store.objects, "nobody takes away what a thread still adds to"
-    gate.set()
+    tiered.threads.open()
     async with asyncio.timeout(WITHIN_S):
         while any(remote.segments for remote in tiered.metadata.remote_logs.values()):
             tiered.topic.advance_high_watermark(NOW_MS)
@@ -360,22 +369,22 @@ async def test_a_follower_of_the_metadata_knows_nothing_before_it_has_caught_up(
 
 
 async def test_a_leader_that_follows_breaks_off_what_it_was_at(tiered: Tiered) -> None:
-    begun, gate, stored = threading.Event(), threading.Event(), []
+    stored: list[str] = []
 
     def slow(call: str, name: str) -> None:
         if call == "put":
             stored.append(name)
-            begun.set()
-            gate.wait(WITHIN_S)
+            tiered.threads.pass_gate()
 
     tiered.store.hook = slow
+    tiered.threads.shut()
     tiered.start()
     tiered.append(30)
-    await asyncio.to_thread(begun.wait, WITHIN_S)
+    await until(lambda: bool(stored))
     tiered.partition.follow(leader_id=2, leader_epoch=2, partition_epoch=2, replicas=(1, 2), isr=(1, 2))
     tiered.manager.leadership_changed(tiered.partition)
     await asyncio.sleep(0.02)
-    gate.set()
+    tiered.threads.open()
     await asyncio.sleep(0.1)
     assert len(stored) == 1
     (remote,) = [each for each in tiered.metadata.remote_logs.values() if each.segments]
@@ -384,5 +393,4 @@ async def test_a_leader_that_follows_breaks_off_what_it_was_at(tiered: Tiered) -
     tiered.partition.lead(leader_epoch=3, partition_epoch=3, replicas=(1,), isr=(1,), eligible={1: 1}, now_ms=NOW_MS)
     tiered.manager.leadership_changed(tiered.partition)
     await tiered.moved()
-    while any(segment.state.name != "COPY_FINISHED" for segment in remote.segments.values()):  # noqa: ASYNC110  # nobody tells
-        await asyncio.sleep(0.005)
+    await until(lambda: all(segment.state.name == "COPY_FINISHED" for segment in remote.segments.values()))

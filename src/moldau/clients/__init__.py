@@ -1,4 +1,5 @@
-"""● Producer, consumer, share consumer, admin: each in a room of its own, on what they share: `cluster`, `topics`, `records`, `options`.
+"""● The producer, the consumer, the share consumer and the admin client have a folder each.  They share `cluster`, `topics`, `records` and
+`options`.
 
 async with Admin("localhost:9092") as admin:
     await admin.topics.create([NewTopic("hello")])

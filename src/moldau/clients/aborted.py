@@ -1,4 +1,4 @@
-"""◇ Which batches of a fetch belong to transactions that were aborted: with read_committed they are passed over.
+"""◇ Finds the batches of a fetch that belong to aborted transactions: a consumer with read_committed passes over them.
 
 Source: CompletedFetch.consumeAbortedTransactionsUpTo, KIP-98.  Called by `records` and `fetched`.
 """
@@ -11,7 +11,7 @@ from moldau.protocol.records.control import ControlType, parse_control_key
 
 
 class Aborted:
-    """Which producers' open transactions, as seen at the batch being read, will turn out aborted."""
+    """The producers whose transaction is open at the batch being read and will turn out aborted."""
 
     def __init__(self, transactions: Sequence[AbortedTransaction]) -> None:
         self._coming = sorted(transactions, key=lambda one: one.first_offset, reverse=True)

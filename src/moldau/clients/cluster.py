@@ -1,7 +1,7 @@
-"""● One client's connections to one cluster, opened when first needed, and what the cluster last said about itself.
+"""● One client's connections to one cluster, opened when first needed, and the cluster's latest metadata.
 
-Producer, consumer and admin are built on it and may share one.  Guarantee: a request goes out once per `send`; whether to try again is the
-caller's business, with `retrying` for those who may.
+Producer, consumer and admin are built on it and may share one.  Guarantee: a request goes out once per `send`.  The caller decides whether
+to try again; `retrying` does it for callers that may.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ ANSWER_WITHIN_S: Final = 30.0
 GIVE_UP_AFTER_S: Final = 60.0
 RETRY_AFTER_S: Final = 0.1
 RETIRES_AFTER: Final = 0.85
-"""Of the time for which a broker accepts a connection's credentials."""
+"""The share of the time for which a broker accepts a connection's credentials after which the client gives the connection up."""
 
 STALE_METADATA: Final = frozenset(
     {
@@ -48,7 +48,7 @@ STALE_METADATA: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""Codes after which the leader is asked for anew."""
+"""Error codes after which the leader has to be looked up anew."""
 
 
 class Unreachable(Exception):
@@ -59,7 +59,7 @@ Connect = Callable[[str, int], Awaitable[Channel]]
 
 
 def parse_bootstrap(text: str) -> list[tuple[str, int]]:
-    """`host:port,host:port`; the port may be missing, an IPv6 address stands in brackets.  Errors: ValueError."""
+    """Addresses from `host:port,host:port`.  The port may be missing; an IPv6 address stands in brackets.  Errors: ValueError."""
     addresses = []
     for part in text.split(","):
         host, colon, port = part.strip().rpartition(":")
@@ -73,7 +73,7 @@ def parse_bootstrap(text: str) -> list[tuple[str, int]]:
 
 
 class Cluster:
-    """Use it as an async context manager, or call `close`."""
+    """The connections to one cluster.  Use it as an async context manager, or call `close`."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], connect: Connect, *, answer_within_s: float = ANSWER_WITHIN_S) -> None:
         self._bootstrap = list(bootstrap)
@@ -95,7 +95,9 @@ class Cluster:
         ssl_context: "ssl.SSLContext | None" = None,
         sasl: "Credentials | None" = None,
     ) -> "Cluster":
-        """`bootstrap`: `host:port,host:port`.  With `ssl_context` over TLS, with `sasl` authenticated.  Nothing is opened yet.
+        """A cluster of which no connection is open yet.
+
+        `bootstrap`: `host:port,host:port`.  `ssl_context`: connect over TLS.  `sasl`: authenticate with these credentials.
 
         Errors: ValueError.
         """
@@ -121,7 +123,7 @@ class Cluster:
         return cls(parse_bootstrap(bootstrap), open_channel, answer_within_s=answer_within_s)
 
     def sibling(self) -> "Cluster":
-        """The same cluster over connections of its own: for requests that wait long, which must not hold up others."""
+        """The same cluster over connections of its own, for long requests that must not hold up others."""
         return Cluster(self._bootstrap, self._connect, answer_within_s=self._answer_within_s)
 
     @property
@@ -131,8 +133,9 @@ class Cluster:
     async def send(
         self, request: Request[AnyResponse], *, node_id: int | None = None, extra_s: float = 0.0, max_version: int | None = None
     ) -> AnyResponse:
-        """To one node, or to any that answers.  `extra_s`: how long the broker itself may wait.  `max_version`: no newer one, even if both
-        sides know it.
+        """Send a request to one node, or to any node that answers.
+
+        `extra_s`: how many seconds the broker itself may wait.  `max_version`: use no newer version, even if both sides know one.
 
         Errors: Unreachable; OSError when the connection breaks or no answer comes in time; AuthenticationError; KafkaError
         UNSUPPORTED_VERSION.
@@ -142,12 +145,12 @@ class Cluster:
         return await channel.send(request, version, timeout_s=self._answer_within_s + extra_s)
 
     async def post(self, request: Request[AnyResponse], *, node_id: int) -> None:
-        """A produce with acks=0, which nobody answers."""
+        """Write a Produce with acks=0, which has no response."""
         assert not is_answered(request)
         (await self.channel_to(node_id)).post(request)
 
     async def any_channel(self) -> Channel:
-        """One that is open, else the first address that can be reached."""
+        """An open connection to any broker, else a new one to the first address that can be reached."""
         for channel in self._channels.values():
             if not channel.is_closed and asyncio.get_running_loop().time() < channel.retire_at:
                 return channel
@@ -173,7 +176,7 @@ class Cluster:
             raise Unreachable(f"broker {node_id} at {node}: {_reason(error)}") from error
 
     async def refresh(self, topics: Collection[str] | None = None, *, allow_auto_topic_creation: bool = False) -> ClusterView:
-        """Ask for these topics, or with None for all, and for the brokers."""
+        """Ask for the brokers and these topics; None asks for all topics."""
         named = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=named, allow_auto_topic_creation=allow_auto_topic_creation)
         response = await self.send(request)
@@ -181,7 +184,10 @@ class Cluster:
         return self.view
 
     async def leader_of(self, topic_partition: TopicPartition) -> Node:
-        """Asks when it is not known.  Errors: KafkaError with the topic's code, or LEADER_NOT_AVAILABLE."""
+        """The node id of a partition's leader; asks the cluster if it is not known.
+
+        Errors: KafkaError with the topic's code, or LEADER_NOT_AVAILABLE.
+        """
         leader = self.view.leader_of(topic_partition)
         if leader is None:
             await self.refresh([topic_partition.topic])
@@ -219,7 +225,7 @@ class Cluster:
 
 
 async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIVE_UP_AFTER_S) -> T:
-    """Calls `attempt` until it ends without a KafkaError that says to try again, or time is up: then that error."""
+    """Call `attempt` until it succeeds, fails with an error that is not retriable, or time is up.  Errors: the last KafkaError."""
     last: KafkaError | None = None
     try:
         async with asyncio.timeout(within_s):
@@ -238,7 +244,10 @@ async def retrying(attempt: Callable[[], Awaitable[T]], *, within_s: float = GIV
 
 
 async def _authenticate(channel: Channel, credentials: "Credentials") -> None:
-    """A connection is given up before the broker stops to accept it (KIP-368): the next request opens another, with fresh credentials.
+    """Authenticate a connection.
+
+    The client gives a connection up before the broker stops to accept it (KIP-368).  The next request opens another one, with fresh
+    credentials.
 
     Errors: AuthenticationError; OSError.
     """
@@ -258,7 +267,7 @@ async def _authenticate(channel: Channel, credentials: "Credentials") -> None:
 
 
 def _tls_refusal(error: OSError) -> str | None:
-    """Why one side will not talk to the other over TLS, now or later.  None: the connection broke, and another one may do.
+    """The reason why one side refuses the other over TLS.  None: the connection broke, and another one may succeed.
 
     With TLS 1.3 a broker refuses a client's certificate only after the handshake, in answer to the first request.
     """

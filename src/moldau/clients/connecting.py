@@ -1,4 +1,4 @@
-"""● From a client's options to its cluster: addresses, TLS, SASL.
+"""● Makes a client's cluster from its options: addresses, TLS, SASL.
 
     cluster = cluster_of("localhost:9092", options)          # or a `Cluster` that is shared with others
 
@@ -26,7 +26,7 @@ def cluster_of(
     sasl: Credentials | None = None,
     network: Network | None = None,
 ) -> Cluster:
-    """Nothing is opened yet.  Errors: OptionError, OSError for files of certificates that cannot be read."""
+    """The cluster for these options; no connection is open yet.  Errors: OptionError; OSError for certificate files that cannot be read."""
     bootstrap = options.bootstrap_servers if servers is None else servers if isinstance(servers, str) else ",".join(servers)
     protocol = options.security_protocol.upper()
     if ssl_context is None and protocol.endswith("SSL"):

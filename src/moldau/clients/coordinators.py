@@ -1,4 +1,4 @@
-"""● Which broker coordinates a group or a transactional id, asked once and again when it has moved."""
+"""● Finds the broker that coordinates a group or a transactional id.  It asks once, and again when the coordinator has moved."""
 
 from collections.abc import Callable
 from typing import Final, TypeVar
@@ -14,11 +14,11 @@ R = TypeVar("R", bound=Response)
 GROUP: Final = 0
 TRANSACTION: Final = 1
 MOVED: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
-"""Codes after which the coordinator is asked for anew."""
+"""Error codes after which the coordinator has to be looked up anew."""
 
 
 class Coordinators:
-    """Of the groups of one cluster, or of its transactional ids."""
+    """The coordinators of one cluster's groups, or of its transactional ids."""
 
     def __init__(self, cluster: Cluster, *, key_type: int = GROUP) -> None:
         self._cluster = cluster
@@ -26,7 +26,7 @@ class Coordinators:
         self._nodes: dict[str, int] = {}
 
     async def node_of(self, key: str, *, within_s: float = GIVE_UP_AFTER_S) -> Node:
-        """Errors: KafkaError; Unreachable."""
+        """The node id of the coordinator of `key`.  Errors: KafkaError; Unreachable."""
 
         async def find() -> int:
             response = await self._cluster.send(FindCoordinatorRequest(key_type=self._key_type, coordinator_keys=[key]))
@@ -58,7 +58,7 @@ class Coordinators:
         within_s: float = GIVE_UP_AFTER_S,
         max_version: int | None = None,
     ) -> R:
-        """Sends to the coordinator of `key`, and again as long as `error_of` the answer says that it is another.
+        """Send to the coordinator of `key`, and again while `error_of` the answer says that the coordinator is another broker.
 
         Errors: KafkaError of `MOVED` when that lasts; OSError; Unreachable.  Other errors are left in the answer.
         """

@@ -1,4 +1,4 @@
-"""◇ What goes wrong with a client, by what its user should do.
+"""◇ The errors of the clients, grouped by what a user should do about them.
 
     ClientError                 the base of all: `code` of the protocol, `detail` in words
     ├─ RetriableError           trying again later may help; the client itself has tried as long as its options allow
@@ -57,8 +57,11 @@ class FatalError(ClientError):
 
 
 class AuthenticationError(FatalError):
-    """The broker refuses the credentials, or one of both the other's certificate.  The call under way has failed; the client may be used
-    again once the other side has changed.  For TLS, too, the code is SASL_AUTHENTICATION_FAILED: the protocol has none of its own."""
+    """The broker refuses the credentials, or one side refuses the other's certificate.
+
+    The call under way has failed.  The client may be used again once the other side has changed.  The code is SASL_AUTHENTICATION_FAILED
+    for TLS, too, because the protocol has no code of its own for it.
+    """
 
     def __init__(self, detail: str) -> None:
         super().__init__(ErrorCode.SASL_AUTHENTICATION_FAILED, detail)
@@ -83,7 +86,7 @@ FATAL: Final = frozenset(
 
 
 def error_of(code: ErrorCode, detail: str | None = None) -> ClientError:
-    """Outside transactions: what the code means to the user."""
+    """The error for a code outside of transactions."""
     if code is ErrorCode.SASL_AUTHENTICATION_FAILED:
         return AuthenticationError(detail or code.text)
     if code in FENCING:

@@ -1,6 +1,6 @@
-"""◇ From one partition's part of a Fetch response to the records that a consumer sees.
+"""◇ Turns one partition's part of a Fetch response into the records that a consumer sees.
 
-Control records are left out, and with read_committed the records of aborted transactions too: a transaction of `producer_id` that the
+Control records are left out; with read_committed the records of aborted transactions are, too.  A transaction of `producer_id` that the
 response lists as aborted covers its records from `first_offset` up to its ABORT marker.  Source: CompletedFetch.java, KIP-98.
 """
 
@@ -30,13 +30,13 @@ class ConsumedRecord(NamedTuple):
 class Fetched(NamedTuple):
     records: list[ConsumedRecord]
     next_offset: int
-    """Where to go on; beyond the last record when what follows it is not for consumers."""
+    """The next offset to fetch; it lies beyond the last record if a consumer does not see what follows."""
 
 
 def read_fetched(
     topic_partition: TopicPartition, answer: PartitionData, fetch_offset: int, *, read_committed: bool = False, check_crc: bool = True
 ) -> Fetched:
-    """Errors: CorruptBatch."""
+    """The records of one answer that a consumer sees.  Errors: CorruptBatch."""
     visible = visible_batches(topic_partition, answer, fetch_offset, read_committed=read_committed, check_crc=check_crc)
     found: list[ConsumedRecord] = []
     for header, batch in visible.batches:
@@ -54,7 +54,7 @@ class VisibleBatches(NamedTuple):
 def visible_batches(
     topic_partition: TopicPartition, answer: PartitionData, fetch_offset: int, *, read_committed: bool = False, check_crc: bool = True
 ) -> VisibleBatches:
-    """Errors: CorruptBatch."""
+    """The batches of one answer that a consumer sees.  Errors: CorruptBatch."""
     view = memoryview(answer.records) if isinstance(answer.records, bytes | bytearray | memoryview) else memoryview(b"")
     aborted = Aborted(answer.aborted_transactions or ()) if read_committed else None
     found: list[tuple[BatchHeader, memoryview]] = []
@@ -72,7 +72,7 @@ def visible_batches(
 
 
 def read_records(topic_partition: TopicPartition, records: object, *, check_crc: bool = True) -> list[ConsumedRecord]:
-    """All that is for consumers, whatever offset it has.  Errors: CorruptBatch."""
+    """All records that a consumer sees, whatever their offset.  Errors: CorruptBatch."""
     found: list[ConsumedRecord] = []
     view = memoryview(records) if isinstance(records, bytes | bytearray | memoryview) else memoryview(b"")
     for position, header in batches(view):
@@ -86,7 +86,7 @@ def read_records(topic_partition: TopicPartition, records: object, *, check_crc:
 def _consumed(topic_partition: TopicPartition, header: BatchHeader, batch: memoryview, fetch_offset: int) -> Iterator[ConsumedRecord]:
     timestamp_type, leader_epoch = header.timestamp_type, header.partition_leader_epoch
     for record in records_of(batch):
-        if record.offset >= fetch_offset:  # a batch starts where it starts, not where it was asked for
+        if record.offset >= fetch_offset:  # a batch begins at its own offset, which may lie before the offset asked for
             yield ConsumedRecord(
                 topic_partition.topic,
                 topic_partition.partition,

@@ -1,10 +1,13 @@
-"""◇ Who commits offsets for a group: what a consumer tells a transactional producer."""
+"""◇ The group and the member that offsets are committed for: a consumer gives it to a transactional producer."""
 
 from typing import NamedTuple
 
 
 class GroupMetadata(NamedTuple):
-    """On whose behalf offsets are committed.  Without a member: nobody checks that the group has not moved on."""
+    """The group and the member that offsets are committed for.
+
+    Without a member the coordinator does not check whether the group has moved on.
+    """
 
     group_id: str
     generation_id: int = -1

@@ -1,4 +1,4 @@
-"""◇ Names that a package offers, each loaded when it is first used: a program pays for what it uses."""
+"""◇ Loads a name of a package when it is first used, so that a program pays only for what it uses."""
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def lazily(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of `package` (PEP 562).  `where`: the module below it that has the name."""
+    """The `__getattr__` of `package` (PEP 562).  `where`: for each name the module below the package that defines it."""
 
     def load(name: str) -> Any:
         if name not in where:

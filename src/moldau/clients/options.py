@@ -4,9 +4,8 @@
     Producer(options={"bootstrap.servers": "localhost:9092", "linger.ms": "5"})
     Producer(options=read_properties(text))
 
-An option that nobody knows is an error that names the nearest one.  Options of Java's clients that have no meaning here are listed with the
-reason in `WITHOUT_EFFECT`, and are accepted.
-"""
+An unknown option is an error that names the nearest known one.  Options of Java's clients without a meaning here are accepted;
+`WITHOUT_EFFECT` lists each with its reason."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
@@ -43,12 +42,12 @@ PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class OptionError(ValueError):
-    """An option that is not known, or a value that it cannot have.  The text names the option and the way out."""
+    """An unknown option, or a value that an option cannot have.  The text names the option and the way out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientOptions:
-    """What every client has."""
+    """The options that every client has."""
 
     bootstrap_servers: str = "localhost:9092"
     client_id: str = "moldau"
@@ -74,7 +73,7 @@ class ClientOptions:
         self.check()
 
     def check(self) -> None:
-        """Errors: OptionError."""
+        """Check each value, and the values beside each other.  Errors: OptionError."""
         for name in ("request_timeout_ms", "metadata_max_age_ms", "socket_connection_setup_timeout_ms"):
             require(getattr(self, name) > 0, name, getattr(self, name), "it has to be above 0")
         require(
@@ -87,13 +86,13 @@ class ClientOptions:
 
 
 def require(holds: bool, name: str, value: object, why: str) -> None:
-    """Errors: OptionError."""
+    """Raise unless `holds`.  Errors: OptionError."""
     if not holds:
         raise OptionError(f"{name.replace('_', '.')} cannot be {value!r}: {why}")
 
 
 def parse_options(declared: type[C], given: Mapping[str, Any]) -> C:
-    """From names in either spelling; text becomes what the option is.  None leaves an option at its default.
+    """Options from names in either spelling.  Text is converted to the option's type.  None leaves an option at its default.
 
     Errors: OptionError.
     """
@@ -151,7 +150,10 @@ def _checked(key: str, value: Any, kind: Any) -> Any:
 
 
 def read_properties(text: str) -> dict[str, str]:
-    """A properties file as Java reads it, as far as clients' files go: comments, `key=value`, `key: value`, lines that go on after `\\`."""
+    """The options in a properties file of Java, as far as clients' files go.
+
+    Comments, `key=value`, `key: value` and lines continued by `\\` are read.
+    """
     found: dict[str, str] = {}
     whole = ""
     for line in text.splitlines():
@@ -179,5 +181,5 @@ def _end_of_key(line: str) -> int:
 
 
 def defaults_of(declared: type[ClientOptions]) -> dict[str, Any]:
-    """By Kafka's spelling: for the reference."""
+    """The default of each option by Kafka's spelling, for the reference page."""
     return {one.name.replace("_", "."): one.default if one.default is not MISSING else None for one in fields(declared)}

@@ -1,11 +1,11 @@
-"""◇ From one partition's part of a Fetch response to what a consumer hands out: batches whose columns are read when they are asked for.
+"""◇ Turns one partition's part of a Fetch response into batches for a consumer.  Their columns are read when they are asked for.
 
     fetched = read_partition(topic_partition, answer, fetch_offset, read_committed=True)
     for records in fetched.records:                 # one `Records` a stored batch
         records.values                              # decompressed and read now, once, as lists side by side
         for record in records: …                    # or one by one
 
-Control records are left out, and with read_committed the records of aborted transactions too: a transaction of `producer_id` that the
+Control records are left out; with read_committed the records of aborted transactions are, too.  A transaction of `producer_id` that the
 response lists as aborted covers its records from `first_offset` up to its ABORT marker.  Source: CompletedFetch.java, KIP-98.
 """
 
@@ -32,9 +32,11 @@ NO_HEADERS: Final[tuple[tuple[str, bytes | None], ...]] = ()
 
 
 class ConsumerRecord(NamedTuple):
-    """`timestamp`: milliseconds; `timestamp_type`: 0 CreateTime, 1 LogAppendTime.  Key and value are copies: they outlive the response.
+    """One record as a consumer gets it.
 
-    `error`: why the key or the value could not be deserialized; it is then as it came, in bytes.
+    `timestamp`: milliseconds; `timestamp_type`: 0 CreateTime, 1 LogAppendTime.  Key and value are copies: they outlive the response.
+
+    `error`: the reason why the key or the value could not be deserialized; the field then has the raw bytes.
     """
 
     topic: str
@@ -60,7 +62,7 @@ class Columns(NamedTuple):
 
 
 class Records:
-    """Records of one partition that stand in one batch, in order; read when first asked for.
+    """Neighbouring records of one batch, in order; read when first asked for.
 
     `keys` and `values` are deserialized; `raw_keys` and `raw_values` are bytes.  Errors of reading: CorruptBatch; of `keys` and `values`:
     whatever a deserializer raises.
@@ -80,7 +82,7 @@ class Records:
         self.timestamp_type = header.timestamp_type
         self.leader_epoch = header.partition_leader_epoch
         self.next_offset = header.next_offset
-        """Where to go on behind these."""
+        """The offset to read after these records."""
         self.size = header.size
         self._header = header
         self._batch: memoryview | None = batch
@@ -149,7 +151,7 @@ class Records:
             yield self._record(offset, timestamp, key, value, listed)
 
     def _record(self, offset: int, timestamp: int, key: Any, value: Any, headers: tuple[tuple[str, bytes | None], ...]) -> ConsumerRecord:
-        """One record's error is its own."""
+        """One record.  Its deserialization error concerns only itself."""
         error: Exception | None = None
         try:
             if key is not None and self._key_deserializer is not None:
@@ -162,7 +164,7 @@ class Records:
         return ConsumerRecord(self.topic, self.partition, offset, timestamp, kind, key, value, headers, epoch, error)
 
     def first(self, count: int) -> "tuple[Records, Records | None]":
-        """So many of them, and the rest."""
+        """The first `count` records, and the rest."""
         if count >= len(self):
             return self, None
         columns = self.columns
@@ -176,7 +178,7 @@ class Records:
         part = Records.__new__(Records)
         part.__dict__.update(self.__dict__)
         part._columns = columns
-        part._from_offset = self._header.base_offset + 1  # its length is that of its columns
+        part._from_offset = self._header.base_offset + 1  # the columns determine its length
         return part
 
     def to_arrow(self) -> Any:
@@ -201,7 +203,7 @@ class Records:
 class Fetched(NamedTuple):
     records: list[Records]
     next_offset: int
-    """Where to go on; beyond the last record when what follows it is not for consumers."""
+    """The next offset to fetch; it lies beyond the last record if a consumer does not see what follows."""
 
 
 def read_partition(
@@ -214,7 +216,10 @@ def read_partition(
     key_deserializer: Deserializer | None = None,
     value_deserializer: Deserializer | None = None,
 ) -> Fetched:
-    """Errors: CorruptBatch, when already the first batch is; one behind good ones is met by the next fetch."""
+    """The batches of one answer that a consumer sees.
+
+    Errors: CorruptBatch if the first batch is corrupt.  A corrupt batch behind good ones is met by the next fetch.
+    """
     view = _view_of(answer.records)
     aborted = Aborted(answer.aborted_transactions or ()) if read_committed else None
     found: list[Records] = []
@@ -244,7 +249,7 @@ def read_partition(
 
 
 def read_records(topic_partition: TopicPartition, records: object, *, check_crc: bool = True) -> list[ConsumerRecord]:
-    """All that is for consumers, whatever offset it has.  Errors: CorruptBatch."""
+    """All records that a consumer sees, whatever their offset.  Errors: CorruptBatch."""
     view = _view_of(records)
     found: list[ConsumerRecord] = []
     for position, header in batches(view):
@@ -260,10 +265,10 @@ def _view_of(records: object) -> memoryview:
 
 
 def read_columns(header: BatchHeader, batch: memoryview) -> Columns:  # hot: 0.7 µs a record
-    """Of a whole batch.  Headers are few: with any, records are read one by one.  Errors: CorruptBatch."""
+    """The columns of a whole batch.  Few batches have headers; those are read record by record.  Errors: CorruptBatch."""
     payload = batch[HEADER_SIZE : header.size]
-    # A copy, of which the fields are copied out: bytes are indexed and sliced in half the time that a view takes.
-    # Numbers of one and of two bytes are read right here: a call costs as much as half a record.
+    # The batch is copied, and fields are copied out of the copy: bytes are indexed and sliced in half the time that a view takes. Numbers
+    # of one and of two bytes are read right here: a call costs as much as half a record.
     data = bytes(payload if header.codec is Codec.NONE else decompress(header.codec, payload))
     count = header.records_count
     base_offset, base_timestamp = header.base_offset, header.base_timestamp
@@ -341,7 +346,7 @@ def read_columns(header: BatchHeader, batch: memoryview) -> Columns:  # hot: 0.7
 
 
 def _one_by_one(batch: memoryview) -> Columns:
-    """With headers, or broken: then this says how."""
+    """The columns of a batch with headers, or the reason why it cannot be read."""
     columns = Columns([], [], [], [], [])
     assert columns.headers is not None
     for record in records_of(batch):
@@ -355,7 +360,7 @@ def _one_by_one(batch: memoryview) -> Columns:
 
 
 def _from(columns: Columns, from_offset: int) -> Columns:
-    """Without what stands before the offset asked for: a batch starts where it starts."""
+    """The columns without the records before `from_offset`: a batch begins at its own offset, which may lie before it."""
     offsets = columns.offsets
     if not offsets or offsets[0] >= from_offset:
         return columns

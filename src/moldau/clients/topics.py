@@ -1,4 +1,4 @@
-"""● What a client knows of the topics that it uses, kept fresh: asked for when something is missing or has moved, and when it gets old.
+"""● A client's metadata of the topics that it uses.  It is refreshed when a topic is missing, a leader has moved, or the metadata is old.
 
     topics = Topics(cluster, max_age_ms=300_000, backoff_ms=100, on_change=…)
     topics.use("orders")                # from now on; `on_change` is called after every answer
@@ -26,7 +26,7 @@ class Topics:
     ) -> None:
         self.answer_count = 0
         self.failure: KafkaError | OSError | Unreachable | None = None
-        """Why the last request failed; None: it did not."""
+        """The error of the last request; None: it had none."""
         self._cluster = cluster
         self._max_age_s = max_age_ms / 1000
         self._backoff_s = backoff_ms / 1000
@@ -49,7 +49,7 @@ class Topics:
             self.refresh_soon()
 
     def use_all(self, is_wanted: bool = True) -> None:
-        """Every topic of the cluster, as a pattern needs it."""
+        """Keep the metadata of every topic of the cluster, as a pattern needs it."""
         self._wants_all = is_wanted
         if is_wanted:
             self.refresh_soon()
@@ -80,7 +80,7 @@ class Topics:
             self.answer_count += 1
         except (OSError, Unreachable, KafkaError) as error:
             self.failure = error
-            LOG.info("metadata could not be had: %s", error)
+            LOG.info("the metadata request failed: %s", error)
         self._timer = asyncio.get_running_loop().call_later(self._max_age_s, self.refresh_soon)
 
     async def close(self) -> None:

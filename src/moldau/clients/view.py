@@ -1,4 +1,4 @@
-"""◇ What a cluster last said about itself: brokers, topics, leaders.  Immutable; made from Metadata responses."""
+"""◇ A cluster's latest metadata: brokers, topics, leaders.  Immutable; made from Metadata responses."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """`topics` may hold topics with an error: ask `error_of` first."""
+    """The latest metadata.  `topics` may hold topics with an error: check `error_of` first."""
 
     nodes: Mapping[int, Node] = field(default_factory=dict)
     topics: Mapping[str, MetadataResponseTopic] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class ClusterView:
     controller_id: int = NO_LEADER
 
     def updated(self, response: MetadataResponse, *, all_topics: bool = False) -> "ClusterView":
-        """With what `response` says; with `all_topics` whatever it does not name is gone."""
+        """The view with `response` applied.  With `all_topics`, topics that the response does not name are gone."""
         topics = {} if all_topics else dict(self.topics)
         topics.update({topic.name: topic for topic in response.topics if topic.name is not None})
         return replace(
@@ -51,11 +51,11 @@ class ClusterView:
         )
 
     def without_topics(self) -> "ClusterView":
-        """Only brokers are left: leaders are to be asked for anew."""
+        """The view with brokers only: leaders have to be looked up anew."""
         return replace(self, topics={}, names={}, leaders={})
 
     def error_of(self, topic: str) -> ErrorCode | None:
-        """Why the topic cannot be used, NONE when it can, None when nobody asked yet."""
+        """The reason why the topic cannot be used, NONE if it can, None if the topic was not asked for yet."""
         known = self.topics.get(topic)
         return None if known is None else ErrorCode.of(known.error_code)
 
@@ -67,7 +67,7 @@ class ClusterView:
         return self.nodes.get(self.leaders.get(topic_partition, NO_LEADER))
 
     def leader_epoch_of(self, topic_partition: TopicPartition) -> int:
-        """-1: it is not known."""
+        """The leader epoch of a partition.  -1: it is not known."""
         return self.leader_epochs.get(topic_partition, -1)
 
     def topic_id_of(self, topic: str) -> UUID:

@@ -16,7 +16,7 @@ from moldau.protocol.messages.describe_acls import DescribeAclsRequest
 
 
 class AclResource(IntEnum):
-    """What is guarded.  Source: org.apache.kafka.common.resource.ResourceType."""
+    """The kinds of resource that an ACL guards.  Source: org.apache.kafka.common.resource.ResourceType."""
 
     ANY = 1
     TOPIC = 2
@@ -28,11 +28,11 @@ class AclResource(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How a resource's name is meant.  Source: PatternType.java."""
+    """How a rule's resource name is matched.  Source: PatternType.java."""
 
     ANY = 1
     MATCH = 2
-    """Everything that has to do with the name: literal, by prefix, by wildcard."""
+    """Every rule that applies to the name: literal, by prefix, by wildcard."""
     LITERAL = 3
     PREFIXED = 4
 
@@ -65,7 +65,7 @@ class AclPermission(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Acl:
-    """One rule.  `principal`: `User:alice`; `host` "*": from everywhere."""
+    """One rule.  `principal`: such as `User:alice`.  `host` "*": any address."""
 
     resource: AclResource
     name: str
@@ -78,7 +78,7 @@ class Acl:
 
 @dataclass(frozen=True, slots=True)
 class AclFilter:
-    """Rules that are so; None and ANY: however they are."""
+    """The rules that a request is about.  A field that is None or ANY matches every value."""
 
     resource: AclResource = AclResource.ANY
     name: str | None = None
@@ -90,7 +90,7 @@ class AclFilter:
 
 
 class AclAdmin:
-    """Errors: KafkaError, SECURITY_DISABLED where nobody authorizes."""
+    """Lists, adds and deletes ACLs.  Errors: KafkaError, SECURITY_DISABLED where no authorizer is configured."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -130,7 +130,7 @@ class AclAdmin:
         return {one: error_of(result.error_code, result.error_message) for one, result in zip(acls, response.results, strict=True)}
 
     async def delete(self, filters: Sequence[AclFilter]) -> "dict[AclFilter, Sequence[Acl] | KafkaError]":
-        """What each filter has deleted."""
+        """Delete the matching rules.  Returns the rules that each filter deleted, or its error."""
         asked = [
             DeleteAclsFilter(
                 resource_type_filter=one.resource,

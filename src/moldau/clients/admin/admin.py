@@ -1,9 +1,9 @@
-"""● Everything an administrator asks of a cluster, in rooms: `admin.topics.create(…)`, `admin.groups.describe(…)`.
+"""● The admin client, in rooms: `admin.topics.create(…)`, `admin.groups.describe(…)`.
 
-Answers are the protocol's own structs where those say it best.  What is asked for several things at once answers for each: the value, or
-the `KafkaError` that it ended in, which is returned, not raised.  Errors that concern the whole request are raised.
+Answers are the protocol's own structs where those say it best.  A call about several things answers for each: the value, or the
+`KafkaError` that it ended in, which is returned, not raised.  Errors that concern the whole request are raised.
 
-Each room is loaded with its first use: importing this costs next to nothing.
+Each room is loaded with its first use: importing this module costs next to nothing.
 """
 
 from collections.abc import Mapping, Sequence
@@ -69,84 +69,84 @@ class Admin:
 
     @cached_property
     def topics(self) -> "TopicAdmin":
-        """List, describe, create, delete, add partitions."""
+        """Lists, describes, creates and deletes topics, and adds partitions."""
         from moldau.clients.admin.topics import TopicAdmin
 
         return TopicAdmin(self.cluster)
 
     @cached_property
     def configs(self) -> "ConfigAdmin":
-        """Of topics, brokers, groups, loggers, client metrics."""
+        """Describes and changes the configs of topics, brokers, groups, loggers and client metrics."""
         from moldau.clients.admin.configs import ConfigAdmin
 
         return ConfigAdmin(self.cluster)
 
     @cached_property
     def partitions(self) -> "PartitionAdmin":
-        """Offsets, leaders, replicas and where they lie."""
+        """Reads and changes partitions: offsets, leaders, replicas and their folders."""
         from moldau.clients.admin.partitions import PartitionAdmin
 
         return PartitionAdmin(self.cluster)
 
     @cached_property
     def groups(self) -> "GroupAdmin":
-        """Of the classic and of the consumer protocol."""
+        """Describes and changes groups of the classic and of the consumer protocol."""
         from moldau.clients.admin.groups import GroupAdmin
 
         return GroupAdmin(self.cluster)
 
     @cached_property
     def share_groups(self) -> "ShareGroupAdmin":
-        """Those whose members take records off the same partitions (KIP-932)."""
+        """Describes and changes share groups, whose members take records off the same partitions (KIP-932)."""
         from moldau.clients.admin.share_groups import ShareGroupAdmin
 
         return ShareGroupAdmin(self.cluster)
 
     @cached_property
     def streams_groups(self) -> "StreamsGroupAdmin":
-        """Those of Kafka Streams (KIP-1071)."""
+        """Describes the groups of Kafka Streams (KIP-1071)."""
         from moldau.clients.admin.streams_groups import StreamsGroupAdmin
 
         return StreamsGroupAdmin(self.cluster)
 
     @cached_property
     def transactions(self) -> "TransactionAdmin":
-        """List, describe, find those that hang, end them."""
+        """Lists and describes transactions, finds those that hang and ends them."""
         from moldau.clients.admin.transactions import TransactionAdmin
 
         return TransactionAdmin(self.cluster)
 
     @cached_property
     def quorum(self) -> "QuorumAdmin":
-        """The controllers and their voters."""
+        """Describes the controllers and their voters, and changes the voters."""
         from moldau.clients.admin.quorum import QuorumAdmin
 
         return QuorumAdmin(self.cluster)
 
     @cached_property
     def features(self) -> "FeatureAdmin":
-        """Levels that are supported and finalized."""
+        """Describes and changes the levels of the cluster's features."""
         from moldau.clients.admin.features import FeatureAdmin
 
         return FeatureAdmin(self.cluster)
 
     @cached_property
     def acls(self) -> "AclAdmin":
-        """Who may do what."""
+        """Lists, adds and deletes access control lists."""
         from moldau.clients.admin.acls import AclAdmin
 
         return AclAdmin(self.cluster)
 
     @cached_property
     def quotas(self) -> "QuotaAdmin":
-        """How much users, client ids and addresses may."""
+        """Describes and changes the quotas of users, client ids and addresses."""
         from moldau.clients.admin.quotas import QuotaAdmin
 
         return QuotaAdmin(self.cluster)
 
     @cached_property
     def users(self) -> "UserAdmin":
-        """SCRAM credentials."""
+        """Describes and changes SCRAM credentials."""
         from moldau.clients.admin.users import UserAdmin
 
         return UserAdmin(self.cluster)
@@ -167,7 +167,7 @@ class Admin:
         return response
 
     async def api_versions(self, node_id: int | None = None) -> "ApiVersionsResponse":
-        """Which APIs a node serves, the features it supports and those finalized."""
+        """The APIs that a node serves, the features that it supports, and the finalized features."""
         from moldau.clients.admin.answers import raise_for
         from moldau.protocol.messages.api_versions import ApiVersionsRequest
         from moldau.version import __version__
@@ -178,7 +178,7 @@ class Admin:
         return response
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Of one that is gone for good.  Errors: KafkaError."""
+        """Remove a broker that is gone for good from the cluster.  Errors: KafkaError."""
         from moldau.clients.admin.answers import raise_for
         from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 

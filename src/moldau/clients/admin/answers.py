@@ -1,4 +1,4 @@
-"""◇ From a response's codes to what is returned or raised, and partitions by topic."""
+"""◇ Turns a response's error codes into returned values or raised errors, and groups partitions by topic."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ def error_of(code: int, message: str | None = None) -> KafkaError | None:
 
 
 def raise_for(code: int, message: str | None = None) -> None:
-    """Errors: KafkaError."""
+    """Raise `code` unless it is NONE.  Errors: KafkaError."""
     if code:
         raise KafkaError(ErrorCode.of(code), message)
 

@@ -1,4 +1,4 @@
-"""● What an administrator does with configs, of topics, brokers, loggers, groups and client metrics.
+"""● Reads and changes the configs of topics, brokers, loggers, groups and client metrics.
 
 Source: Admin.describeConfigs, incrementalAlterConfigs, listConfigResources; KIP-133, 226, 339, 412, 714, 1142.
 """
@@ -28,7 +28,7 @@ class ConfigAdmin:
     async def describe(
         self, resources: Sequence[Resource], *, synonyms: bool = True, documentation: bool = False
     ) -> dict[Resource, list[DescribeConfigsResourceResult] | KafkaError]:
-        """A broker is asked for its own configs, anyone for the others."""
+        """The configs of each resource.  Each broker answers for its own configs; any broker answers for the others."""
         found: dict[Resource, list[DescribeConfigsResourceResult] | KafkaError] = {}
         for node_id, group in _by_node(resources).items():
             asked = [DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None) for kind, name in group]
@@ -66,7 +66,7 @@ class ConfigAdmin:
 
 
 def _by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
-    """Only a broker itself knows its static configs and its loggers; None: anyone will do."""
+    """Resources by the node to ask.  Only a broker itself knows its static configs and its loggers.  None: any node will do."""
     groups: dict[int | None, list[Resource]] = defaultdict(list)
     for kind, name in resources:
         own = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name

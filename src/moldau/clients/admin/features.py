@@ -1,4 +1,4 @@
-"""● What an administrator does with the cluster's features: which levels are supported and finalized, raise and lower them.
+"""● Shows the supported and the finalized levels of the cluster's features, and raises or lowers them.
 
 Source: Admin.describeFeatures, updateFeatures; KIP-584, 778, 1022.
 """
@@ -17,7 +17,7 @@ from moldau.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Features:
-    """By name, the lowest and the highest level.  `epoch` None: the node does not know what is finalized."""
+    """The lowest and the highest level of each feature, by its name.  `epoch` None: the node does not know the finalized levels."""
 
     supported: Mapping[str, tuple[int, int]]
     finalized: Mapping[str, tuple[int, int]]
@@ -29,7 +29,7 @@ class FeatureAdmin:
         self._cluster = cluster
 
     async def describe(self, node_id: int | None = None) -> Features:
-        """As one node knows them, any for None.  Errors: KafkaError."""
+        """The features as node `node_id` knows them; None asks any node.  Errors: KafkaError."""
         request = ApiVersionsRequest(client_software_name="moldau", client_software_version=__version__)
         response = await self._cluster.send(request, node_id=node_id)
         raise_for(response.error_code)
@@ -42,7 +42,10 @@ class FeatureAdmin:
     async def update(
         self, levels: Mapping[str, int], *, upgrade_type: UpgradeType = UpgradeType.UPGRADE, validate_only: bool = False
     ) -> dict[str, KafkaError | None]:
-        """Level 0 disables a feature.  From version 2 on the broker answers for all together: then each has the same answer."""
+        """Set features to these levels; level 0 disables a feature.
+
+        From version 2 of UpdateFeatures on the broker answers once for all features: each then has the same answer.
+        """
         updates = [FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade_type) for name, level in levels.items()]
         response = await self._cluster.send(UpdateFeaturesRequest(feature_updates=updates, validate_only=validate_only))
         whole = error_of(response.error_code, response.error_message)

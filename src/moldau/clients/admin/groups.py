@@ -1,6 +1,7 @@
-"""● What an administrator asks about groups: list, describe, their offsets, delete.
+"""● Lists, describes and deletes groups, and reads and changes their offsets.
 
-A group is described by the API of its protocol: the consumer protocol's first, the classic one's when that does not know it.
+A group is described by the API of its protocol.  The consumer protocol's API is asked first, the classic one if the former does not
+know the group.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ CLASSIC_MEMBER: Final = 0
 
 
 class GroupOffset(NamedTuple):
-    """`offset` is the next to be read."""
+    """A committed offset.  `offset` is the next one to read."""
 
     offset: int
     leader_epoch: int
@@ -51,7 +52,7 @@ class MemberDescription:
     epoch: int | None = None
     target: Sequence[TopicPartition] | None = None
     is_upgraded: bool | None = None
-    """In a group of the consumer protocol: whether the member itself speaks it.  None where nobody said."""
+    """Whether a member of a group of the consumer protocol speaks that protocol itself.  None: the broker did not say."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,7 @@ class GroupDescription:
 
 
 class GroupAdmin:
-    """`within_s`: how long a coordinator that is not there yet is waited for."""
+    """Answers for groups.  `within_s`: how many seconds to wait for a coordinator that is not there yet."""
 
     def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:
         self.cluster = cluster
@@ -77,7 +78,7 @@ class GroupAdmin:
         self._within_s = within_s
 
     async def list_groups(self, *, states: Iterable[str] = (), types: Iterable[str] = ()) -> list[ListedGroup]:
-        """Of all brokers.  Errors: KafkaError."""
+        """The groups of all brokers.  Errors: KafkaError."""
         view = await self.cluster.refresh([])
         request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
         responses = await asyncio.gather(*(self.cluster.send(request, node_id=node_id) for node_id in sorted(view.nodes)))
@@ -86,7 +87,7 @@ class GroupAdmin:
         return [group for response in responses for group in response.groups]
 
     async def describe(self, group_id: str) -> GroupDescription:
-        """Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
+        """Describe one group.  Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
         coordinator = await self._coordinators.node_of(group_id, within_s=self._within_s)
         asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
         try:
@@ -109,7 +110,7 @@ class GroupAdmin:
         return _of_classic(group, coordinator)
 
     async def offsets(self, group_id: str) -> dict[TopicPartition, GroupOffset]:
-        """All that the group has committed.  Errors: KafkaError."""
+        """All offsets that the group has committed.  Errors: KafkaError."""
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
         group = response.groups[0]
@@ -120,7 +121,7 @@ class GroupAdmin:
         for topic in group.topics:
             name = topic.name or self.cluster.view.names.get(topic.topic_id)
             if name is None:
-                continue  # deleted meanwhile
+                continue  # the partition was deleted meanwhile
             for one in topic.partitions:
                 raise_for(one.error_code)
                 if one.committed_offset >= 0:
@@ -130,7 +131,7 @@ class GroupAdmin:
         return found
 
     async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
-        """The group must have no members.  Errors: KafkaError when the request fails as a whole."""
+        """Set a group's offsets.  The group must have no members.  Errors: KafkaError when the request fails as a whole."""
         if not offsets:
             return {}
         topics = by_topic(offsets)
@@ -163,7 +164,7 @@ class GroupAdmin:
         }
 
     async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KafkaError | None]:
-        """Errors: KafkaError when the request fails as a whole (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP)."""
+        """Forget a group's offsets.  Errors: KafkaError when the request fails as a whole (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP)."""
         request = OffsetDeleteRequest(
             group_id=group_id,
             topics=[
@@ -182,7 +183,7 @@ class GroupAdmin:
         }
 
     async def delete(self, group_id: str) -> None:
-        """Errors: KafkaError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+        """Delete a group and its offsets.  Errors: KafkaError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
         request = DeleteGroupsRequest(groups_names=[group_id])
         response = await self._coordinators.ask(group_id, request, lambda one: one.results[0].error_code, within_s=self._within_s)
         raise_for(response.results[0].error_code)
@@ -190,7 +191,9 @@ class GroupAdmin:
     async def remove_members(
         self, group_id: str, instance_ids: Sequence[str] | None = None, *, reason: str = "removed by an administrator"
     ) -> dict[str, KafkaError | None]:
-        """Static members by their instance id, or for None all members.  Answers by instance id, or member id where there is none.
+        """Remove static members by their instance id, or all members if `instance_ids` is None.
+
+        Answers are by instance id, or by member id for a member without one.
 
         Errors: KafkaError when the request fails as a whole.
         """
@@ -258,7 +261,7 @@ def _flat(assignment: consumer.Assignment) -> list[TopicPartition]:
 
 
 def _classic_assignment(data: bytes) -> list[TopicPartition]:
-    """What a member of a classic consumer group was given; nothing of what cannot be read."""
+    """The partitions of a member of a classic consumer group; none if `data` cannot be read."""
     if not data:
         return []
     try:

@@ -1,6 +1,6 @@
-"""● How many records a group has still to read: counted in the batches, where Kafka subtracts offsets.
+"""● Counts the records that a group has still to read.  It counts in the batches, where Kafka subtracts offsets.
 
-Offsets are also taken by transaction markers, and compaction leaves gaps: the difference of two offsets counts both.
+Transaction markers take offsets, too, and compaction leaves gaps: the difference of two offsets counts both.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,9 @@ READ_WITHIN_MS: Final = 100
 
 
 class Lag(NamedTuple):
-    """`offsets`: what Kafka's tools show.  `records`: how many there really are, at least when not `is_complete`."""
+    """A group's lag in one partition.  `offsets`: the number that Kafka's tools show.  `records`: how many records there really are, or at
+    least are if `is_complete` is False.
+    """
 
     offsets: int
     records: int
@@ -26,8 +28,10 @@ class Lag(NamedTuple):
 
 
 async def count_lag(cluster: Cluster, positions: Mapping[TopicPartition, tuple[int, int]], *, max_bytes: int) -> dict[TopicPartition, Lag]:
-    """`positions`: the offset to read next and the end (exclusive).  Not more than `max_bytes` are read; what is left then is taken
-    to have a record at each offset.
+    """Count the lag of each partition.
+
+    `positions`: the offset to read next and the end (exclusive).  At most `max_bytes` are read.  For the rest, each offset counts as one
+    record.
 
     Errors: KafkaError.
     """
@@ -48,7 +52,7 @@ async def count_lag(cluster: Cluster, positions: Mapping[TopicPartition, tuple[i
 
 
 async def _fetch(cluster: Cluster, one: TopicPartition, offset: int) -> bytes | None:
-    """None: the offset is no longer there, and everything before the log's start is gone."""
+    """The batches from `offset` on.  None: the offset is no longer there, and everything before the log's start is gone."""
     leader = await cluster.leader_of(one)
     asked = FetchPartition(partition=one.partition, fetch_offset=offset, partition_max_bytes=FETCH_BYTES)
     request = FetchRequest(
@@ -69,7 +73,7 @@ async def _fetch(cluster: Cluster, one: TopicPartition, offset: int) -> bytes | 
 
 
 def _count(view: memoryview, offset: int, end: int) -> tuple[int, int]:
-    """How far `view` goes, and how many records from `offset` to before `end` are in it."""
+    """How far `view` goes, and how many records it has from `offset` to before `end`."""
     position, count = offset, 0
     for at, header in batches(view):
         position = max(position, header.next_offset)

@@ -1,4 +1,4 @@
-"""● The road to partitions' leaders: asked for when they are not known, and again while they seem to move."""
+"""● Sends requests to the leaders of partitions.  It looks leaders up when they are not known, and again while they seem to move."""
 
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
@@ -26,7 +26,7 @@ class Leaders:
     async def group(
         self, partitions: Iterable[TopicPartition], found: dict[TopicPartition, T | KafkaError]
     ) -> dict[int, list[TopicPartition]]:
-        """Partitions whose leader is not known get the reason in `found`."""
+        """Partitions by leader.  A partition whose leader is not known gets the reason in `found`."""
         groups: dict[int, list[TopicPartition]] = defaultdict(list)
         for one in partitions:
             try:
@@ -38,7 +38,7 @@ class Leaders:
     async def until_settled(
         self, attempt: Callable[[], Awaitable[None]], found: dict[TopicPartition, T | KafkaError]
     ) -> dict[TopicPartition, T | KafkaError]:
-        """Calls `attempt`, which fills `found`, until no partition's leader seems to have moved, or patience is over."""
+        """Call `attempt`, which fills `found`, until no partition's leader seems to have moved, or time is up."""
 
         async def once() -> None:
             await attempt()
@@ -53,5 +53,5 @@ class Leaders:
 
 
 def is_open(answer: object) -> bool:
-    """Not asked yet, or to be asked again."""
+    """Whether a partition has not been asked for yet, or has to be asked for again."""
     return answer is None or (isinstance(answer, KafkaError) and answer.code in STALE_METADATA)

@@ -1,4 +1,4 @@
-"""● What an administrator does with partitions: where they begin and end, delete what is old, elect leaders, move them to other brokers and
+"""● Works on partitions: finds where they begin and end, deletes old records, elects leaders, moves partitions to other brokers and
 replicas between a broker's folders.
 
 Source: Admin.listOffsets, deleteRecords, describeProducers, describeLogDirs, listPartitionReassignments, electLeaders,
@@ -60,7 +60,7 @@ class Replica(NamedTuple):
 
 
 class ReplicaFolders(NamedTuple):
-    """Where a replica is, and where it is on its way to."""
+    """The folder of a replica, and the folder that it is moving to."""
 
     current: str | None = None
     future: str | None = None
@@ -79,7 +79,10 @@ class PartitionAdmin:
     async def list_offsets(
         self, targets: Mapping[TopicPartition, int], *, isolation_level: int = READ_UNCOMMITTED
     ) -> dict[TopicPartition, ListOffsetsPartitionResponse | KafkaError]:
-        """`targets`: a timestamp in milliseconds, or EARLIEST and its kin.  Offset -1: nothing there.  Tried again while leaders move."""
+        """The offset of each target.  `targets`: a timestamp in milliseconds, or a special value such as EARLIEST.
+
+        Offset -1: no record is as new as the timestamp.  The call is repeated while leaders move.
+        """
         found: dict[TopicPartition, ListOffsetsPartitionResponse | KafkaError] = {}
         await self._leaders.know(targets)
 
@@ -98,7 +101,7 @@ class PartitionAdmin:
     async def delete_records(
         self, before: Mapping[TopicPartition, int], *, timeout_ms: int = TIMEOUT_MS
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Everything below the given offsets.  Returns each partition's new first offset."""
+        """Delete everything below the given offsets.  Returns each partition's new first offset."""
         found: dict[TopicPartition, int | KafkaError] = {}
         await self._leaders.know(before)
 
@@ -138,7 +141,7 @@ class PartitionAdmin:
     async def describe_log_dirs(
         self, broker_ids: Sequence[int], *, partitions: Sequence[TopicPartition] | None = None
     ) -> dict[int, list[DescribeLogDirsResult] | KafkaError]:
-        """`partitions` None: all."""
+        """The folders of brokers with the partitions in them.  `partitions` None: all."""
         topics = None
         if partitions is not None:
             topics = [DescribableLogDirTopic(topic=topic, partitions=members) for topic, members in by_topic(partitions).items()]
@@ -149,7 +152,7 @@ class PartitionAdmin:
         return found
 
     async def list_reassignments(self, partitions: Sequence[TopicPartition] | None) -> dict[TopicPartition, OngoingPartitionReassignment]:
-        """Those of `partitions`, or of all for None, that are on their way to other brokers."""
+        """The reassignments that are under way.  `partitions` None: those of all partitions."""
         topics = None
         if partitions is not None:
             topics = [
@@ -160,7 +163,7 @@ class PartitionAdmin:
         return {TopicPartition(topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions}
 
     async def elect_leaders(self, kind: ElectionType, partitions: Collection[TopicPartition] | None) -> Answers:
-        """`partitions` None: all for which there is something to do."""
+        """Elect leaders.  `partitions` None: all partitions whose leader is not the wanted one."""
         topics = (
             None if partitions is None else [TopicPartitions(topic=name, partitions=found) for name, found in by_topic(partitions).items()]
         )
@@ -174,7 +177,10 @@ class PartitionAdmin:
         }
 
     async def reassign(self, targets: Mapping[TopicPartition, Sequence[int] | None], *, may_change_factor: bool = True) -> Answers:
-        """The brokers that each partition is to be on, the first to lead; None ends a move that is under way."""
+        """Move partitions to other brokers.
+
+        `targets`: the brokers of each partition, the preferred leader first.  None cancels a reassignment that is under way.
+        """
         topics = [
             ReassignableTopic(name=name, partitions=[_to_brokers(number, targets[TopicPartition(name, number)]) for number in numbers])
             for name, numbers in by_topic(targets).items()
@@ -191,7 +197,10 @@ class PartitionAdmin:
         }
 
     async def move_replicas(self, folders: Mapping[Replica, str]) -> dict[Replica, KafkaError | None]:
-        """Within their brokers.  REPLICA_NOT_AVAILABLE: it is not there yet, and will be made in that folder."""
+        """Move replicas to other folders of their brokers.
+
+        REPLICA_NOT_AVAILABLE: the replica is not there yet, and will be made in that folder.
+        """
         answers: dict[Replica, KafkaError | None] = {}
         for broker_id, replicas in _by_broker(folders).items():
             by_folder: dict[str, list[TopicPartition]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""● What an administrator does with the controllers' quorum: describe it, add and remove voters.
+"""● Describes the controllers' quorum, and adds and removes voters.
 
 Source: Admin.describeMetadataQuorum, addRaftVoter, removeRaftVoter; KIP-836, 853.
 """
@@ -29,7 +29,7 @@ class QuorumDescription:
 
 
 class QuorumAdmin:
-    """Errors: KafkaError."""
+    """Describes and changes the controllers' quorum.  Errors: KafkaError."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -52,7 +52,10 @@ class QuorumAdmin:
         cluster_id: str | None = None,
         timeout_ms: int = TIMEOUT_MS,
     ) -> None:
-        """`listeners`: where the voter is reached, host and port by the listener's name.  Errors: KafkaError (DUPLICATE_VOTER, …)."""
+        """Add a controller to the voters.
+
+        `listeners`: the host and port at which the voter is reached, by the listener's name.  Errors: KafkaError (DUPLICATE_VOTER, …).
+        """
         named = [Listener(name=name, host=host, port=port) for name, (host, port) in listeners.items()]
         request = AddRaftVoterRequest(
             cluster_id=cluster_id, timeout_ms=timeout_ms, voter_id=voter_id, voter_directory_id=directory_id, listeners=named
@@ -61,7 +64,7 @@ class QuorumAdmin:
         raise_for(response.error_code, response.error_message)
 
     async def remove_voter(self, voter_id: int, directory_id: UUID, *, cluster_id: str | None = None) -> None:
-        """Errors: KafkaError (VOTER_NOT_FOUND, …)."""
+        """Remove a controller from the voters.  Errors: KafkaError (VOTER_NOT_FOUND, …)."""
         request = RemoveRaftVoterRequest(cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id)
         response = await self._cluster.send(request, extra_s=TIMEOUT_MS / 1000)
         raise_for(response.error_code, response.error_message)

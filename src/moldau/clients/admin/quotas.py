@@ -1,6 +1,6 @@
-"""● What an administrator does with client quotas, of users, client ids and addresses.
+"""● Describes and changes client quotas of users, client ids and addresses.
 
-    entity = {"user": "alice", "client-id": None}           # None: the default of those that have none of their own
+    entity = {"user": "alice", "client-id": None}           # None: the default for client ids without a quota of their own
     await admin.quotas.alter({entity_of(user="alice"): {"producer_byte_rate": 1_000_000.0}})
 
 Source: Admin.describeClientQuotas, alterClientQuotas; KIP-546.
@@ -21,24 +21,27 @@ IP = "ip"
 EXACT, DEFAULT, ANY = range(3)
 
 Entity = frozenset[tuple[str, str | None]]
-"""Kinds with names; None: the default of its kind."""
+"""An entity of quotas: names by kind.  None: the default of its kind."""
 UNSAID = "\0"
 
 
 def entity_of(*, user: str | None = UNSAID, client_id: str | None = UNSAID, ip: str | None = UNSAID) -> Entity:
-    """Whose quota: None for the default of a kind."""
+    """The entity that a quota is for.  None stands for the default of a kind."""
     given = ((USER, user), (CLIENT_ID, client_id), (IP, ip))
     return frozenset((kind, name) for kind, name in given if name != UNSAID)
 
 
 class QuotaAdmin:
-    """Errors: KafkaError."""
+    """Describes and changes quotas.  Errors: KafkaError."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
 
     async def describe(self, entity: Entity | None = None, *, strict: bool = False) -> dict[Entity, dict[str, float]]:
-        """Quotas by name, of all entities, or of those that have these kinds and names, with `strict` no others besides."""
+        """Quotas by name, for each entity.
+
+        `entity` None: all entities.  Otherwise the entities that have these kinds and names, with `strict` those that have no other kinds.
+        """
         components = [
             ComponentData(entity_type=kind, match_type=DEFAULT if name is None else EXACT, match=name) for kind, name in entity or ()
         ]
@@ -52,7 +55,7 @@ class QuotaAdmin:
     async def alter(
         self, changes: Mapping[Entity, Mapping[str, float | None]], *, validate_only: bool = False
     ) -> dict[Entity, KafkaError | None]:
-        """None takes a quota away."""
+        """Set quotas.  The value None removes a quota."""
         entries = [
             altering.AlterClientQuotasRequestEntryData(
                 entity=[altering.EntityData(entity_type=kind, entity_name=name) for kind, name in sorted(entity)],

@@ -1,4 +1,4 @@
-"""● What an administrator asks about share groups (KIP-932): describe, their offsets, delete."""
+"""● Describes and deletes share groups (KIP-932), and reads and changes their offsets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,11 @@ SHARE: Final = "share"
 
 
 class ShareOffset(NamedTuple):
-    """`start_offset` is the first record that is not done with; None where nobody has read yet, or nobody counts."""
+    """The state of one partition in a share group.
+
+    `start_offset` is the first record that is not finished.  It is None if no member has read the partition yet, and the lag is None if
+    the broker does not count it.
+    """
 
     start_offset: int | None
     leader_epoch: int | None
@@ -50,7 +54,7 @@ class ShareGroupDescription:
 
 
 class ShareGroupAdmin:
-    """`within_s`: how long a coordinator that is not there yet is waited for."""
+    """Answers for share groups.  `within_s`: how many seconds to wait for a coordinator that is not there yet."""
 
     def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:
         self.cluster = cluster
@@ -59,11 +63,11 @@ class ShareGroupAdmin:
         self._within_s = within_s
 
     async def list_groups(self, *, states: Iterable[str] = ()) -> list[ListedGroup]:
-        """Of all brokers.  Errors: KafkaError."""
+        """The share groups of all brokers.  Errors: KafkaError."""
         return await self.groups.list_groups(states=states, types=[SHARE])
 
     async def describe(self, group_id: str) -> ShareGroupDescription:
-        """Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
+        """Describe one share group.  Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
         coordinator = await self._coordinators.node_of(group_id, within_s=self._within_s)
         request = ShareGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
@@ -85,7 +89,7 @@ class ShareGroupAdmin:
         )
 
     async def offsets(self, group_id: str) -> dict[TopicPartition, ShareOffset]:
-        """Of all partitions that the group has read or was to read.  Errors: KafkaError."""
+        """The offsets of all partitions that the group has read or is subscribed to.  Errors: KafkaError."""
         asked = describe.DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)
         request = describe.DescribeShareGroupOffsetsRequest(groups=[asked])
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
@@ -99,7 +103,10 @@ class ShareGroupAdmin:
         }
 
     async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
-        """The group must have no members; it is made if there is none.  Errors: KafkaError when the request fails as a whole."""
+        """Set a group's start offsets.  The group must have no members; a missing group is created.
+
+        Errors: KafkaError when the request fails as a whole.
+        """
         topics: dict[str, list[alter.AlterShareGroupOffsetsRequestPartition]] = {}
         for one, offset in offsets.items():
             asked = alter.AlterShareGroupOffsetsRequestPartition(partition_index=one.partition, start_offset=offset)
@@ -117,7 +124,9 @@ class ShareGroupAdmin:
         }
 
     async def delete_offsets(self, group_id: str, topics: Iterable[str]) -> dict[str, KafkaError | None]:
-        """By topic.  Errors: KafkaError when the request fails as a whole (GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP)."""
+        """Forget a group's offsets of whole topics.  Errors: KafkaError when the request fails as a whole (GROUP_ID_NOT_FOUND,
+        NON_EMPTY_GROUP).
+        """
         asked = [delete.DeleteShareGroupOffsetsRequestTopic(topic_name=topic) for topic in dict.fromkeys(topics)]
         request = delete.DeleteShareGroupOffsetsRequest(group_id=group_id, topics=asked)
         response = await self._coordinators.ask(group_id, request, lambda one: one.error_code, within_s=self._within_s)
@@ -125,7 +134,7 @@ class ShareGroupAdmin:
         return {topic.topic_name: error_of(topic.error_code, topic.error_message) for topic in response.responses}
 
     async def delete(self, group_id: str) -> None:
-        """Errors: KafkaError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
+        """Delete a share group.  Errors: KafkaError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
         await self.groups.delete(group_id)
 
 

@@ -1,4 +1,4 @@
-"""● What an administrator asks about streams groups (KIP-1071): describe, who runs which task.  Offsets are those of any group."""
+"""● Describes streams groups (KIP-1071) and tells which member runs which task.  Their offsets are read like those of any group."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ TasksBySubtopology = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Partitions by subtopology, in each role."""
+    """The tasks of one member: partitions by subtopology, for each role."""
 
     active: TasksBySubtopology
     standby: TasksBySubtopology
@@ -59,7 +59,7 @@ class StreamsGroupDescription:
     members: Sequence[StreamsMember]
 
     def input_topics(self) -> set[str]:
-        """What the program reads of others."""
+        """The topics that the program reads and other programs write."""
         return {topic for each in self.subtopologies.values() for topic in each.source_topics}
 
     def internal_topics(self) -> set[str]:
@@ -67,7 +67,7 @@ class StreamsGroupDescription:
         return named - self.input_topics()
 
     def read_by(self, member: StreamsMember) -> list[TopicPartition]:
-        """The partitions of its active tasks."""
+        """The partitions of a member's active tasks."""
         found = []
         for subtopology_id, partitions in member.assignment.active.items():
             subtopology = self.subtopologies[subtopology_id]
@@ -77,7 +77,7 @@ class StreamsGroupDescription:
 
 
 class StreamsGroupAdmin:
-    """`within_s`: how long a coordinator that is not there yet is waited for."""
+    """Answers for streams groups.  `within_s`: how many seconds to wait for a coordinator that is not there yet."""
 
     def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:
         self.cluster = cluster
@@ -86,11 +86,11 @@ class StreamsGroupAdmin:
         self._within_s = within_s
 
     async def list_groups(self, *, states: Iterable[str] = ()) -> list[ListedGroup]:
-        """Of all brokers.  Errors: KafkaError."""
+        """The streams groups of all brokers.  Errors: KafkaError."""
         return await self.groups.list_groups(states=states, types=[STREAMS])
 
     async def describe(self, group_id: str) -> StreamsGroupDescription:
-        """Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
+        """Describe one streams group.  Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
         coordinator = await self._coordinators.node_of(group_id, within_s=self._within_s)
         request = messages.StreamsGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
@@ -110,7 +110,7 @@ class StreamsGroupAdmin:
         )
 
     async def describe_as_readers(self, group_id: str) -> GroupDescription:
-        """As a group of readers: members with the partitions of their active tasks.  Errors: as `describe`."""
+        """Describe a streams group like a consumer group: members with the partitions of their active tasks.  Errors: as `describe`."""
         group = await self.describe(group_id)
         members = [
             MemberDescription(each.member_id, None, each.client_id, each.host, group.read_by(each), each.epoch) for each in group.members

@@ -1,4 +1,4 @@
-"""● What an administrator does with topics: list, describe, create, delete, add partitions.
+"""● Lists, describes, creates and deletes topics, and adds partitions.
 
 Source: Admin.listTopics, describeTopics, createTopics, deleteTopics, createPartitions; KIP-195, 516, 966.
 """
@@ -38,7 +38,7 @@ class TopicAdmin:
         self._cluster = cluster
 
     async def list(self, *, include_internal: bool = True) -> Topics:
-        """By name."""
+        """All topics, by name."""
         view = await self._cluster.refresh()
         topics = [topic for topic in view.topics.values() if include_internal or not topic.is_internal]
         return sorted(topics, key=lambda topic: topic.name or "")
@@ -46,7 +46,7 @@ class TopicAdmin:
     async def describe(
         self, names: Sequence[str], *, partitions_per_response: int = 2000
     ) -> dict[str, DescribeTopicPartitionsResponseTopic | KafkaError]:
-        """Pages are put together.  `names` must not be empty."""
+        """Describe topics.  The pages of the answer are put together.  `names` must not be empty."""
         found: dict[str, DescribeTopicPartitionsResponseTopic | KafkaError] = {}
         cursor: Cursor | None = None
         while True:
@@ -77,7 +77,7 @@ class TopicAdmin:
     async def delete(
         self, names: Sequence[str] = (), *, ids: Sequence[UUID] = (), timeout_ms: int = TIMEOUT_MS
     ) -> dict[str | UUID, KafkaError | None]:
-        """By name or by id; answers by what was asked."""
+        """Delete topics by name or by id.  Answers are by the name or id that was given."""
         states = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in names]
         states += [DeleteTopicState(name=None, topic_id=topic_id) for topic_id in ids]
         request = DeleteTopicsRequest(topics=states, topic_names=list(names), timeout_ms=timeout_ms)
@@ -91,7 +91,7 @@ class TopicAdmin:
     async def create_partitions(
         self, topic: str, count: int, *, assignments: Sequence[Sequence[int]] | None = None, timeout_ms: int = TIMEOUT_MS
     ) -> None:
-        """Up to `count` partitions in all; `assignments` for the new ones."""
+        """Add partitions, up to `count` in all.  `assignments`: the replicas of the new partitions."""
         placed = None if assignments is None else [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignments]
         asked = CreatePartitionsTopic(name=topic, count=count, assignments=placed)
         request = CreatePartitionsRequest(topics=[asked], timeout_ms=timeout_ms, validate_only=False)

@@ -1,4 +1,4 @@
-"""● What an administrator asks about transactions: list, describe, find those that hang, end them.
+"""● Lists and describes transactions, finds those that hang, and ends them.
 
 Source: Admin.listTransactions, describeTransactions, describeProducers, abortTransaction, forceTerminateTransaction; KIP-664, 1152.
 """
@@ -33,7 +33,7 @@ class ListedTransaction(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TransactionDescription:
-    """`start_ms` is None for a transactional id without an open transaction."""
+    """A transaction as its coordinator knows it.  `start_ms` is None for a transactional id without an open transaction."""
 
     transactional_id: str
     coordinator_id: int
@@ -53,7 +53,7 @@ class OpenTransaction(NamedTuple):
 
 
 class TransactionAdmin:
-    """`within_s`: how long a coordinator that is not there yet is waited for."""
+    """Answers for transactions.  `within_s`: how many seconds to wait for a coordinator that is not there yet."""
 
     def __init__(self, cluster: Cluster, *, within_s: float = GIVE_UP_AFTER_S) -> None:
         self.cluster = cluster
@@ -64,7 +64,7 @@ class TransactionAdmin:
     async def list_transactions(
         self, *, longer_than_ms: int = NO_DURATION, pattern: str | None = None, producer_ids: Sequence[int] = ()
     ) -> list[ListedTransaction]:
-        """Of all brokers.  Errors: KafkaError, INVALID_REGULAR_EXPRESSION among them."""
+        """The transactions of all brokers.  Errors: KafkaError, INVALID_REGULAR_EXPRESSION among them."""
         view = await self.cluster.refresh([])
         request = ListTransactionsRequest(
             state_filters=[], producer_id_filters=list(producer_ids), duration_filter=longer_than_ms, transactional_id_pattern=pattern
@@ -80,7 +80,7 @@ class TransactionAdmin:
         ]
 
     async def describe(self, transactional_id: str) -> TransactionDescription:
-        """Errors: KafkaError, TRANSACTIONAL_ID_NOT_FOUND among them."""
+        """Describe the transaction of one transactional id.  Errors: KafkaError, TRANSACTIONAL_ID_NOT_FOUND among them."""
         request = DescribeTransactionsRequest(transactional_ids=[transactional_id])
         node = await self._coordinators.node_of(transactional_id, within_s=self._within_s)
         response = await self._coordinators.ask(
@@ -100,7 +100,7 @@ class TransactionAdmin:
         )
 
     async def producers_of(self, partition: TopicPartition, *, broker_id: int | None = None) -> list[ProducerState]:
-        """As the leader knows them, or the replica on `broker_id`.  Errors: KafkaError."""
+        """The producers of a partition as its leader knows them, or as the replica on `broker_id` does.  Errors: KafkaError."""
         if broker_id is None:
             found = (await self._partitions.describe_producers([partition]))[partition]
             if isinstance(found, KafkaError):
@@ -115,7 +115,10 @@ class TransactionAdmin:
     async def find_hanging(
         self, partitions: Sequence[TopicPartition], *, now_ms: int, longer_than_ms: int, broker_id: int | None = None
     ) -> list[OpenTransaction]:
-        """Open in a log for longer than that, and no coordinator is going to end them.  Errors: KafkaError."""
+        """The transactions that are open in a log for longer than `longer_than_ms` and that no coordinator will end.
+
+        Errors: KafkaError.
+        """
         candidates = []
         for start in range(0, len(partitions), PARTITIONS_AT_ONCE):
             for partition in partitions[start : start + PARTITIONS_AT_ONCE]:
@@ -132,7 +135,7 @@ class TransactionAdmin:
         return [each for each in candidates if each.partition not in expected.get(owners.get(each.producer.producer_id, ""), ())]
 
     async def _partitions_of(self, transactional_id: str) -> Sequence[TopicPartition]:
-        """Those that its coordinator is going to write markers to."""
+        """The partitions that the transaction's coordinator will write markers to."""
         try:
             return (await self.describe(transactional_id)).partitions
         except KafkaError as error:
@@ -141,7 +144,7 @@ class TransactionAdmin:
             return ()
 
     async def abort(self, partition: TopicPartition, *, producer_id: int, producer_epoch: int, coordinator_epoch: int) -> None:
-        """Writes the marker that nobody else is going to write.  Errors: KafkaError."""
+        """Write the abort marker of a hanging transaction, which no coordinator will write.  Errors: KafkaError."""
         marker = WritableTxnMarker(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -154,7 +157,7 @@ class TransactionAdmin:
         raise_for(response.markers[0].topics[0].partitions[0].error_code)
 
     async def force_terminate(self, transactional_id: str) -> None:
-        """Fences the producer and aborts its transaction, as a successor would.  Errors: KafkaError."""
+        """Fence the producer and abort its transaction, as a successor would.  Errors: KafkaError."""
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=TERMINATION_TIMEOUT_MS,
@@ -164,6 +167,6 @@ class TransactionAdmin:
 
         async def attempt() -> None:
             response = await self._coordinators.ask(transactional_id, request, lambda one: one.error_code, within_s=self._within_s)
-            raise_for(response.error_code)  # CONCURRENT_TRANSACTIONS until the markers are written
+            raise_for(response.error_code)  # the answer is CONCURRENT_TRANSACTIONS until the markers are written
 
         await retrying(attempt, within_s=self._within_s)

@@ -1,4 +1,4 @@
-"""● What an administrator does with users' SCRAM credentials.  A password never leaves this process: what is made of it does.
+"""● Describes and changes users' SCRAM credentials.  A password never leaves this process; only the salted hash made from it does.
 
 Source: Admin.describeUserScramCredentials, alterUserScramCredentials; KIP-554, RFC 5802.
 """
@@ -42,7 +42,7 @@ class UserAdmin:
         self._cluster = cluster
 
     async def describe(self, users: Iterable[str] | None = None) -> dict[str, Mapping[ScramMechanism, int] | KafkaError]:
-        """Iterations by mechanism, of all users for None.  Errors: KafkaError."""
+        """The iterations of each user's credentials, by mechanism.  `users` None: all users.  Errors: KafkaError."""
         names = None if users is None else [UserName(name=user) for user in users]
         response = await self._cluster.send(DescribeUserScramCredentialsRequest(users=names))
         raise_for(response.error_code, response.error_message)
@@ -55,7 +55,7 @@ class UserAdmin:
     async def alter(
         self, set_: Sequence[ScramCredential] = (), delete: Sequence[tuple[str, ScramMechanism]] = ()
     ) -> dict[str, KafkaError | None]:
-        """Errors: KafkaError."""
+        """Set and delete credentials.  Errors: KafkaError."""
         request = altering.AlterUserScramCredentialsRequest(
             deletions=[altering.ScramCredentialDeletion(name=user, mechanism=mechanism) for user, mechanism in delete],
             upsertions=[_upsertion(one, secrets.token_bytes(SALT_BYTES)) for one in set_],

@@ -1,4 +1,4 @@
-"""◇ What an administrator names things with: resources and their configs, new topics, places in a log."""
+"""◇ The values that name things to a cluster: resources and their configs, new topics, places in a log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Final
 
 TIMEOUT_MS: Final = 30_000
-"""How long a broker may take for what has to be agreed upon."""
+"""How long a broker may take for a change that the controller has to commit, in milliseconds."""
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -19,11 +19,11 @@ READ_UNCOMMITTED: Final = 0
 READ_COMMITTED: Final = 1
 
 HIGH_WATERMARK: Final = -1
-"""To `delete_records`: everything that consumers can see."""
+"""For `delete_records`: delete everything that consumers can see."""
 
 
 class ResourceType(IntEnum):
-    """What has configs.  Source: ConfigResource.java."""
+    """The kinds of resource that have configs.  Source: ConfigResource.java."""
 
     TOPIC = 2
     BROKER = 4
@@ -33,7 +33,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from.  Source: DescribeConfigsResponse.java."""
+    """The place that a config's value comes from.  Source: DescribeConfigsResponse.java."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -65,12 +65,15 @@ class EndpointType(IntEnum):
 
 
 Resource = tuple[ResourceType, str]
-"""A type and a name: a topic's, a broker's number, "" for the default of all brokers."""
+"""A resource: its type and name.  The name is a topic, a broker's number, or "" for the default of all brokers."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """`partition_count` and `replication_factor` -1: the broker's defaults.  `assignments`: replicas of each partition, instead of both."""
+    """A topic to create.
+
+    `partition_count` and `replication_factor` -1: the broker's defaults.  `assignments`: the replicas of each partition, instead of both.
+    """
 
     name: str
     partition_count: int = -1

@@ -1,4 +1,4 @@
-"""● A client's authentication over a blocking connection.  `moldau.net.authentication` does the same over a channel."""
+"""● Authenticates a client over a blocking connection.  `moldau.net.authentication` does the same over a channel."""
 
 import secrets
 from collections.abc import Callable
@@ -11,7 +11,9 @@ from moldau.protocol.wire import Request
 
 
 def authenticating(credentials: Credentials) -> Callable[[Connection], int]:
-    """For `Wire`: proves who the client is, and returns how long the broker accepts it, in milliseconds (0: as long as the connection).
+    """The `authenticate` function of a `Wire`.
+
+    The function proves who the client is.  It returns how many milliseconds the broker accepts the connection, 0 for its whole life.
 
     Errors: AuthenticationFailed; OSError.
     """

@@ -1,10 +1,10 @@
-"""● One process's blocking connections to one cluster, opened when first needed, and what the cluster last said about itself.
+"""● One process's blocking connections to one cluster, opened when first needed, and the cluster's latest metadata.
 
     with BlockingCluster("localhost:9092") as cluster:
         cluster.refresh(["orders"])
         response = cluster.to_leader(TopicPartition("orders", 0)).send(request)
 
-`retrying` calls again what may be called again: leaders move, coordinators load, brokers come back.
+`retrying` repeats a call that may be repeated, because leaders move, coordinators load and brokers come back.
 """
 
 import time
@@ -35,7 +35,7 @@ class Unreachable(ConnectionError):
 
 
 class BlockingCluster:
-    """Use it as a context manager, or call `close`.  Not for several threads."""
+    """The connections to one cluster.  Use it as a context manager, or call `close`.  It must not be shared by threads."""
 
     def __init__(self, bootstrap: Sequence[tuple[str, int]], wire: Wire | None = None, *, give_up_after_s: float = GIVE_UP_AFTER_S) -> None:
         self.view: ClusterView = EMPTY
@@ -48,7 +48,7 @@ class BlockingCluster:
     # connections
 
     def any(self) -> Connection:
-        """One that is open, else the first address that can be reached.  Errors: Unreachable, KafkaError."""
+        """An open connection to any broker, else a new one to the first address that can be reached.  Errors: Unreachable, KafkaError."""
         for (_, _, purpose), connection in self._connections.items():
             if not purpose and not connection.is_closed:
                 return connection
@@ -62,11 +62,11 @@ class BlockingCluster:
         raise Unreachable("; ".join(reasons))
 
     def to_node(self, node: Node, purpose: str = "") -> Connection:
-        """`purpose`: connections of different purposes are different ones.  Errors: OSError, KafkaError."""
+        """The connection to one node.  Each `purpose` has a connection of its own.  Errors: OSError, KafkaError."""
         return self._open(node.host, node.port, purpose)
 
     def to_leader(self, topic_partition: TopicPartition, purpose: str = "") -> Connection:
-        """Errors: as `leader_of`, and OSError."""
+        """The connection to a partition's leader.  Errors: as `leader_of`, and OSError."""
         return self.to_node(self.leader_of(topic_partition), purpose)
 
     def _open(self, host: str, port: int, purpose: str = "") -> Connection:
@@ -80,13 +80,15 @@ class BlockingCluster:
 
     @property
     def transaction_version(self) -> int:
-        """The cluster's level of that feature.  Errors: Unreachable, KafkaError."""
+        """The cluster's finalized level of transaction.version.  Errors: Unreachable, KafkaError."""
         return self.any().transaction_version
 
     # what the cluster says of itself
 
     def refresh(self, topics: Collection[str] | None = None, *, creates: bool = False) -> ClusterView:
-        """Ask for these topics, or with None for all, and for the brokers.  With `creates` brokers that do so make missing ones.
+        """Ask for the brokers and these topics; None asks for all topics.
+
+        With `creates`, brokers with auto.create.topics.enable create missing topics.
 
         Errors: Unreachable, OSError, KafkaError.
         """
@@ -96,7 +98,10 @@ class BlockingCluster:
         return self.view
 
     def leader_of(self, topic_partition: TopicPartition) -> Node:
-        """Asks when it is not known.  Errors: KafkaError with the topic's code, UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE."""
+        """The node id of a partition's leader; asks the cluster if it is not known.
+
+        Errors: KafkaError with the topic's code, UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE.
+        """
         leader = self.view.leader_of(topic_partition)
         if leader is None:
             leader = self.refresh([topic_partition.topic]).leader_of(topic_partition)
@@ -112,7 +117,7 @@ class BlockingCluster:
     # coordinators
 
     def coordinator_of(self, key: str, key_type: int) -> Node:
-        """Errors: KafkaError, Unreachable."""
+        """The node id of the coordinator of `key`.  Errors: KafkaError, Unreachable."""
         node_id = self._coordinators.get((key_type, key))
         if node_id is None:
             node_id = self._coordinators[key_type, key] = self._find_coordinator(key, key_type)
@@ -123,7 +128,7 @@ class BlockingCluster:
         return node
 
     def forget_coordinator(self, key: str, key_type: int) -> None:
-        """Ask anew, next time."""
+        """Look the coordinator up anew the next time."""
         self._coordinators.pop((key_type, key), None)
 
     def _find_coordinator(self, key: str, key_type: int) -> int:
@@ -141,9 +146,9 @@ class BlockingCluster:
     def ask_coordinator(
         self, key: str, key_type: int, request: Request[R], error_of: Callable[[R], int], *, within_s: float | None = None
     ) -> R:
-        """Sends to the coordinator of `key`, again and again while the answer is one to try again after.
+        """Send to the coordinator of `key`, and again while the answer says to try again.
 
-        Errors: KafkaError of the answer; the last error when time is up.
+        Errors: the KafkaError of the answer; the last error when time is up.
         """
 
         def attempt() -> R:
@@ -162,9 +167,9 @@ class BlockingCluster:
     # trying again
 
     def retrying(self, attempt: Callable[[], T], *, within_s: float | None = None, forget: bool = True) -> T:
-        """Calls `attempt` until it ends without a lost connection or a KafkaError that says to try again, or time is up.
+        """Call `attempt` until it succeeds, fails with an error that is not retriable, or time is up.
 
-        Errors: the last one.
+        Lost connections and retriable KafkaErrors are tried again.  Errors: the last one.
         """
         deadline = time.monotonic() + (self.give_up_after_s if within_s is None else within_s)
         pause_s = FIRST_PAUSE_S
@@ -196,7 +201,7 @@ class BlockingCluster:
 
 
 def by_leader(cluster: BlockingCluster, partitions: Collection[TopicPartition]) -> dict[Node, list[TopicPartition]]:
-    """Errors: as `leader_of`."""
+    """Partitions by the node id of their leader.  Errors: as `leader_of`."""
     found: dict[Node, list[TopicPartition]] = {}
     for one in partitions:
         found.setdefault(cluster.leader_of(one), []).append(one)

@@ -3,7 +3,7 @@
     connection = Connection.open("localhost", 9092, Wire(client_id="spark"))
     response = connection.send(MetadataRequest(topics=None))
 
-Whatever goes wrong with the bytes or the time ends the connection: an answer that comes later could be nobody's.
+A wrong byte or a timeout ends the connection: a late answer could be taken for that of another request.
 """
 
 import math
@@ -35,8 +35,11 @@ class ConnectionLost(ConnectionError):
 
 @dataclass(frozen=True, slots=True)
 class Wire:
-    """How connections of one client are made.  `tls`: a context for encrypted ones; `authenticate`: proves who the client is, and
-    returns for how many milliseconds (0: for good)."""
+    """The way to connect for one client.
+
+    `tls`: a context for encrypted connections.  `authenticate`: proves who the client is, and returns for how many milliseconds the
+    broker accepts it (0: for good).
+    """
 
     client_id: str = SOFTWARE_NAME
     connect_within_s: float = CONNECT_WITHIN_S
@@ -46,12 +49,12 @@ class Wire:
 
 
 class Connection:
-    """Made by `open`."""
+    """One connection.  `open` makes it."""
 
     def __init__(self, stream: socket.socket, wire: Wire, name: str) -> None:
         self.name: Final = name
         self.transaction_version = 0
-        """The cluster's level of that feature, as the broker told."""
+        """The cluster's level of transaction.version, as the broker reported it."""
         self._stream = stream
         self._wire = wire
         self._correlation = Correlation(wire.client_id)
@@ -62,7 +65,7 @@ class Connection:
 
     @classmethod
     def open(cls, host: str, port: int, wire: Wire) -> "Connection":
-        """Connected, encrypted, agreed on versions and authenticated.  Errors: OSError, KafkaError."""
+        """A connection that is connected, encrypted, authenticated and has agreed on versions.  Errors: OSError, KafkaError."""
         name = f"{host}:{port}"
         try:
             stream = socket.create_connection((host, port), timeout=wire.connect_within_s)
@@ -96,7 +99,7 @@ class Connection:
 
     @property
     def is_closed(self) -> bool:
-        """Or about to be: the broker ends what was authenticated too long ago (KIP-368)."""
+        """Whether the connection is closed or about to be: the broker ends it when its authentication is too old (KIP-368)."""
         return self._closed or (time.monotonic() >= self._expires_s and not self.in_flight)
 
     @property
@@ -104,18 +107,21 @@ class Connection:
         return self._correlation.in_flight
 
     def version_of(self, request: type[Request[Any]]) -> int:
-        """Errors: KafkaError UNSUPPORTED_VERSION."""
+        """The newest version of a request that both sides know.  Errors: KafkaError UNSUPPORTED_VERSION."""
         return self._correlation.version_of(request)
 
     def send(self, request: Request[AnyResponse], *, version: int | None = None, extra_s: float = 0.0) -> AnyResponse:
-        """`extra_s`: how long the broker itself may wait.  Errors: ConnectionLost; KafkaError UNSUPPORTED_VERSION."""
-        assert not self._correlation.in_flight, "responses come in order: receive those in flight first"
+        """Send a request and wait for its response.
+
+        `extra_s`: how many seconds the broker itself may wait.  Errors: ConnectionLost; KafkaError UNSUPPORTED_VERSION.
+        """
+        assert not self._correlation.in_flight, "responses come in order: call receive() for the requests in flight first"
         self.post(request, version=version)
         return cast(AnyResponse, self.receive(extra_s=extra_s))
 
     def post(self, request: Request[Any], *, version: int | None = None) -> None:
-        """Written; its response is for `receive` to fetch.  Errors: as `send`."""
-        assert is_answered(request), "acks=0 is not for those who want to know"
+        """Write a request; `receive` reads its response later.  Errors: as `send`."""
+        assert is_answered(request), "a Produce with acks=0 has no response: send it with acks=1 or -1"
         if self._closed:
             raise ConnectionLost(f"{self.name}: closed here")
         _, parts = self._correlation.request(request, version)
@@ -127,8 +133,8 @@ class Connection:
             raise self._lost(error) from error
 
     def receive(self, *, extra_s: float = 0.0) -> Response:
-        """The response to the oldest request that is in flight.  Errors: ConnectionLost."""
-        assert self._correlation.in_flight, "nothing was asked"
+        """The response to the oldest request in flight.  Errors: ConnectionLost."""
+        assert self._correlation.in_flight, "no request is in flight"
         try:
             deadline = time.monotonic() + self._wire.answer_within_s + extra_s
             while not self._arrived:
@@ -160,5 +166,5 @@ def _level_of_transactions(response: ApiVersionsResponse) -> int:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, TimeoutError):
-        return "no answer in time"
+        return "no answer within the request's time limit"
     return getattr(error, "strerror", None) or str(error) or type(error).__name__

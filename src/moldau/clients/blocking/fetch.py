@@ -23,7 +23,7 @@ PURPOSE: Final = "fetch"
 
 
 class OffsetGone(Exception):
-    """The offset lies outside the log: its records are deleted, or never were."""
+    """The offset lies outside the log: its records were deleted, or never existed."""
 
     def __init__(self, topic_partition: TopicPartition, offset: int) -> None:
         super().__init__(f"{topic_partition} has no offset {offset} any more")
@@ -32,10 +32,10 @@ class OffsetGone(Exception):
 
 
 class PartitionReader:
-    """From `position` (inclusive) up to `end` (exclusive), over a connection that nobody else uses meanwhile.
+    """Reads from `position` (inclusive) up to `end` (exclusive), over a connection that it must not share meanwhile.
 
-    A `topic_id` other than zero names the topic where the broker understands it: a topic made anew under the same name is then an error,
-    UNKNOWN_TOPIC_ID, and never somebody else's records.
+    A `topic_id` other than zero names the topic where the broker understands it.  If a topic was made anew under the same name, the read
+    then fails with UNKNOWN_TOPIC_ID and never returns the new topic's records.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class PartitionReader:
         self._asked: tuple[Connection, int] | None = None
 
     def read(self) -> Iterator[RecordColumns]:
-        """Errors: OffsetGone, KafkaError, OSError, CorruptBatch."""
+        """The columns of each batch, in order.  Errors: OffsetGone, KafkaError, OSError, CorruptBatch."""
         try:
             while self.position < self._end:
                 first, batches = self._cluster.retrying(self._next)
@@ -73,7 +73,7 @@ class PartitionReader:
             self._forget()
 
     def _next(self) -> tuple[int, list[tuple[BatchHeader, memoryview]]]:
-        """Where it begins, and what is visible from there."""
+        """The next fetched batches: where they begin, and the bytes that are visible from there."""
         answer = self._answer()
         visible = visible_batches(self._of, answer, self.position, read_committed=self._read_committed)
         if visible.next_offset == self.position:
@@ -84,7 +84,7 @@ class PartitionReader:
         return first, visible.batches
 
     def _see_that_more_will_come(self, answer: PartitionData) -> None:
-        """An end beyond what the leader has is another log's: waiting for it could be for ever."""
+        """Raise if `end` lies beyond the leader's log: the end is that of another log, and waiting for it could last for ever."""
         if answer.high_watermark < self._end and answer.high_watermark >= 0 and self.position >= answer.high_watermark:
             raise OffsetGone(self._of, self._end - 1)
 
@@ -106,7 +106,7 @@ class PartitionReader:
         return answer
 
     def _ask_ahead(self) -> None:
-        """Best effort: what goes wrong here is met when the answer is wanted."""
+        """Send the next fetch ahead of time.  An error here is ignored: it comes back when the answer is wanted."""
         try:
             self._ask()
         except (OSError, KafkaError):
@@ -130,7 +130,7 @@ class PartitionReader:
         self._asked = (connection, self.position)
 
     def _forget(self) -> None:
-        """An answer that nobody wants any more: with it goes the connection."""
+        """Drop the fetch in flight, and with it the connection."""
         if self._asked is not None:
             self._asked[0].close()
             self._asked = None

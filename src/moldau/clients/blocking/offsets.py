@@ -1,4 +1,4 @@
-"""● Where partitions begin and end, what offset a time has, and what a group has committed."""
+"""● Finds where partitions begin and end, the offset of a time, and the offsets that a group has committed."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -18,7 +18,7 @@ LATEST: Final = -1
 EARLIEST: Final = -2
 NOT_FOUND: Final = -1
 NAMES_TOPICS: Final = 9
-"""The newest versions of OffsetFetch and OffsetCommit in which topics have names; ids bring a query nothing here."""
+"""The newest versions of OffsetFetch and OffsetCommit that name topics.  Topic ids bring no benefit here."""
 SEVERAL_GROUPS_SINCE: Final = 8
 STABLE_SINCE: Final = 7
 
@@ -33,7 +33,7 @@ def list_offsets(
 ) -> dict[TopicPartition, int]:
     """For each partition the first offset whose timestamp is at least the one given, `NOT_FOUND` without one; or `LATEST`, `EARLIEST`.
 
-    Errors: KafkaError, OSError.
+    Timestamps are milliseconds since 1970.  Errors: KafkaError, OSError.
     """
 
     def attempt() -> dict[TopicPartition, int]:
@@ -60,7 +60,7 @@ def list_offsets(
 
 
 def committed(cluster: BlockingCluster, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-    """All that the group has committed, once no open transaction could still change it.  Errors: KafkaError, OSError."""
+    """All offsets that the group has committed.  Waits until no open transaction can change them.  Errors: KafkaError, OSError."""
 
     def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
         connection = cluster.to_node(cluster.coordinator_of(group_id, GROUP))
@@ -87,7 +87,7 @@ def _found(response: OffsetFetchResponse, group_id: str, cluster: BlockingCluste
 
 
 def commit_offsets(cluster: BlockingCluster, group_id: str, offsets: Mapping[TopicPartition, int], *, within_s: float) -> None:
-    """For a group without members.  Errors: KafkaError, OSError."""
+    """Commit offsets for a group without members.  Errors: KafkaError, OSError."""
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for one, offset in offsets.items():
         partition = OffsetCommitRequestPartition(partition_index=one.partition, committed_offset=offset, committed_metadata="")

@@ -1,10 +1,10 @@
-"""● Writes whole record batches of many partitions, in order, one request a leader under way while the next batches are made.
+"""● Writes whole record batches of many partitions, in order.  Each leader has one request under way while the next batches are made.
 
     writer = BatchWriter(cluster, producer)
     writer.add(TopicPartition("orders", 0), encoded)        # may write
-    placed = writer.flush()                                 # all are acknowledged: what was written where
+    placed = writer.flush()                                 # all are acknowledged; tells what was written where
 
-A batch is repeated until it is acknowledged: sequence numbers keep it from being there twice.
+A batch is sent until it is acknowledged; its sequence numbers keep the log from having it twice.
 """
 
 from collections import deque
@@ -30,14 +30,17 @@ PURPOSE: Final = "produce"
 
 
 class Placed(NamedTuple):
-    """What one writer has in one partition: records, and so the sequence that comes next."""
+    """The records that one writer has in one partition.  Their count gives the next sequence number."""
 
     next_sequence: int
     records: int
 
 
 class BatchWriter:
-    """Of one producer.  `sequences`: where its records in a partition go on; a new epoch begins at 0."""
+    """Writes the batches of one producer.
+
+    `sequences`: the next sequence number of each partition.  A new epoch begins at 0.
+    """
 
     def __init__(
         self,
@@ -57,9 +60,12 @@ class BatchWriter:
         self._under_way: dict[Node, tuple[Connection, list[TopicPartition]]] = {}
 
     def add(self, topic_partition: TopicPartition, batch: bytearray) -> None:
-        """`batch`: whole, transactional, of no producer yet.  Errors: KafkaError, OSError."""
+        """Take one batch; this may write to a broker.
+
+        `batch`: whole and transactional, without a producer's stamp yet.  Errors: KafkaError, OSError.
+        """
         header = read_header(batch)
-        assert header.is_transactional, "what is no part of the transaction would be there before its end"
+        assert header.is_transactional, "the batch has to be transactional: other records would be visible before the transaction's end"
         sequence = self._sequences.get(topic_partition, 0)
         stamp_producer(batch, self._producer.producer_id, self._producer.epoch, sequence)
         self._sequences[topic_partition] = sequence + header.records_count
@@ -72,7 +78,7 @@ class BatchWriter:
             self._round()
 
     def flush(self) -> dict[TopicPartition, Placed]:
-        """Errors: KafkaError, OSError."""
+        """Wait until every batch is acknowledged.  Errors: KafkaError, OSError."""
         while self._pending or self._under_way:
             self._round()
         return {one: Placed(self._sequences[one], count) for one, count in self._records.items()}
@@ -84,7 +90,7 @@ class BatchWriter:
             self._send()
 
     def _send(self) -> None:
-        """The oldest batch of each partition; what cannot leave now is tried again when it is to be settled."""
+        """Send the oldest batch of each partition.  A batch that cannot leave now is tried again when its answer is due."""
         by_node: dict[Node, list[TopicPartition]] = {}
         sizes: dict[Node, int] = {}
         for one, batches in self._pending.items():
@@ -134,7 +140,7 @@ class BatchWriter:
                     raise _refused(one, code, message, len(self._pending[one][0]))
 
     def _repeat(self, one: TopicPartition) -> None:
-        """The oldest batch of one partition alone, until it is there."""
+        """Send the oldest batch of one partition alone, until it is acknowledged."""
 
         def attempt() -> None:
             node = self._cluster.leader_of(one)

@@ -1,15 +1,14 @@
 """● The steps of a transaction, one call each, for a producer whose parts run in several processes.
 
-A transaction belongs to (transactional id, producer id, epoch); whoever has the three may write into it or end it.
+A transaction belongs to (transactional id, producer id, epoch).  Any process that has the three may write into it or end it.
 
-    producer = begin(cluster, "copier", timeout_ms=60_000)          # fences and ends what was open
+    producer = begin(cluster, "copier", timeout_ms=60_000)          # fences the predecessor and ends its transaction
     ...                                                             # tasks write with `producer`
     add_offset(cluster, "copier", producer, "copier", mark)
     end(cluster, "copier", producer, commit=True)
 
-With transaction.version 2 the brokers that get records and offsets add their partitions themselves; before, `add_partitions` has to come
-first.  Source: KIP-98, KIP-360, KIP-890.
-"""
+With transaction.version 2 the brokers that get records and offsets add their partitions themselves.  With lower levels `add_partitions` has
+to come first.  Source: KIP-98, KIP-360, KIP-890."""
 
 from collections.abc import Collection
 from typing import Final, NamedTuple
@@ -28,7 +27,7 @@ from moldau.protocol.messages.txn_offset_commit import (
 from moldau.types import TopicPartition
 
 ADDS_PARTITIONS_ITSELF: Final = 2
-"""The level of transaction.version from which on brokers do."""
+"""The level of transaction.version from which on brokers add partitions themselves."""
 
 
 class TransactionalProducer(NamedTuple):
@@ -43,13 +42,15 @@ class OffsetMark(NamedTuple):
 
     group_id: str
     topics: tuple[str, ...]
-    """It is kept for partition 0 of each: it lives as long as one of them."""
+    """The topics of the offset.  It is kept for partition 0 of each topic, so it lives as long as one of them."""
     offset: int
     metadata: str
 
 
 def begin(cluster: BlockingCluster, transactional_id: str, *, timeout_ms: int) -> TransactionalProducer:
-    """A new epoch: whoever had the one before is fenced, what it left open is aborted, and what it had decided is finished first.
+    """Begin a new epoch of a transactional id.
+
+    The producer of the epoch before is fenced.  Its open transaction is aborted; a transaction that it had decided to end is ended first.
 
     Errors: KafkaError, OSError.
     """
@@ -65,7 +66,9 @@ def begin(cluster: BlockingCluster, transactional_id: str, *, timeout_ms: int) -
 
 
 def add_partitions(cluster: BlockingCluster, producer: TransactionalProducer, partitions: Collection[TopicPartition]) -> None:
-    """Before transaction.version 2: before anything is written there.  Errors: KafkaError, OSError."""
+    """Add partitions to the transaction.  Needed before transaction.version 2, before anything is written there.  Errors: KafkaError,
+    OSError.
+    """
     topics: dict[str, list[int]] = {}
     for one in sorted(partitions):
         topics.setdefault(one.topic, []).append(one.partition)
@@ -92,7 +95,7 @@ def _first_error(response: AddPartitionsToTxnResponse) -> int:
 
 
 def add_offset(cluster: BlockingCluster, producer: TransactionalProducer, mark: OffsetMark) -> None:
-    """Errors: KafkaError, OSError."""
+    """Add an offset to the transaction.  Errors: KafkaError, OSError."""
     adds_itself = producer.transaction_version >= ADDS_PARTITIONS_ITSELF
     if not adds_itself:
         _add_group(cluster, producer, mark.group_id)
@@ -130,7 +133,10 @@ def _add_group(cluster: BlockingCluster, producer: TransactionalProducer, group_
 
 
 def end(cluster: BlockingCluster, producer: TransactionalProducer, *, commit: bool) -> None:
-    """A call again of what took effect is answered as the first one, as long as nobody has begun anew.  Errors: KafkaError, OSError."""
+    """End the transaction.
+
+    A repeated call is answered like the first one, as long as no new transaction has begun.  Errors: KafkaError, OSError.
+    """
     request = EndTxnRequest(
         transactional_id=producer.transactional_id, producer_id=producer.producer_id, producer_epoch=producer.epoch, committed=commit
     )

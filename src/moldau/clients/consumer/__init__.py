@@ -1,5 +1,8 @@
-"""● The consumer.  Start at `consumer`, which users call, then `work`; `fetcher` ● brings records, `positions` ◇ says from where on,
-`member` ● is its place in a group, by the classic protocol (`classic`, `assignors` ◇) or the consumer protocol (`heartbeat`)."""
+"""● The consumer.  Start at `consumer`, the class that users call, then `work`.
+
+`fetcher` ● fetches records and `positions` ◇ says where each partition goes on.  `member` ● is the consumer's place in a group, by the
+classic protocol (`classic`, `assignors` ◇) or the consumer protocol (`heartbeat`).
+"""
 
 from typing import TYPE_CHECKING
 

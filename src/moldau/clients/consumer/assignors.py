@@ -1,6 +1,6 @@
-"""◇ How the leader of a classic group shares partitions among its members: range and round-robin, as Java's clients do.
+"""◇ The assignors of a classic group's leader: range and round-robin, as Java's clients do them.
 
-Members are taken static ones first, by instance id, then the others by member id, so that an assignment does not depend on who came first.
+Static members come first, by instance id, then the others by member id.  So the order of joining does not change an assignment.
 Source: RangeAssignor.java, RoundRobinAssignor.java.
 """
 
@@ -17,7 +17,7 @@ class Subscriber(NamedTuple):
     topics: frozenset[str]
     owned: tuple[TopicPartition, ...] = ()
     generation: int = -1
-    """In which it got what it owns; -1: it does not say."""
+    """The generation in which the member got its partitions; -1: it does not say."""
 
     @property
     def rank(self) -> tuple[bool, str]:
@@ -25,14 +25,14 @@ class Subscriber(NamedTuple):
 
 
 Assignment = dict[str, list[TopicPartition]]
-"""By member id; every subscriber has an entry."""
+"""Partitions by member id; every subscriber has an entry."""
 
 ClientAssignor = Callable[[Sequence[Subscriber], Mapping[str, Sequence[int]]], Assignment]
-"""(subscribers, partitions of each topic that is there) → who reads what."""
+"""A function of (subscribers, partition counts by topic) that assigns the partitions."""
 
 
 def assign_range(subscribers: Sequence[Subscriber], partitions: Mapping[str, Sequence[int]]) -> Assignment:
-    """Each topic by itself: a run of neighbouring partitions for each subscriber, the first ones get one more."""
+    """Assign each topic by itself: each subscriber gets a run of neighbouring partitions, the first subscribers one more."""
     assignment: Assignment = {each.member_id: [] for each in subscribers}
     ranked = sorted(subscribers, key=lambda each: each.rank)
     for topic, indexes in sorted(partitions.items()):
@@ -47,7 +47,7 @@ def assign_range(subscribers: Sequence[Subscriber], partitions: Mapping[str, Seq
 
 
 def assign_round_robin(subscribers: Sequence[Subscriber], partitions: Mapping[str, Sequence[int]]) -> Assignment:
-    """All partitions of all topics, one after the other, to the next subscriber that wants them."""
+    """Assign all partitions of all topics, one after the other, to the next subscriber of their topic."""
     assignment: Assignment = {each.member_id: [] for each in subscribers}
     ranked = sorted(subscribers, key=lambda each: each.rank)
     turn = cycle(ranked)

@@ -1,9 +1,9 @@
 """● A member of a group by the classic protocol: joins, syncs, keeps itself in with heartbeats, leaves.
 
-Eager assignors: everything is given up before a join.  Cooperative ones: only what the new assignment takes away is given up, after it
-came, and then the member joins again, so that others get it (KIP-429).  The join waits for others in the background; whatever the user must
-know of happens in `step`.  Source: AbstractCoordinator, ConsumerCoordinator; KIP-62, 345, 394, 429, 814.
-"""
+With eager assignors the member gives every partition up before it joins.  With cooperative ones it gives up only the partitions that the
+new assignment takes away, and joins again so that others get them (KIP-429).  The join waits for other members in the background.
+Revocations and assignments happen in `step`, with the user's knowledge.  Source: AbstractCoordinator, ConsumerCoordinator; KIP-62, 345,
+394, 429, 814."""
 
 import asyncio
 import logging
@@ -44,7 +44,7 @@ NO_MEMBER_ID: Final = ""
 NO_GENERATION: Final = -1
 EMBEDDED_VERSION: Final = 3
 LEAVES_BY_IDENTITY: Final = 3
-"""From this version on LeaveGroup names members, and says why."""
+"""From this version on LeaveGroup names members, and gives a reason."""
 COOPERATIVE: Final = "cooperative-sticky"
 STICKY: Final = "sticky"
 ASSIGN: Final[Mapping[str, ClientAssignor]] = {
@@ -53,11 +53,14 @@ ASSIGN: Final[Mapping[str, ClientAssignor]] = {
     STICKY: assign_sticky,
     COOPERATIVE: assign_cooperative_sticky,
 }
-"""By the name that members vote for."""
+"""Assignors by the name that members vote for."""
 
 
 class ClassicMember:
-    """See the module.  It has connections of its own: a JoinGroup that waits for others must hold up no fetch."""
+    """A member of a classic group; see the module.
+
+    It has connections of its own: a JoinGroup that waits for other members must not hold up a fetch.
+    """
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, owner: Owner) -> None:
         assert options.group_id is not None
@@ -75,9 +78,9 @@ class ClassicMember:
         self._heart: asyncio.Task[None] | None = None
         self._polled_at = 0.0
         self._had: tuple[TopicPartition, ...] = ()
-        """What the last assignment gave, for stickiness."""
+        """The partitions of the last assignment, for stickiness."""
         self._assigned_over: Mapping[str, int] = {}
-        """As the leader: partition counts that the assignment was made of."""
+        """The partition counts that the leader's assignment was made of."""
         self._failure: KafkaError | None = None
 
     def identity(self) -> Identity:
@@ -110,7 +113,7 @@ class ClassicMember:
             self._joining.add_done_callback(lambda _: self._owner.news())
 
     async def _prepare(self) -> None:
-        """Before a join: what must not be read meanwhile is given up."""
+        """Give up what must not be read during a join."""
         owned = self._owner.owned
         topics = set(self._owner.subscribed())
         leaving = {one for one in owned if one.topic not in topics} if self._is_cooperative else owned
@@ -135,7 +138,7 @@ class ClassicMember:
                 await self._owner.lose(self._owner.owned)
             raise
         if self.state is not MemberState.JOINING:
-            return  # lost while it joined
+            return  # the partitions were lost while the member joined
         owned = self._owner.owned
         self.state = MemberState.STABLE
         self.polled()
@@ -146,13 +149,13 @@ class ClassicMember:
         self._had = tuple(sorted(assigned))
         await self._owner.assign(assigned - owned)
         if taken_away and self._is_cooperative and self.state is MemberState.STABLE:
-            self.state = MemberState.REBALANCING  # so that others get what was given up
+            self.state = MemberState.REBALANCING  # a second join gives others what this member gave up
             self._owner.news()
 
     # ------------------------------------------------------------ joining
 
     async def _join(self) -> list[TopicPartition]:
-        """Waits for the next generation; what of it is ours.  Errors: KafkaError, OSError, Unreachable."""
+        """Wait for the next generation, and return this member's partitions.  Errors: KafkaError, OSError, Unreachable."""
         await self._stop_heart()
         while True:
             try:
@@ -207,7 +210,7 @@ class ClassicMember:
         return encode_versioned(subscription, EMBEDDED_VERSION)
 
     async def _sync(self, joined: JoinGroupResponse) -> list[TopicPartition] | None:
-        """What is ours; None: join again."""
+        """This member's partitions; None: join again."""
         is_leader = joined.leader == self.member_id and not joined.skip_assignment
         request = SyncGroupRequest(
             group_id=self._group_id,
@@ -296,7 +299,7 @@ class ClassicMember:
             self.take_error(ErrorCode.of(response.error_code))
 
     def take_error(self, code: ErrorCode) -> None:
-        """What an answer of the coordinator says about us."""
+        """Act on an error of the coordinator that concerns this member."""
         if code is ErrorCode.REBALANCE_IN_PROGRESS:
             self.subscription_changed()
         elif code in (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID):
@@ -321,7 +324,7 @@ class ClassicMember:
     # ------------------------------------------------------------ leaving
 
     async def leave(self) -> None:
-        """A static member just goes: its place is kept for its session."""
+        """Leave the group.  A static member only goes silent: its place is kept for its session."""
         if self._joining is not None:
             self._joining.cancel()
             await asyncio.gather(self._joining, return_exceptions=True)

@@ -1,6 +1,6 @@
-"""● Which offsets a consumer's group keeps: what was handed out and is done with, committed when asked, and by itself every while.
+"""● The offsets that a consumer commits: on demand, and with auto-commit every interval.
 
-Guarantee: nothing is committed by itself before the application has asked for what comes behind it.
+Guarantee: auto-commit never commits a record before the application has asked for the records behind it.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class Commits:
-    """`offsets`: the road to the coordinator; None for a consumer without a group."""
+    """The commits of one consumer.  `offsets`: the road to the coordinator; None for a consumer without a group."""
 
     def __init__(self, options: ConsumerOptions, positions: Positions, clock: Clock) -> None:
         self.offsets: Offsets | None = None
         self.handed_out: dict[TopicPartition, tuple[int, int]] = {}
-        """Where each partition stood when the last poll began: so far everything is done."""
+        """The position of each partition when the last poll began: everything before it is done."""
         self._committed: dict[TopicPartition, int] = {}
         self._due_ms = 0
         self._task: asyncio.Task[None] | None = None
@@ -38,25 +38,25 @@ class Commits:
         self._due_ms = self._clock.monotonic_ms() + self._options.auto_commit_interval_ms
 
     def with_group(self) -> Offsets:
-        """Errors: FatalError."""
+        """The group's offsets.  Errors: FatalError for a consumer without a group."""
         if self.offsets is None:
             raise FatalError(ErrorCode.INVALID_GROUP_ID, "this consumer has no group: give it a group_id")
         return self.offsets
 
     async def commit(self, offsets: Mapping[TopicPartition, int | Committed]) -> None:
-        """Errors: ClientError."""
+        """Commit these offsets.  Errors: ClientError."""
         given = {one: offset if isinstance(offset, Committed) else Committed(offset) for one, offset in offsets.items()}
         await self.with_group().commit(given, within_ms=self._options.default_api_timeout_ms)
         self._remember(given)
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed | None]:
-        """Errors: ClientError."""
+        """The committed offsets of these partitions.  Errors: ClientError."""
         listed = list(partitions)
         found = await self.with_group().committed(listed, within_ms=self._options.default_api_timeout_ms)
         return {one: found.get(one) for one in listed}
 
     async def begin(self, partitions: Sequence[TopicPartition]) -> None:
-        """Where the group has read to; partitions of which it has nothing stay as they are.  Errors: ClientError."""
+        """Set positions to the group's committed offsets.  Partitions without one stay as they are.  Errors: ClientError."""
         if self.offsets is None or not partitions:
             return
         found = await self.offsets.committed(partitions, within_ms=self._options.default_api_timeout_ms)
@@ -75,18 +75,21 @@ class Commits:
             self._task = asyncio.get_running_loop().create_task(self._commit_quietly())
 
     async def settled(self) -> None:
-        """Until nothing is on its way."""
+        """Wait until no commit is on its way."""
         if self._task is not None:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def commit_at_the_end(self) -> None:
-        """Of partitions that are given up, or of all."""
+        """Commit for partitions that are given up, or for all."""
         await self.settled()
         if self._options.enable_auto_commit:
             await self._commit_quietly()
 
     async def _commit_quietly(self) -> None:
-        """What was handed out before the last poll.  One that fails is done again, here or by the next owner: records come twice then."""
+        """Commit the records that were handed out before the last poll.
+
+        After a failure the records are handed out again, here or by the next owner.
+        """
         changed = {
             one: Committed(offset, leader_epoch=epoch)
             for one, (offset, epoch) in self.handed_out.items()
@@ -97,7 +100,7 @@ class Commits:
         try:
             await self.offsets.commit(changed, within_ms=self._options.default_api_timeout_ms)
         except KafkaError as error:
-            LOG.warning("group %s: offsets were not committed: %s", self._options.group_id, error)
+            LOG.warning("group %s: the offsets could not be committed: %s", self._options.group_id, error)
         else:
             self._remember(changed)
 

@@ -1,4 +1,5 @@
-"""● The consumer that users call.  What it does is in `work`, loaded with the first consumer: importing this costs next to nothing.
+"""● The consumer that users call.  The work is done in `work`, which is loaded with the first consumer: importing this module costs next to
+nothing.
 
     async with Consumer("localhost:9092", group_id="billing", topics=["orders"]) as consumer:
         async for record in consumer:                                # record by record
@@ -10,8 +11,8 @@
         await consumer.assign([TopicPartition("orders", 0)])
         consumer.seek_to_beginning()
 
-Guarantee: at least once with auto-commit, and records of one partition in order.  What was handed out counts as done when the next is asked
-for; then its offset may be committed.  Once a revocation has returned, nothing of those partitions is handed out.
+Guarantee: at least once with auto-commit, and records of one partition in order.  A record counts as done when the application asks for the
+next one; then its offset may be committed.  Once a revocation has returned, no record of those partitions is handed out.
 """
 
 import re
@@ -82,22 +83,24 @@ class Consumer:
         pattern: Pattern | None = None,
         listener: "RebalanceListener | None" = None,
     ) -> None:
-        """These topics, or all that `pattern` picks, shared with the other members of the group.  Errors: OptionError.
+        """Read these topics, or all that `pattern` matches, shared with the other members of the group.  Errors: OptionError.
 
-        `pattern`: a regular expression for whole names, or a function that says whether a name is meant.
+        `pattern`: a regular expression for whole names, or a function of a name that returns whether it matches.
         """
         self._work.subscribe(topics, pattern=pattern, listener=listener)
 
     async def assign(self, partitions: "Iterable[TopicPartition] | Mapping[TopicPartition, int]") -> None:
-        """These and no others, without sharing; with a mapping, each from an offset, or EARLIEST or LATEST.
+        """Read these partitions and no others, without a group's sharing.
 
-        Those that stay go on where they are.  Without an offset: from the group's, else as auto_offset_reset says.
+        A mapping gives each partition an offset to begin at, or EARLIEST or LATEST.  Partitions that were read before go on where they are.
+        A partition without an offset begins at the group's offset, else as auto_offset_reset says.
+
         Errors: ClientError, OptionError.
         """
         await self._work.assign(partitions)
 
     async def unsubscribe(self) -> None:
-        """Nothing any more; a member leaves its group."""
+        """Read nothing any more.  A member leaves its group."""
         await self._work.unsubscribe()
 
     @property
@@ -109,7 +112,7 @@ class Consumer:
         return self._work.subscribed()
 
     def pause(self, partitions: "Iterable[TopicPartition]") -> None:
-        """Nothing of these is handed out until `resume`."""
+        """Hand out nothing of these partitions until `resume`."""
         self._work.pause(partitions)
 
     def resume(self, partitions: "Iterable[TopicPartition]") -> None:
@@ -122,7 +125,7 @@ class Consumer:
     # ------------------------------------------------------------ where
 
     def seek(self, topic_partition: "TopicPartition", offset: int) -> None:
-        """The next record handed out is the first from this offset on."""
+        """Let the next record handed out be the first one from this offset on."""
         self._work.seek(topic_partition, offset)
 
     def seek_to_beginning(self, partitions: "Iterable[TopicPartition] | None" = None) -> None:
@@ -132,70 +135,76 @@ class Consumer:
         self._work.seek_to_end(partitions)
 
     def seek_to_time(self, timestamp_ms: int, partitions: "Iterable[TopicPartition] | None" = None) -> None:
-        """To the first record as new as that; to the end where there is none."""
+        """Go on at the first record that is at least as new as `timestamp_ms`, or at the end if there is none."""
         self._work.seek_to_time(timestamp_ms, partitions)
 
     @property
     def positions(self) -> "dict[TopicPartition, int]":
-        """Where each partition goes on, of those of which it is known by now."""
+        """The next offset of each partition, for the partitions whose position is known."""
         return self._work.positions
 
     async def position(self, topic_partition: "TopicPartition", *, timeout_s: float | None = None) -> int:
-        """The offset of the next record to be handed out.  Errors: RetriableError when it cannot be found out in time; ClientError."""
+        """The offset of the next record to be handed out.
+
+        Errors: RetriableError if it cannot be found out in time; ClientError.
+        """
         return await self._work.position(topic_partition, timeout_s=timeout_s)
 
     def lag(self, topic_partition: "TopicPartition") -> int | None:
-        """Offsets from the position to the end, as the last fetch told it; None before."""
+        """Offsets from the position to the end, as the last fetch reported the end; None before the first fetch."""
         return self._work.lag(topic_partition)
 
     async def beginning_offsets(self, partitions: "Iterable[TopicPartition]") -> "dict[TopicPartition, int]":
-        """Errors: ClientError, here and below."""
+        """The first offset of each partition.  Errors: ClientError."""
         return await self._work.offsets_at(dict.fromkeys(partitions, EARLIEST))
 
     async def end_offsets(self, partitions: "Iterable[TopicPartition]") -> "dict[TopicPartition, int]":
-        """Exclusive; with read_committed, where the first open transaction begins."""
+        """The end offset of each partition, exclusive; with read_committed, the first offset of the first open transaction.  Errors:
+        ClientError.
+        """
         return await self._work.offsets_at(dict.fromkeys(partitions, LATEST))
 
     async def offsets_for_times(self, timestamps_ms: "Mapping[TopicPartition, int]") -> "dict[TopicPartition, int | None]":
-        """Of the first record as new as that; None where there is none."""
+        """The offset of the first record that is at least as new as each timestamp; None if there is none.  Errors: ClientError."""
         return {one: offset if offset >= 0 else None for one, offset in (await self._work.offsets_at(timestamps_ms)).items()}
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """Errors: ClientError."""
+        """The partitions of a topic.  Errors: ClientError."""
         return await self._work.partitions_for(topic)
 
     # ------------------------------------------------------------ reading
 
     async def poll(self, timeout_s: float = 1.0, *, max_records: int | None = None) -> "list[Records]":
-        """What is at hand, else what comes within `timeout_s`; empty when nothing does.  Whole batches, unless `max_records`, or
-        max_poll_records, says how many records at most.
+        """The records at hand, else those that come within `timeout_s` seconds; empty if none come.
+
+        Whole batches are returned.  `max_records`, or max_poll_records, limits the number of records.
 
         Errors: ClientError; CorruptBatch; whatever a rebalance listener raises.  After an error the next poll goes on.
         """
         return await self._work.poll(timeout_s, max_records=max_records)
 
     def __aiter__(self) -> "AsyncIterator[ConsumerRecord]":
-        """Until the consumer is closed.  A record counts as done when the next one is asked for."""
+        """Records one by one until the consumer is closed.  A record counts as done when the next one is asked for."""
         return self._work.iterate()
 
     # ------------------------------------------------------------ offsets
 
     async def commit(self, offsets: "Mapping[TopicPartition, int | Committed] | None" = None) -> None:
-        """Everything handed out so far, or these.  Errors: ClientError; FatalError without a group."""
+        """Commit these offsets, or those of everything handed out so far.  Errors: ClientError; FatalError without a group."""
         await self._work.commit(offsets)
 
     async def committed(self, partitions: "Iterable[TopicPartition]") -> "dict[TopicPartition, Committed | None]":
-        """Of the group; None where it has none.  Errors: ClientError."""
+        """The group's committed offsets; None for a partition without one.  Errors: ClientError."""
         return await self._work.committed(partitions)
 
     def group_metadata(self) -> "GroupMetadata":
-        """For `Producer.send_offsets`."""
+        """The group and this member, for `Producer.send_offsets`."""
         return self._work.group_metadata()
 
     # ------------------------------------------------------------ life
 
     async def close(self, *, timeout_s: float | None = None) -> None:
-        """Commits what was handed out, unless auto-commit is off, and leaves the group."""
+        """Commit the records that were handed out, unless auto-commit is off, and leave the group."""
         await self._work.close(timeout_s=timeout_s)
 
     async def __aenter__(self) -> Self:

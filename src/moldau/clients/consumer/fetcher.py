@@ -1,8 +1,8 @@
-"""● Keeps records of the assigned partitions at hand: one fetch per broker on its way, as much ahead as prefetch_max_bytes allows.
+"""● Keeps records of the assigned partitions at hand: one fetch per broker on its way, as far ahead as prefetch_max_bytes allows.
 
-A turn looks at every position: one without an offset is resolved, one without a leader has it looked up, the others are fetched by whoever
-leads them, or by the follower that the leader names.  Trouble with one broker or partition holds up no other; errors that a user must know
-of are handed out by the next `poll`, each once, and the partition is tried again.  Called by `consumer`.
+A turn looks at every position.  A position without an offset is resolved.  A partition without a known leader has it looked up.  All
+others are fetched from their leader, or from the follower that the leader names.  Trouble with one broker or partition holds up no other.
+Errors that a user must know are raised by the next `poll`, each once, and the partition is tried again.  Called by `consumer`.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ FROM_LEADER: Final = frozenset({ErrorCode.OFFSET_OUT_OF_RANGE, ErrorCode.OFFSET_
 
 
 class Fetcher:
-    """See the module.  `on_news`: something can be handed out, or went wrong."""
+    """Fetches for one consumer; see the module.  `on_news` is called when records can be handed out, or something went wrong."""
 
     def __init__(
         self,
@@ -285,7 +285,7 @@ class Fetcher:
     # ------------------------------------------------------------ where to begin
 
     async def _resolve(self, node_id: int, positions: Sequence[Position]) -> None:
-        """Offsets for those without one: what a seek asked for, or the policy."""
+        """Find offsets for positions without one: the one that a seek asked for, or that of the policy."""
         partitions = [position.topic_partition for position in positions]
         self._resolving.update(partitions)
         versions = [position.version for position in positions]
@@ -326,7 +326,7 @@ class Fetcher:
                 self._topics.refresh_soon()
                 if not answer.code.retriable:
                     self._fail(answer)
-            elif answer < 0:  # nothing is as new as the time asked for
+            elif answer < 0:  # no record is as new as the time asked for
                 position.reset_to = LATEST
             else:
                 position.seek(answer)
@@ -338,7 +338,10 @@ class Fetcher:
         return self._options.reset_target if before_ms is None else self._clock.now_ms() - before_ms
 
     async def list_offsets(self, node_id: int, targets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
-        """At the leader of all of them.  -1: there is no record as new as that.  Errors: OSError, Unreachable, KafkaError."""
+        """The offsets of these targets, from the leader of all of them.  -1: no record is as new as the timestamp.
+
+        Errors: OSError, Unreachable, KafkaError.
+        """
         topics: dict[str, list[ListOffsetsPartition]] = {}
         for (topic, partition), target in targets.items():
             topics.setdefault(topic, []).append(ListOffsetsPartition(partition_index=partition, timestamp=target))

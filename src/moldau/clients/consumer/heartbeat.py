@@ -1,10 +1,10 @@
-"""● A member of a group by the consumer protocol (KIP-848): one heartbeat says everything, and the coordinator assigns.
+"""● A member of a group by the consumer protocol (KIP-848): the heartbeat carries everything, and the coordinator assigns partitions.
 
     heartbeat ──assignment──▶ target ──step: revoke──▶ told ──▶ assign what is new ──told──▶ …
 
-Guarantee: what the target takes away is given up, with the user's knowledge, before the coordinator hears so; what it adds is read only
-then.  Fenced, everything is lost at once, and the member joins anew.  Source: AbstractHeartbeatRequestManager, AbstractMembershipManager.
-"""
+Guarantee: the member gives up the partitions that the target takes away, with the user's knowledge, before it tells the coordinator.  It
+reads added partitions only after that.  A fenced member loses all partitions at once and joins anew.  Source:
+AbstractHeartbeatRequestManager, AbstractMembershipManager."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ FIRST_INTERVAL_MS: Final = 5_000
 
 
 class HeartbeatMember:
-    """See the module."""
+    """A member of a group by the consumer protocol; see the module."""
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, owner: Owner) -> None:
         assert options.group_id is not None
@@ -53,9 +53,9 @@ class HeartbeatMember:
         self._beat_now = asyncio.Event()
         self._interval_s = FIRST_INTERVAL_MS / 1000
         self._target: frozenset[TopicPartition] | None = None
-        """What the coordinator wants us to have; None: what we have."""
+        """The partitions that the coordinator assigns to this member; None: those that it has."""
         self._told: object = None
-        """What the last heartbeat said, to say only what has changed."""
+        """The content of the last heartbeat: the next one carries only what has changed."""
         self._failure: KafkaError | None = None
         self._polled_at = 0.0
 
@@ -92,7 +92,7 @@ class HeartbeatMember:
         if owned - target:
             await self._owner.revoke(owned - target)
         if self._target != target or self._is_lost():
-            return  # it has changed while the user was told
+            return  # the target changed while the user was told
         if target - self._owner.owned:
             await self._owner.assign(target - self._owner.owned)
         if self._target == target:
@@ -196,7 +196,7 @@ class HeartbeatMember:
             self._owner.news()
 
     async def _named(self, assigned: Iterable[TopicPartitions]) -> frozenset[TopicPartition]:
-        """Topics that are not known by their ids yet are looked up; those that are gone are left out."""
+        """Partitions with the names of their topics.  Unknown topic ids are looked up; topics that are gone are left out."""
         assigned = list(assigned)
         if any(one.topic_id not in self._cluster.view.names for one in assigned):
             with suppress(OSError, Unreachable, KafkaError):

@@ -1,4 +1,4 @@
-"""● Where partitions begin and end, and where a point in time lies in them: asked of their leaders, again while those move."""
+"""● Finds where partitions begin and end, and the offset of a time.  It asks the leaders, again while they move."""
 
 import asyncio
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from moldau.types import TopicPartition
 
 
 class OffsetListing:
-    """Within default_api_timeout_ms."""
+    """Lists offsets within default_api_timeout_ms."""
 
     def __init__(self, cluster: Cluster, options: ConsumerOptions, fetcher: Fetcher) -> None:
         self._cluster = cluster
@@ -20,7 +20,7 @@ class OffsetListing:
         self._fetcher = fetcher
 
     async def find(self, targets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Errors: ClientError."""
+        """The offset of each target.  Errors: ClientError."""
         found: dict[TopicPartition, int] = {}
         last: Exception | None = None
         try:
@@ -38,11 +38,11 @@ class OffsetListing:
                             last = error
         except TimeoutError:
             within = f"within default.api.timeout.ms={self._options.default_api_timeout_ms}"
-            raise ClusterUnreachable(f"offsets could not be had {within}: {last or 'no answer'}") from None
+            raise ClusterUnreachable(f"the offsets could not be found out {within}: {last or 'no answer'}") from None
         return found
 
     async def _find_some(self, targets: Mapping[TopicPartition, int], found: dict[TopicPartition, int]) -> Exception | None:
-        """Those whose leaders are known.  Errors: ClientError."""
+        """Ask for the targets whose leaders are known.  Errors: ClientError."""
         by_node: dict[int, dict[TopicPartition, int]] = {}
         for one, target in targets.items():
             leader = self._cluster.view.leader_of(one)

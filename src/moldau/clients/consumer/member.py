@@ -1,7 +1,7 @@
-"""● What a consumer and its place in a group say to each other, whichever protocol they speak.
+"""● The interface between a consumer and its place in a group, for both protocols.
 
-A `Member` talks with the coordinator in the background.  What changes who may read what happens in `step`, which every poll calls: there
-the consumer gives partitions up, its listener may await whatever it needs, and only then the group is told.
+A `Member` talks with the coordinator in the background.  Every poll calls `step`, and only `step` changes what may be read: there the
+consumer gives partitions up, its listener may await, and only then the group is told.
 """
 
 from collections.abc import Awaitable, Iterable, Sequence
@@ -13,16 +13,16 @@ from moldau.types import TopicPartition
 
 
 class RebalanceListener:
-    """Subclass it and override what you need; methods may be plain or `async`.  What they raise comes out of `poll`."""
+    """Learns of rebalances.  Subclass it and override the methods that you need, plain or `async`.  `poll` raises what they raise."""
 
     def on_assigned(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """These are new; their positions are known."""
+        """These partitions are new; their positions are known."""
 
     def on_revoked(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """These go to others once this returns: commit what was done."""
+        """These partitions go to other members once this returns: commit finished work here."""
 
     def on_lost(self, partitions: Sequence[TopicPartition]) -> Awaitable[None] | None:
-        """These are others' already; nothing can be committed for them.  Unless overridden: as `on_revoked`."""
+        """These partitions already belong to other members; no offset of theirs can be committed.  By default this calls `on_revoked`."""
         return self.on_revoked(partitions)
 
 
@@ -32,33 +32,33 @@ class MemberState(Enum):
     STABLE = "stable"
     REBALANCING = "rebalancing"
     LOST = "lost"
-    """The group went on without us: nothing may be committed any more."""
+    """Errors that mean that the group went on without this member: no offset may be committed any more."""
 
 
 class Owner(Protocol):
-    """The consumer, to its member."""
+    """The consumer, as its member sees it."""
 
     @property
     def owned(self) -> frozenset[TopicPartition]: ...
 
     async def revoke(self, partitions: Iterable[TopicPartition]) -> None:
-        """Give these up, after committing what is to be."""
+        """Give these partitions up, after committing."""
         ...
 
     async def lose(self, partitions: Iterable[TopicPartition]) -> None:
-        """They are gone already."""
+        """Drop these partitions: they already belong to others."""
         ...
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """These come on top of what is owned."""
+        """Add these partitions to those that the consumer reads."""
         ...
 
     def subscribed(self) -> list[str]:
-        """The topics to read, of those that are known to be there; by list all of it."""
+        """The topics to read that are known to exist; for a subscription by list, all of the list."""
         ...
 
     def news(self) -> None:
-        """`step` has something to do."""
+        """Tell the consumer that `step` has something to do."""
         ...
 
 
@@ -70,15 +70,15 @@ class Member(Protocol):
     def identity(self) -> Identity: ...
 
     async def step(self) -> None:
-        """Whatever has to be done now with the user's knowledge.  Returns soon, but for the user's listener.  Errors: ClientError."""
+        """Do what has to be done with the user's knowledge.  Returns soon, unless the user's listener takes long.  Errors: ClientError."""
         ...
 
     def polled(self) -> None:
-        """Its user is alive."""
+        """Note that the application has polled: it is alive."""
         ...
 
     def subscription_changed(self) -> None: ...
 
     async def leave(self) -> None:
-        """At the end; what was owned has been given up."""
+        """Leave the group at the end.  The partitions have been given up before."""
         ...

@@ -1,7 +1,7 @@
-"""● A group's offsets at its coordinator: what was committed, and what is to be.
+"""● Reads and commits a group's offsets at its coordinator.
 
-Committed as a member, they are refused once the group has gone on without it; without a member, only as long as the group has none.
-Source: OffsetCommit, OffsetFetch; KIP-211, 447, 848.  Called by `consumer`.
+A member's commit is refused once the group has gone on without the member.  A commit without a member is refused while the group has
+members.  Source: OffsetCommit, OffsetFetch; KIP-211, 447, 848.  Called by `consumer`.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ NO_OFFSET: Final = -1
 FIRST_OF_MANY_GROUPS: Final = 8
 """The oldest version of OffsetFetch that asks for several groups."""
 NEWEST_BY_NAME: Final = 9
-"""Of OffsetFetch and OffsetCommit: the newest version that names topics, and does not need their ids."""
+"""The newest version of OffsetFetch and OffsetCommit that names topics and does not need their ids."""
 AGAIN: Final = MOVED | {ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_TOPIC_ID}
 
 
 class Committed(NamedTuple):
-    """The offset to read next, with whatever an application wants to find beside it."""
+    """The offset to read next, with the application's own text beside it."""
 
     offset: int
     metadata: str = ""
@@ -41,7 +41,7 @@ class Committed(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """As whom offsets are committed.  `epoch`: the generation, or the member's epoch."""
+    """The member that commits.  `epoch`: the generation, or the member's epoch."""
 
     member_id: str = ""
     epoch: int = -1
@@ -50,7 +50,7 @@ class Identity(NamedTuple):
 
 
 class Offsets:
-    """Of one group.  `identity`: asked for at each attempt, because a member's epoch moves on."""
+    """The offsets of one group.  `identity` is called for each attempt, because a member's epoch moves on."""
 
     def __init__(
         self, cluster: Cluster, coordinators: Coordinators, group_id: str, identity: Callable[[], Identity], backoff_ms: int
@@ -62,7 +62,7 @@ class Offsets:
         self._backoff_s = backoff_ms / 1000
 
     async def committed(self, partitions: Iterable[TopicPartition], *, within_ms: int) -> dict[TopicPartition, Committed]:
-        """Those of them that have an offset.  Waits for transactions that may still change one.  Errors: ClientError."""
+        """The committed offsets of the partitions that have one.  Waits for open transactions that may change one.  Errors: ClientError."""
         topics = _by_topic(partitions)
         if not topics:
             return {}
@@ -91,7 +91,10 @@ class Offsets:
         return OffsetFetchRequest(groups=[group], require_stable=True)
 
     async def commit(self, offsets: Mapping[TopicPartition, Committed], *, within_ms: int) -> None:
-        """Errors: ClientError; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_… when the group has gone on without this member."""
+        """Commit offsets.
+
+        Errors: ClientError; ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, FENCED_… if the group has gone on without this member.
+        """
         if not offsets:
             return
 
@@ -129,7 +132,7 @@ class Offsets:
         await self._until(attempt, within_ms)
 
     async def _until(self, attempt: Callable[[], Awaitable[T]], within_ms: int) -> T:
-        """As long as its errors say to try again, and time is left."""
+        """Call `attempt` until it succeeds, fails for good, or time is up."""
         last: Exception | None = None
         try:
             async with asyncio.timeout(within_ms / 1000):
@@ -153,7 +156,7 @@ def _group_error(response: OffsetFetchResponse) -> int:
 
 
 def _committed_of(response: OffsetFetchResponse, group_id: str) -> dict[TopicPartition, Committed]:
-    """Errors: ClientError, of the first partition or group that has one."""
+    """The offsets of one answer.  Errors: ClientError, of the first partition or group that has one."""
     code = ErrorCode.of(_group_error(response))
     if code is not ErrorCode.NONE:
         raise error_of(code, f"group {group_id}: {code.text}")

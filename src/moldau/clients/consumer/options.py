@@ -1,8 +1,7 @@
 """◇ The consumer's options, by Kafka's names.  Source: ConsumerConfig.java.
 
-Defaults that differ from Kafka's: max_poll_records is none, because whole batches are handed out; what is fetched ahead has a limit of its
-own, prefetch_max_bytes.
-"""
+Defaults that differ from Kafka's: max_poll_records is none, because whole batches are handed out.  An option of its own,
+prefetch_max_bytes, limits the bytes fetched ahead."""
 
 import re
 from collections.abc import Callable
@@ -28,7 +27,10 @@ Deserializer = Callable[[bytes], Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions(ClientOptions):
-    """`auto_offset_reset`: earliest, latest, none, or by_duration: and an ISO-8601 duration.  `max_poll_records` None: whole batches."""
+    """The consumer's options.
+
+    `auto_offset_reset`: earliest, latest, none, or by_duration: followed by an ISO-8601 duration.  `max_poll_records` None: whole batches.
+    """
 
     group_id: str | None = None
     group_instance_id: str | None = None
@@ -86,7 +88,7 @@ class ConsumerOptions(ClientOptions):
 
     @property
     def assignors(self) -> tuple[str, ...]:
-        """By the names that members vote for.  Errors: OptionError."""
+        """The assignors by the names that members vote for.  Errors: OptionError."""
         given = self.partition_assignment_strategy
         names = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
         found = tuple(JAVA_ASSIGNORS.get(name, name) for name in names if name)
@@ -100,12 +102,12 @@ class ConsumerOptions(ClientOptions):
 
     @property
     def reset_target(self) -> int | None:
-        """EARLIEST, LATEST; None: an error is raised instead.  By duration, it is a point in time: see `reset_before_ms`."""
+        """EARLIEST or LATEST.  None: an error is raised instead.  For a duration see `reset_before_ms`."""
         return {"earliest": EARLIEST, "latest": LATEST}.get(self.auto_offset_reset.lower())
 
     @property
     def reset_before_ms(self) -> int | None:
-        """So long before now reading begins.  Errors: OptionError."""
+        """How many milliseconds before now reading begins; None unless the policy is a duration.  Errors: OptionError."""
         text = self.auto_offset_reset
         if text.lower() in ("earliest", "latest", "none"):
             return None

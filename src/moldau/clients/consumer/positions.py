@@ -1,12 +1,11 @@
-"""◇ The partitions that a consumer reads: where each goes on, what waits to be handed out, and why one is not fetched now.
+"""◇ The partitions that a consumer reads: their positions, their buffered records, and the reasons why one is not fetched now.
 
     unset ──reset or committed──▶ fetching ──▶ buffered ──handed out──▶ …
       ▲                                │
       └───── offset out of range ──────┘
 
-Guarantee: what `take` hands out of a partition comes in order, each record once, and never after the partition was given up: a seek or a
-new assignment makes what was fetched before worthless, whenever it arrives.  Called by `fetcher` and `consumer`.
-"""
+Guarantee: `take` hands out a partition's records in order, each once, and never after the partition was given up.  A seek or a new
+assignment voids every fetch that was sent before it.  Called by `fetcher` and `consumer`."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -19,7 +18,7 @@ UNKNOWN: Final = -1
 
 
 class Position:
-    """Of one partition.  `offset` None: it has to be found out, from `reset_to` or the reset policy."""
+    """The position in one partition.  `offset` None: it has to be found out, from `reset_to` or the reset policy."""
 
     __slots__ = (
         "buffered",
@@ -44,12 +43,12 @@ class Position:
         self.topic_partition = topic_partition
         self.offset: int | None = None
         self.fetch_offset: int | None = None
-        """Where the next fetch begins: behind what is buffered."""
+        """The offset of the next fetch: behind the buffered records."""
         self.reset_to: int | None = None
-        """A timestamp, or one of the special ones; None: the policy."""
+        """The timestamp or special value to begin at; None: the policy decides."""
         self.last_epoch = UNKNOWN
         self.version = 0
-        """Another one after each seek: answers to what was asked before are not for it."""
+        """A number that changes with each seek: answers to earlier requests are then ignored."""
         self.is_paused = False
         self.buffered: deque[Records] = deque()
         self.buffered_bytes = 0
@@ -77,14 +76,14 @@ class Position:
             self.offset = fetched.next_offset
 
     def taken(self, records: Records) -> None:
-        """They are handed out."""
+        """Note that these records are handed out."""
         self.offset = records.next_offset if self.buffered else self.fetch_offset
         if records.leader_epoch != UNKNOWN:
             self.last_epoch = records.leader_epoch
 
 
 class Positions:
-    """All partitions that are assigned."""
+    """The positions of all assigned partitions."""
 
     def __init__(self) -> None:
         self.by_partition: dict[TopicPartition, Position] = {}
@@ -104,15 +103,15 @@ class Positions:
         return sum(position.buffered_bytes for position in self.by_partition.values())
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """These and no others; those that stay go on where they are."""
+        """Read these partitions and no others; those that stay go on where they are."""
         known = self.by_partition
         self.by_partition = {one: known.get(one) or Position(one) for one in partitions}
         for one, position in known.items():
             if one not in self.by_partition:
-                position.seek(None)  # whoever still holds it hands nothing out
+                position.seek(None)  # a task that still holds the position hands nothing out
 
     def take(self, max_records: int | None) -> list[Records]:
-        """What is buffered of partitions that are not paused, each partition in its turn."""
+        """Buffered records of partitions that are not paused, each partition in its turn."""
         found: list[Records] = []
         left = max_records
         for one, position in list(self.by_partition.items()):
@@ -130,18 +129,18 @@ class Positions:
                     left -= len(records)
                 position.taken(records)
                 found.append(records)
-            # Who was served goes to the end.
+            # A served partition goes to the end of the order.
             self.by_partition[one] = self.by_partition.pop(one)
             if left is not None and left <= 0:
                 break
         return found
 
     def offsets(self) -> dict[TopicPartition, tuple[int, int]]:
-        """(where to go on, leader epoch of the record before) of those that have a position."""
+        """(next offset, leader epoch of the record before) of the partitions that have a position."""
         return {one: (position.offset, position.last_epoch) for one, position in self.by_partition.items() if position.offset is not None}
 
 
 def lag_of(position: Position, *, reads_committed: bool) -> int | None:
-    """None: nothing was fetched yet."""
+    """Offsets from the position to the end.  None: nothing was fetched yet."""
     end = position.last_stable_offset if reads_committed else position.high_watermark
     return None if end == UNKNOWN or position.offset is None else max(0, end - position.offset)

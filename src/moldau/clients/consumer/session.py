@@ -1,4 +1,7 @@
-"""◇ What a broker remembers of a consumer's fetches, so that each names only what has changed.  Source: KIP-227, FetchSessionHandler."""
+"""◇ A fetch session: the broker remembers a consumer's partitions, so each fetch names only the changes.
+
+Source: KIP-227, FetchSessionHandler.
+"""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -23,7 +26,7 @@ class Wanted(NamedTuple):
 
 
 class Ask(NamedTuple):
-    """What to put into a request."""
+    """The session's part of a Fetch request."""
 
     session_id: int
     epoch: int
@@ -32,7 +35,7 @@ class Ask(NamedTuple):
 
 
 class FetchSession:
-    """With one broker."""
+    """The fetch session with one broker."""
 
     def __init__(self) -> None:
         self.session_id = NO_SESSION
@@ -40,7 +43,7 @@ class FetchSession:
         self._known: dict[TopicPartition, Wanted] = {}
 
     def ask(self, wanted: Mapping[TopicPartition, Wanted]) -> Ask:
-        """The next request; its answer is to be told by `answered`, or `begin_anew` is called."""
+        """The next request.  Report its answer to `answered`, or call `begin_anew`."""
         epoch = self._epoch
         if epoch == FIRST_EPOCH:
             changed, forgotten = dict(wanted), {}
@@ -53,7 +56,7 @@ class FetchSession:
         return Ask(self.session_id, epoch, changed, forgotten)
 
     def answered(self, session_id: int) -> None:
-        """`session_id` 0: the broker keeps none."""
+        """Note the answer's session.  `session_id` 0: the broker keeps no session."""
         if session_id == NO_SESSION:
             self.begin_anew()
             return
@@ -61,5 +64,5 @@ class FetchSession:
         self._epoch = 1 if self._epoch >= MAX_EPOCH else self._epoch + 1
 
     def begin_anew(self) -> None:
-        """The next request names everything."""
+        """Let the next request name every partition."""
         self.session_id, self._epoch, self._known = NO_SESSION, FIRST_EPOCH, {}

@@ -1,9 +1,9 @@
-"""◇ The sticky assignors: as balanced as subscriptions allow, and whoever has a partition keeps it where that costs no balance.
+"""◇ The sticky assignors: as balanced as subscriptions allow; a member keeps its partitions where that costs no balance.
 
-`sticky` gives everything at once, because members of an eager group have given everything up.  `cooperative-sticky` gives nobody what
-another member still holds: it is given up first, and assigned in the rebalance that follows (KIP-429).
+`sticky` assigns everything at once, because members of an eager group have given everything up.  `cooperative-sticky` does not assign a
+partition that another member still holds: that member gives it up first, and the next rebalance assigns it (KIP-429).
 
-What a member had stands in its subscription: owned_partitions and a generation, or user_data in Java's layouts:
+A member's former partitions stand in its subscription: owned_partitions and a generation, or user_data in Java's layouts:
 
     sticky               topics:array(topic:string partitions:array(int32)) generation:int32
     cooperative-sticky   generation:int32
@@ -28,14 +28,14 @@ def assign_sticky(subscribers: Sequence[Subscriber], partitions: Mapping[str, Se
 
 
 def assign_cooperative_sticky(subscribers: Sequence[Subscriber], partitions: Mapping[str, Sequence[int]]) -> Assignment:
-    """Without what somebody else has to give up first."""
+    """Assign partitions, except those that another member has to give up first."""
     assignment = _balanced(subscribers, partitions)
     holders = _owners(subscribers, partitions)
     return {member: [one for one in assigned if holders.get(one, member) == member] for member, assigned in assignment.items()}
 
 
 def _owners(subscribers: Sequence[Subscriber], partitions: Mapping[str, Sequence[int]]) -> dict[TopicPartition, str]:
-    """Who has what: of two claims the one of the newer generation holds, of equal ones neither."""
+    """The owner of each partition.  Of two claims the one of the newer generation holds; of two equal ones neither does."""
     claims: dict[TopicPartition, tuple[int, str | None]] = {}
     for one in sorted(subscribers, key=lambda each: each.rank):
         for owned in one.owned:
@@ -58,7 +58,7 @@ def _balanced(subscribers: Sequence[Subscriber], partitions: Mapping[str, Sequen
     for one in everything:
         if one in had:
             assignment[had[one]].append(one)
-    # Those with the fewest readers first: the others have more to choose from.
+    # Partitions with the fewest readers come first: their readers have the least choice.
     for one in sorted((one for one in everything if one not in had), key=lambda each: len(readers[each.topic])):
         least = min(readers[one.topic], key=lambda member: len(assignment[member]))
         assignment[least].append(one)
@@ -67,7 +67,7 @@ def _balanced(subscribers: Sequence[Subscriber], partitions: Mapping[str, Sequen
 
 
 def _even_out(assignment: dict[str, list[TopicPartition]], readers: Mapping[str, Sequence[str]]) -> None:
-    """Moves partitions as long as that makes two members more equal.  Each time the sum of squares gets lower, so this ends."""
+    """Move partitions as long as a move makes two members more equal.  Each move lowers the sum of squares, so this ends."""
     while True:
         for member in sorted(assignment, key=lambda each: -len(assignment[each])):
             moves = _way_from(member, assignment, readers)
@@ -83,7 +83,10 @@ def _even_out(assignment: dict[str, list[TopicPartition]], readers: Mapping[str,
 def _way_from(
     member: str, assignment: Mapping[str, list[TopicPartition]], readers: Mapping[str, Sequence[str]]
 ) -> list[tuple[str, str, TopicPartition]]:
-    """The shortest way for one partition of `member`'s to go to somebody with two less, maybe by others, who pass on one of their own."""
+    """The shortest chain of moves that takes one partition from `member` to a member with at least two less.
+
+    A member in between passes on one of its own partitions.
+    """
     came: dict[str, tuple[str, TopicPartition]] = {}
     todo = [member]
     for giver in todo:
@@ -123,7 +126,7 @@ def sticky_user_data(owned: Iterable[TopicPartition], generation: int) -> bytes:
 
 
 def read_sticky_user_data(data: bytes | None) -> tuple[list[TopicPartition], int]:
-    """Nothing for what cannot be read: another member's bytes decide about stickiness only."""
+    """A member's former partitions; none if `data` cannot be read: another member's bytes decide about stickiness only."""
     owned: list[TopicPartition] = []
     if data is None:
         return owned, NO_GENERATION

@@ -1,5 +1,7 @@
-"""● The consumer at work: what `Consumer` promises is kept here.  `fetcher` ● brings records, `positions` ◇ says what is handed out next,
-`member` ● is its place in a group."""
+"""● The consumer at work: this module keeps the promises of `Consumer`.
+
+`fetcher` ● fetches records, `positions` ◇ says what is handed out next, `member` ● is the consumer's place in a group.
+"""
 
 import asyncio
 import inspect
@@ -36,11 +38,11 @@ LOG: Final = logging.getLogger(__name__)
 
 Pattern = str | re.Pattern[str] | Callable[[str], bool]
 WHILE_NOTHING_HAPPENS_S: Final = 1.0
-"""A poll looks after its place in the group at least so often."""
+"""A poll that waits looks after its place in the group at least this often, in seconds."""
 
 
 class ConsumerWork:
-    """Of one consumer; see `Consumer` for what its methods promise.  Errors: OptionError."""
+    """The work of one consumer; see `Consumer` for the promises of its methods.  Errors: OptionError."""
 
     def __init__(
         self,
@@ -126,7 +128,7 @@ class ConsumerWork:
 
     @property
     def positions(self) -> dict[TopicPartition, int]:
-        """Where each partition goes on, of those of which it is known by now."""
+        """The next offset of each partition, for the partitions whose position is known."""
         return {one: offset for one, (offset, _) in self._positions.offsets().items()}
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
@@ -186,13 +188,13 @@ class ConsumerWork:
         return lag_of(self._position_of(topic_partition), reads_committed=self.options.reads_committed)
 
     async def offsets_at(self, targets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """`targets`: a time in milliseconds, EARLIEST or LATEST.  -1: there is none.  Errors: ClientError."""
+        """The offset of each target: a time in milliseconds, EARLIEST or LATEST.  -1: there is none.  Errors: ClientError."""
         self.start()
         assert self._fetcher is not None
         return await OffsetListing(self.cluster, self.options, self._fetcher).find(targets)
 
     async def partitions_for(self, topic: str) -> list[int]:
-        """Errors: ClientError."""
+        """The partitions of a topic.  Errors: ClientError."""
         self.start()
         self._topics.use(topic)
         await self._until(lambda: self._knows(topic), None, f"the partitions of {topic}")
@@ -241,11 +243,11 @@ class ConsumerWork:
                     one = records.topic_partition
                     position = self._positions.by_partition.get(one)
                     if position is None:
-                        continue  # it was given up while records of others were handed out
+                        continue  # the partition was given up while records of others were handed out
                     version = position.version
                     for record in records:
                         if self._positions.by_partition.get(one) is not position or position.version != version:
-                            break  # given up, or sought elsewhere
+                            break  # the partition was given up, or sought elsewhere
                         self._commits.handed_out[one] = (record.offset, record.leader_epoch)
                         yield record
                         self._commits.handed_out[one] = (record.offset + 1, record.leader_epoch)
@@ -328,7 +330,7 @@ class ConsumerWork:
     # ------------------------------------------------------------ life
 
     def start(self) -> None:
-        """What can be without asking anybody.  Errors: FatalError."""
+        """Start the parts that need no answer from a broker.  Errors: FatalError."""
         if self._is_closed:
             raise FatalError(ErrorCode.INVALID_REQUEST, "the consumer is closed")
         if self._fetcher is not None:
@@ -388,7 +390,7 @@ class ConsumerWork:
         return self._positions[one]
 
     def _knows(self, topic: str) -> bool:
-        """Errors: ClientError."""
+        """Wait until the topic is known.  Errors: ClientError."""
         code = self.cluster.view.error_of(topic)
         if code is not None and not code.retriable and code is not ErrorCode.NONE:
             raise error_of(code, f"topic {topic}: {code.text}")
@@ -417,7 +419,7 @@ class ConsumerWork:
             return
         try:
             if self.owned and member.state in (MemberState.STABLE, MemberState.REBALANCING, MemberState.JOINING):
-                self._member = member  # offsets are committed as what we still are
+                self._member = member  # the commit still goes out under the present member id
                 await self.revoke(self.owned)
             elif self.owned:
                 await self.lose(self.owned)

@@ -1,4 +1,7 @@
-"""● The producer.  Start at `producer`, which users call, then `work`; `accumulator` ◇ decides what is sent when, `sender` ● carries it."""
+"""● The producer.  Start at `producer`, the class that users call, then `work`.
+
+`accumulator` ◇ decides which records are sent together and when; `sender` ● sends them.
+"""
 
 from typing import TYPE_CHECKING
 

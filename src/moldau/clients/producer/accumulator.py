@@ -1,16 +1,18 @@
-"""◇ The producer's brain: which records share a batch, which batch leaves when, under which sequence, and what an answer changes.
+"""◇ The producer's brain: it decides which records share a batch, when a batch leaves, its sequence numbers, and what an answer changes.
 
     append ──▶ [open batch] ──full, lingered, or nothing of its partition on its way──▶ take ──▶ in flight ──▶ succeeded │ failed
                                                                                             └──▶ retry: back to the front
 
-Guarantees.  Records of one partition keep their order, whatever happens to requests.  Each token is told exactly once.  No partition takes
-more of the memory than is left free, so that one that stands still leaves room for all the others.
+Guarantees.  Records of one partition keep their order, whatever happens to requests.  Each token learns its result exactly once.  A
+partition takes at most as much memory as it leaves free, so a blocked partition leaves room for all others.
 
 With idempotence up to five batches of a partition are on their way; otherwise one.  A batch that is tried again goes alone.  When a batch
-with a sequence fails for good, those behind it are refused as out of order; once the fate of each is known, they get sequences from 0 on in
-a new epoch.  A batch whose fate is unknown keeps its sequence, because only under that one can the broker tell that it has it already.
+with a sequence fails for good, the broker refuses the batches behind it as out of order.  Once the fate of each is known, they get
+sequences from 0 on in a new epoch.  A batch whose fate is unknown keeps its sequence, because only under that one can the broker tell that
+it has it already.
 
-Source: RecordAccumulator, TransactionManager, Sender; KIP-98, 185, 360, 794.  Called by `sender`, which carries what is taken.
+Source: RecordAccumulator, TransactionManager, Sender; KIP-98, 185, 360, 794.  Called by `sender`, which sends the batches that `take`
+returns.
 """
 
 from collections import deque
@@ -28,7 +30,7 @@ T = TypeVar("T", bound="Splittable")
 
 
 class Splittable(Protocol):
-    """What the accumulator asks of a token: for how many records it stands, and, of several, to stand for each half by itself."""
+    """A token that stands for one or more records.  A token for several can be split, so that each half stands for itself."""
 
     count: int
 
@@ -36,7 +38,7 @@ class Splittable(Protocol):
 
 
 MEMORY_OVERHEAD: Final = 256
-"""What a record with a delivery of its own takes of this process's memory beside its bytes, about."""
+"""About how many bytes of memory a record with a delivery of its own takes beside its content."""
 MAX_EPOCH: Final = 32767
 NEVER: Final = 1 << 62
 
@@ -49,13 +51,13 @@ LEAVES_IT_OPEN: Final = frozenset(
         ErrorCode.KAFKA_STORAGE_ERROR,
     }
 )
-"""After these the broker may have the batch."""
+"""Errors after which the broker may or may not have the batch."""
 LOST_TRACK: Final = frozenset({ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH})
-"""The broker does not know this producer's sequence: without transactions a new epoch begins it anew."""
+"""Errors that mean that the broker does not know this producer's sequence.  Without transactions a new epoch begins it anew."""
 
 
 class Accumulating(NamedTuple):
-    """What the accumulator is told of the producer's options; times in milliseconds."""
+    """The producer's options that the accumulator needs; times in milliseconds."""
 
     batch_bytes: int = 128 * 1024
     linger_ms: int = 0
@@ -71,7 +73,7 @@ class Accumulating(NamedTuple):
 
 
 class PartitionQueue(Generic[T]):
-    """What waits for one partition, first to last, and what is on its way."""
+    """The batches of one partition: those that wait, in order, and those on their way."""
 
     __slots__ = (
         "batches",
@@ -100,7 +102,7 @@ class PartitionQueue(Generic[T]):
 
 
 class Ended(NamedTuple, Generic[T]):
-    """A batch whose records are to be told: written from `base_offset` on, or why not."""
+    """A batch that has ended: it was written from `base_offset` on, or failed with an error.  Its tokens are to be told."""
 
     batch: PendingBatch[T]
     code: ErrorCode
@@ -115,11 +117,11 @@ class Accumulator(Generic[T]):
         self.queues: dict[TopicPartition, PartitionQueue[T]] = {}
         self.buffered_bytes = 0
         self.batch_count = 0
-        """Batches that wait or are on their way."""
+        """How many batches wait or are on their way."""
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
         self.needs_identity = options.is_idempotent
-        """Nothing leaves before `identify` was called."""
+        """Whether no batch may leave before `identify` is called."""
         self._busy: dict[TopicPartition, PartitionQueue[T]] = {}
 
     # ------------------------------------------------------------ in
@@ -135,7 +137,11 @@ class Accumulator(Generic[T]):
         return queue
 
     def has_room(self, queue: PartitionQueue[T], size: int) -> bool:
-        """A partition may take as much as is left free; one on which nothing waits takes any record for which there is memory at all."""
+        """Whether a partition may take `size` bytes more.
+
+        A partition may take as much as is left free.  A partition without waiting records takes any record for which there is memory at
+        all.
+        """
         free = self.options.buffer_bytes - self.buffered_bytes
         return size <= free and (not queue.buffered_bytes or queue.buffered_bytes + size <= free)
 
@@ -150,13 +156,13 @@ class Accumulator(Generic[T]):
         token: T,
         now_ms: int,
     ) -> None:
-        """`size`: see `batch.size_of`."""
+        """Add one record.  `size`: see `batch.size_of`."""
         batch = self._open_batch(queue, size, now_ms)
         batch.append(key, value, timestamp, headers)
         self._account(queue, batch, size, MEMORY_OVERHEAD, token)
 
     def append_columns(self, queue: PartitionQueue[T], columns: Columns, size: int, token: T, now_ms: int) -> None:
-        """Records side by side in one batch: not more than fit into an empty one.  `size`: of all of them."""
+        """Add records side by side to one batch: at most as many as fit into an empty one.  `size`: of all of them."""
         batch = self._open_batch(queue, size, now_ms)
         batch.extend(columns)
         self._account(queue, batch, size, 0, token)
@@ -181,7 +187,7 @@ class Accumulator(Generic[T]):
     # ------------------------------------------------------------ out
 
     def identify(self, producer_id: int, producer_epoch: int) -> None:
-        """Who we are from now on; partitions change over once nothing of theirs is on its way."""
+        """Set the producer id and epoch from now on.  A partition changes over once no batch of it is on its way."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.needs_identity = False
         for queue in self.queues.values():
@@ -189,7 +195,7 @@ class Accumulator(Generic[T]):
 
     @property
     def is_out_of_sequence(self) -> bool:
-        """Some partition needs a new epoch before anything more can be written to it."""
+        """Whether some partition needs a new epoch before anything more can be written to it."""
         return any(queue.must_reset for queue in self.queues.values())
 
     @property
@@ -205,7 +211,10 @@ class Accumulator(Generic[T]):
         *,
         flush: bool = False,
     ) -> tuple[dict[int, list[PendingBatch[T]]], list[TopicPartition]]:
-        """By leader the batches of one request each, in flight from now on; and the partitions that wait for a leader to be known."""
+        """The batches that leave now, for one request per leader; and the partitions whose leader is not known.
+
+        The batches count as in flight from now on.
+        """
         requests: dict[int, list[PendingBatch[T]]] = {}
         sizes: dict[int, int] = {}
         leaderless: list[TopicPartition] = []
@@ -227,7 +236,7 @@ class Accumulator(Generic[T]):
             if self._depart(queue, batch):
                 requests.setdefault(node_id, []).append(batch)
                 sizes[node_id] = size + batch.size
-        # Another turn for partitions: who was served goes to the end, so that a full request starves nobody.
+        # A served partition goes to the end of the order, so that a full request starves no partition.
         for batches in requests.values():
             for batch in batches:
                 self._busy[batch.topic_partition] = self._busy.pop(batch.topic_partition)
@@ -240,7 +249,7 @@ class Accumulator(Generic[T]):
         if queue.must_reset:
             if queue.in_flight:
                 return None
-            # One whose fate is unknown goes first: under its old sequence the broker tells.
+            # A batch of unknown fate goes first: only under its old sequence can the broker tell whether it has it.
             head = next((batch for batch in queue.batches if batch.fate is Fate.UNKNOWN), head)
         if head.attempts:
             return head if not queue.in_flight and now_ms >= head.retry_at_ms else None
@@ -256,7 +265,7 @@ class Accumulator(Generic[T]):
         return head if self.options.linger_ms or not queue.in_flight else None
 
     def _depart(self, queue: PartitionQueue[T], batch: PendingBatch[T]) -> bool:
-        """False: a new identity is needed first."""
+        """Stamp a batch and put it in flight.  False: a new identity is needed first."""
         if self.options.is_idempotent:
             is_to_reset = queue.must_reset and batch.fate is not Fate.UNKNOWN
             if (is_to_reset or not batch.is_stamped) and not self._stamp(queue, batch):
@@ -288,7 +297,7 @@ class Accumulator(Generic[T]):
 
     def _bump_epoch(self) -> bool:
         if self.options.is_transactional:
-            return False  # the coordinator's to do
+            return False  # the transaction coordinator raises the epoch
         if self.producer_epoch >= MAX_EPOCH:
             self.needs_identity = True
             return False
@@ -296,7 +305,7 @@ class Accumulator(Generic[T]):
         return True
 
     def next_event_ms(self, now_ms: int) -> int | None:
-        """How long until a batch has lingered, may be tried again, or is too late."""
+        """How many milliseconds until a batch has lingered, may be tried again, or expires."""
         at = NEVER
         for queue in self._busy.values():
             for batch in queue.in_flight:
@@ -316,17 +325,17 @@ class Accumulator(Generic[T]):
     # ------------------------------------------------------------ answers
 
     def succeeded(self, batch: PendingBatch[T]) -> bool:
-        """Whether its records are still to be told."""
+        """Note that a batch was written.  Returns whether its records are still to be told."""
         return self._end(batch)
 
     def refused(self, batch: PendingBatch[T], code: ErrorCode, detail: str, now_ms: int) -> list[Ended[T]]:
-        """What the broker, or a broken connection, said of a batch in flight; the batches that end by it."""
+        """Note that the broker refused a batch in flight, or the connection broke.  Returns the batches that end by it."""
         queue = self.queues[batch.topic_partition]
         if code in LEAVES_IT_OPEN:
             batch.fate = Fate.UNKNOWN
         elif batch.fate is Fate.UNSENT or code in LOST_TRACK or code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
             batch.fate = Fate.REJECTED
-        # Halves of one that may be there already would not be known for what they are.
+        # The broker could not recognise the halves of a batch that it may have already.
         is_splittable = batch.count > 1 and not batch.has_ended and batch.fate is not Fate.UNKNOWN
         if code is ErrorCode.MESSAGE_TOO_LARGE and is_splittable:
             self._split(queue, batch, now_ms)
@@ -357,7 +366,7 @@ class Accumulator(Generic[T]):
         return code.retriable
 
     def _put_back(self, queue: PartitionQueue[T], batch: PendingBatch[T], now_ms: int, *, at_once: bool = False) -> None:
-        """Before all that was appended later."""
+        """Put a batch back before all batches that were appended later."""
         queue.in_flight.remove(batch)
         batch.retry_at_ms = now_ms if at_once else now_ms + self.options.retry_backoff_ms
         place = 0
@@ -366,7 +375,7 @@ class Accumulator(Generic[T]):
         queue.batches.insert(place, batch)
 
     def _split(self, queue: PartitionQueue[T], batch: PendingBatch[T], now_ms: int) -> None:
-        """Two halves under the same sequence numbers: together too large for the broker, each may be small enough."""
+        """Split a batch that is too large for the broker into halves under the same sequence numbers."""
         queue.in_flight.remove(batch)
         tokens = batch.tokens if len(batch.tokens) > 1 else list(batch.tokens[0].halves())
         half = len(tokens) // 2
@@ -383,7 +392,7 @@ class Accumulator(Generic[T]):
         queue.batches.insert(place, first)
 
     def expire(self, now_ms: int) -> list[Ended[T]]:
-        """Batches whose time for delivery is over.  One that is on its way is told, too, and looked after until its answer comes."""
+        """End the batches whose delivery time is over.  A batch on its way is ended, too, but tracked until its answer comes."""
         ended = []
         for queue in list(self._busy.values()):
             for batch in queue.in_flight:
@@ -408,7 +417,7 @@ class Accumulator(Generic[T]):
         return now_ms - batch.created_ms >= self.options.delivery_timeout_ms
 
     def abandon(self, code: ErrorCode, detail: str, *, unsent_only: bool = False) -> list[Ended[T]]:
-        """All that waits is given up, as when a transaction is aborted; what is on its way is told, and looked after until its answer."""
+        """Give up every batch that waits, as when a transaction is aborted.  A batch on its way is tracked until its answer comes."""
         ended = []
         for queue in list(self._busy.values()):
             while queue.batches:
@@ -439,7 +448,10 @@ class Accumulator(Generic[T]):
 
 
 def _is_before(one: PendingBatch[Any], other: PendingBatch[Any]) -> bool:
-    """In its partition.  A stamped batch is before one that is not; sequences go round after 2^31 - 1."""
+    """Whether `one` comes before `other` in its partition.
+
+    A stamped batch comes before one without a stamp.  Sequence numbers begin anew at 0 after 2^31 - 1.
+    """
     if not one.is_stamped or not other.is_stamped:
         return one.is_stamped
     ahead = (other.base_sequence - one.base_sequence) % (1 << 31)

@@ -1,4 +1,4 @@
-"""◇ Records of one partition that travel together, and what is known of their fate."""
+"""◇ A batch that waits to be sent: records of one partition, and what is known of their fate."""
 
 from collections.abc import Sequence
 from enum import Enum
@@ -12,23 +12,23 @@ from moldau.types import TopicPartition
 T = TypeVar("T")
 
 RECORD_OVERHEAD: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5
-"""What a record takes at most beside its bytes: its length, attributes, two deltas, two lengths, the count of headers."""
+"""The most bytes that a record takes beside its content: length, attributes, two deltas, two lengths, the count of headers."""
 HEADER_OVERHEAD: Final = 10
-"""And a header of it: two lengths."""
+"""The most bytes that a header takes beside its content: two lengths."""
 
 
 class Fate(Enum):
-    """Whether the broker has it."""
+    """Whether the broker has the batch."""
 
     UNSENT = "unsent"
     UNKNOWN = "unknown"
-    """It was sent, and no answer came, or one that leaves it open."""
+    """The batch was sent, and no answer came, or one that leaves it open."""
     REJECTED = "rejected"
-    """It was sent, and it is certain that nothing was written."""
+    """The batch was sent, and it is certain that nothing was written."""
 
 
 class PendingBatch(Generic[T]):
-    """`size`: at most so many bytes before compression.  `reserved_bytes`: what it takes of buffer_memory."""
+    """A batch before it is acknowledged.  `size`: its most bytes before compression.  `reserved_bytes`: its share of buffer_memory."""
 
     __slots__ = (
         "attempts",
@@ -66,7 +66,7 @@ class PendingBatch(Generic[T]):
         self.retry_at_ms = 0
         self.fate = Fate.UNSENT
         self.has_ended = False
-        """Its tokens were told; what still comes of it concerns the partition alone."""
+        """Its tokens were told.  A later answer concerns only the partition."""
         self.data: bytearray | None = None
         self.producer_id = NO_PRODUCER_ID
         self.producer_epoch = NO_PRODUCER_EPOCH
@@ -112,7 +112,7 @@ class PendingBatch(Generic[T]):
         self.timestamps += timestamps
 
     def encode(self) -> bytearray:
-        """The batch's bytes, made once: at further attempts only the stamp is written over."""
+        """The batch's bytes.  They are made once; further attempts write only the stamp anew."""
         if self.data is None:
             columns = Columns(self.keys, self.values, self.timestamps, self.headers)
             options = self.options._replace(
@@ -130,13 +130,13 @@ class PendingBatch(Generic[T]):
             stamp_producer(self.data, producer_id, producer_epoch, base_sequence)
 
     def unstamp(self) -> None:
-        """It is certain that the broker does not have it: it may get another place in the sequence."""
+        """Take the stamp away.  It is certain that the broker does not have the batch, so it may get another place in the sequence."""
         assert self.fate is not Fate.UNKNOWN, self
         self.base_sequence = NO_SEQUENCE
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
-    """Of one record, at most, before compression."""
+    """The most bytes of one record before compression."""
     size = RECORD_OVERHEAD + (len(key) if key is not None else 0) + (len(value) if value is not None else 0)
     if headers:
         size += sum(HEADER_OVERHEAD + 4 * len(name) + len(content or b"") for name, content in headers)

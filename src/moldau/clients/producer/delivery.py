@@ -1,7 +1,7 @@
-"""● What `send` gives back: something to await, or to forget.
+"""● The values that `send` and `send_many` return: a caller may await them or ignore them.
 
-A `Delivery` ends with the record's `RecordMetadata`, or with a `ClientError`; exactly once, whatever happens.  Deliveries that nobody
-awaits are no error: what fails is counted and logged once a batch.
+A `Delivery` ends exactly once, with the record's `RecordMetadata` or with a `ClientError`.  A failed delivery that the caller does not
+await is no error: the failures of each batch are counted and logged once.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is.  With acks=0 the offset is -1.  `timestamp`: milliseconds; the broker's where the topic has LogAppendTime."""
+    """The place of a record.  With acks=0 the offset is -1.  `timestamp`: milliseconds; the broker's where the topic has LogAppendTime."""
 
     topic: str
     partition: int
@@ -25,11 +25,11 @@ class RecordMetadata(NamedTuple):
 
 
 OnDelivery = Callable[[RecordMetadata | None, KafkaError | None], None]
-"""Called with one of both, on the loop."""
+"""A function that is called with the metadata or the error, on the loop."""
 
 
 class Token(Protocol):
-    """Whoever waits for some records of a batch that stand side by side."""
+    """A waiter for some neighbouring records of a batch."""
 
     count: int
 
@@ -39,7 +39,7 @@ class Token(Protocol):
 
 
 class Delivery(asyncio.Future[RecordMetadata]):
-    """One record's."""
+    """The delivery of one record."""
 
     count = 1
 
@@ -58,7 +58,7 @@ class Delivery(asyncio.Future[RecordMetadata]):
             return
         if not self.done():
             self.set_exception(error)
-            self.exception()  # nobody has to look
+            self.exception()  # no caller has to look at the error
         if self.on_delivery is not None:
             _call(self.on_delivery, None, error)
 
@@ -74,7 +74,7 @@ def _call(on_delivery: OnDelivery, where: RecordMetadata | None, error: KafkaErr
 
 
 class Written(NamedTuple):
-    """Records of a `send_many`, by their numbers, side by side in a partition.  With acks=0 `base_offset` is -1."""
+    """Records of a `send_many` that stand side by side in a partition, by their numbers.  With acks=0 `base_offset` is -1."""
 
     numbers: range | list[int]
     topic: str
@@ -83,14 +83,14 @@ class Written(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """Records of a `send_many`, by their numbers, that were not acknowledged."""
+    """Records of a `send_many` that were not acknowledged, by their numbers."""
 
     numbers: range | list[int]
     error: KafkaError
 
 
 class Deliveries:
-    """What became of the records of one `send_many`: await it."""
+    """The deliveries of one `send_many`.  Await it for the result."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.written: list[Written] = []
@@ -101,7 +101,7 @@ class Deliveries:
         self._done: asyncio.Future[None] = loop.create_future()
 
     def __await__(self) -> Generator[Any, None, "Deliveries"]:
-        """Errors: the first ClientError of all that failed; `failed` has every one."""
+        """Wait for all parts.  Errors: the first ClientError of all that failed; `failed` has every one."""
         return self._all().__await__()
 
     async def _all(self) -> "Deliveries":
@@ -121,7 +121,7 @@ class Deliveries:
         return DeliveryPart(self, part.numbers[:half]), DeliveryPart(self, part.numbers[half:])
 
     def complete(self) -> None:
-        """All parts are made."""
+        """Note that all parts are made."""
         self._is_complete = True
         self._maybe_finish()
 
@@ -138,7 +138,7 @@ class Deliveries:
             self._done.set_result(None)
 
     async def wait(self) -> "Deliveries":
-        """Until all have ended, however they did."""
+        """Wait until all parts have ended, with success or failure."""
         await asyncio.shield(self._done)
         return self
 

@@ -1,8 +1,7 @@
 """◇ The producer's options, by Kafka's names.  Source: ProducerConfig.java.
 
 Defaults that differ from Kafka's: linger_ms is 0, because a batch that is not full waits anyway while another one of its partition is on
-its way; batch_size is 128 KiB, and buffer_memory 64 MiB.
-"""
+its way.  batch_size is 128 KiB, and buffer_memory is 64 MiB."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,14 +12,18 @@ from moldau.protocol.records.compression import Codec
 
 ACKS: Final[Mapping[str, int]] = {"all": -1, "-1": -1, "0": 0, "1": 1}
 MAX_IN_FLIGHT_WITH_IDEMPOTENCE: Final = 5
-"""A broker remembers so many batches of a producer.  Source: ProducerStateEntry.NUM_BATCHES_TO_RETAIN."""
+"""How many batches of a producer a broker remembers.  Source: ProducerStateEntry.NUM_BATCHES_TO_RETAIN."""
 
 Serializer = Callable[[Any], bytes | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerOptions(ClientOptions):
-    """`acks`: all in-sync replicas, 1 the leader, 0 nobody (offsets are then unknown).  `enable_idempotence` None: wherever acks=all."""
+    """The producer's options.
+
+    `acks`: all in-sync replicas, 1 the leader, 0 no acknowledgement (offsets are then unknown).  `enable_idempotence` None: on with
+    acks=all.
+    """
 
     acks: str | int = "all"
     enable_idempotence: bool | None = None
@@ -61,7 +64,7 @@ class ProducerOptions(ClientOptions):
             self.delivery_timeout_ms >= least_ms,
             "delivery_timeout_ms",
             self.delivery_timeout_ms,
-            f"linger.ms and request.timeout.ms together are {least_ms}, and it has to be as much at least",
+            f"linger.ms and request.timeout.ms together are {least_ms}, and it has to be at least as much",
         )
         self._check_idempotence()
 

@@ -1,4 +1,4 @@
-"""◇ From what users give to `send` and `send_many` to bytes: serializers, interceptors, headers, pieces that fit into a batch."""
+"""◇ Turns the arguments of `send` and `send_many` into bytes: serializers, interceptors, headers, pieces that fit into a batch."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,11 +14,11 @@ LOG: Final = logging.getLogger(__name__)
 Headers = Sequence[tuple[str, bytes | str | None]] | Mapping[str, bytes | str | None]
 
 Piece = tuple[range | list[int], Columns, int]
-"""Numbers of records, themselves, and their bytes."""
+"""Some records of a `send_many`: their numbers, their columns, and their size in bytes."""
 
 
 class OutgoingRecord(NamedTuple):
-    """What an interceptor's `on_send` gets, and may return another one for."""
+    """A record as an interceptor's `on_send` gets it.  The interceptor may return another one."""
 
     topic: str
     value: Any
@@ -29,13 +29,13 @@ class OutgoingRecord(NamedTuple):
 
 
 def serialized(what: str, value: Any, serializer: Callable[[Any], bytes | None] | None) -> bytes | None:
-    """Errors: TypeError."""
+    """A key or value as bytes.  Errors: TypeError."""
     if serializer is not None:
         value = serializer(value)
     if value is None or type(value) is bytes:
         return value
     if isinstance(value, bytes | bytearray | memoryview):
-        return bytes(value)  # a copy: the caller may change it
+        return bytes(value)  # a copy, because the caller may change the array
     if isinstance(value, str) and serializer is None:
         return value.encode()
     way_out = f"give bytes or str, or a {what}_serializer"
@@ -50,7 +50,7 @@ def header_list(headers: Headers) -> list[tuple[str, bytes | None]]:
 def intercepted(
     interceptors: Sequence[Any], topic: str, value: Any, key: Any, headers: Headers, partition: int | None, timestamp_ms: int | None
 ) -> tuple[str, Any, Any, Headers, int | None, int | None]:
-    """Each may return another record; one that raises is told of in the log, and passed by."""
+    """The record after all interceptors.  Each may return another record; an interceptor that raises is logged and skipped."""
     record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
     for interceptor in interceptors:
         on_send = getattr(interceptor, "on_send", None)
@@ -63,7 +63,7 @@ def intercepted(
 
 
 def acknowledged(interceptors: Sequence[Any], where: Any, error: BaseException | None) -> None:
-    """Each is told; one that raises is told of in the log."""
+    """Tell the interceptors.  An interceptor that raises is logged and skipped."""
     for interceptor in interceptors:
         on_acknowledgement = getattr(interceptor, "on_acknowledgement", None)
         if on_acknowledgement is not None:
@@ -76,7 +76,7 @@ def acknowledged(interceptors: Sequence[Any], where: Any, error: BaseException |
 def columns_of(
     keys: Sequence[Any] | None, values: Sequence[Any], headers: Sequence[Headers] | None, timestamps: Sequence[int] | None, now_ms: int
 ) -> Columns:
-    """Errors: TypeError."""
+    """The lists as columns of bytes.  Errors: TypeError."""
     return Columns(
         None if keys is None else bytes_column("key", keys),
         bytes_column("value", values),
@@ -92,7 +92,7 @@ def bytes_column(what: str, column: Sequence[Any]) -> list[bytes | None]:
 
 
 def pieces(numbers: range | list[int], columns: Columns, *, batch_bytes: int, max_request_bytes: int) -> Iterator[Piece]:
-    """As many records at a time as a batch takes.  Errors: ClientError for a record that none takes."""
+    """Pieces of as many records as fit into a batch each.  Errors: ClientError for a record that fits into none."""
     keys, values, timestamps, headers = columns
     limit = min(batch_bytes, max_request_bytes)
     is_whole = isinstance(numbers, range)

@@ -1,4 +1,4 @@
-"""◇ Which partition a record goes to.
+"""◇ The partitioners: each chooses a record's partition.
 
     default              by the key, as Java's client does; without one, the partition with the least on its way, for a batch at a time
     uniform_sticky       as without a key, always
@@ -7,8 +7,8 @@
     murmur2_random       librdkafka's name for Java's rule
     fnv1a_random         as Sarama and some others: FNV-1a of the key
 
-Any function of (topic, key, value, partition count) is one, too.  Source: BuiltInPartitioner.java; KIP-480, KIP-794; rdkafka_partitioner.c.
-"""
+Any function of (topic, key, value, partition count) is a partitioner, too.  Source: BuiltInPartitioner.java; KIP-480, KIP-794;
+rdkafka_partitioner.c."""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
@@ -23,15 +23,17 @@ _hash_of: Final = lru_cache(maxsize=65536)(murmur2)
 
 
 def partition_for_key(key: bytes | bytearray | memoryview, partition_count: int) -> int:
-    """Java's rule: murmur2 without its sign bit."""
+    """The partition by Java's rule: murmur2 without its sign bit, modulo the number of partitions."""
     if type(key) is bytes and len(key) <= MAX_CACHED_KEY:
         return (_hash_of(key) & 0x7FFFFFFF) % partition_count
     return (murmur2(key) & 0x7FFFFFFF) % partition_count
 
 
 class StickyPartitioner:
-    """For records without a key: one partition for about `batch_bytes`, then the one with the least bytes on their way, so that batches
-    fill and a slow partition gets less."""
+    """Chooses for records without a key: one partition for about `batch_bytes`, then the one with the least bytes on their way.
+
+    So batches fill, and a slow partition gets less.
+    """
 
     __slots__ = ("_batch_bytes", "_is_adaptive", "_places")
 
@@ -41,7 +43,7 @@ class StickyPartitioner:
         self._places: dict[str, tuple[int, int]] = {}
 
     def partition(self, topic: str, size: int, partition_count: int, load: Callable[[int], float] | None = None) -> int:
-        """`load`: how much waits for a partition; infinite where it has no leader."""
+        """The next record's partition.  `load`: how many bytes wait for a partition; infinite where it has no leader."""
         current = self.stay(topic, size, partition_count)
         if current < 0:
             current, _ = self._places.get(topic, (0, 0))
@@ -50,7 +52,7 @@ class StickyPartitioner:
         return current
 
     def stay(self, topic: str, size: int, partition_count: int) -> int:  # hot: 0.2 µs
-        """The same partition as before; -1: it is the next one's turn."""
+        """The same partition as before.  -1: it is the next one's turn."""
         current, filled = self._places.get(topic, (0, 0))
         if (filled and filled + size > self._batch_bytes) or current >= partition_count:
             return -1
@@ -58,7 +60,7 @@ class StickyPartitioner:
         return current
 
     def leave(self, topic: str, partition_count: int, load: Callable[[int], float] | None = None) -> None:
-        """Its partition takes nothing now: another one, from the next record on."""
+        """Choose another partition from the next record on, because this one takes nothing now."""
         current, _ = self._places.get(topic, (0, 0))
         self._places[topic] = (self._next(current, partition_count, load), 0)
 
@@ -70,7 +72,7 @@ class StickyPartitioner:
 
 
 class RoundRobin:
-    """Each record of a topic to the next partition."""
+    """Sends each record of a topic to the next partition."""
 
     def __init__(self) -> None:
         self._next: dict[str, int] = {}
@@ -111,7 +113,10 @@ NAMES: Final[Sequence[str]] = ("default", "uniform_sticky", "round_robin", *HASH
 
 
 def partitioner_of(given: object, draw: Callable[[], float]) -> Partitioner | None:
-    """None: the default.  `draw`: from 0 to 1, by chance.  Errors: ValueError."""
+    """The partitioner with this name, or the given function.  None: the default.
+
+    `draw`: returns a random number from 0 to 1.  Errors: ValueError.
+    """
     if callable(given):
         return given
     if given in ("default", "uniform_sticky"):

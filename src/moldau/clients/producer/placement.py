@@ -1,4 +1,4 @@
-"""◇ To which partition's queue a record goes: by number, by key, by a partitioner, or to the one with the least on its way."""
+"""◇ Chooses the partition queue of a record: by number, by key, by a partitioner, or the one with the least on its way."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
@@ -22,7 +22,7 @@ Queue = PartitionQueue[Token]
 
 
 class Placement:
-    """`queues`: of each topic that may be written to, by partition.  Errors: OptionError."""
+    """Chooses queues.  `queues`: for each topic that may be written to, its queues by partition.  Errors: OptionError."""
 
     def __init__(self, cluster: Cluster, options: ProducerOptions, draw: Callable[[], float]) -> None:
         self.queues: dict[str, list[Queue]] = {}
@@ -58,24 +58,27 @@ class Placement:
         return self._partitioner is None and (key is None or self._ignores_keys)
 
     def leave(self, topic: str, queues: Sequence[Queue]) -> None:
-        """The partition that records without a key go to takes nothing now."""
+        """Choose another partition for records without a key: the present one takes nothing now."""
         self._sticky.leave(topic, len(queues), self._load_of(topic, queues))
 
     def error_of(self, topic: str) -> KafkaError | None:
-        """Why nothing can be written to a topic, and will not by waiting."""
+        """The reason why a topic cannot be written to and waiting will not help; None if there is none."""
         code = self._cluster.view.error_of(topic)
         if code is None or code is ErrorCode.NONE or code.retriable:
             return None
         return error_of(code, f"topic {topic}: {code.text}")
 
     def parts_of(self, topic: str, queues: Sequence[Queue], columns: Columns, partition: int | None) -> Iterator[tuple[Queue, Piece]]:
-        """Pieces that fit into a batch each.  Errors: ClientError for a record that no batch takes."""
+        """The pieces of `columns` with their queues.
+
+        Each piece fits into a batch.  Errors: ClientError for a record that no batch takes.
+        """
         keys = columns.keys
         if partition is not None:
             yield from ((queues[partition], piece) for piece in self._pieces(range(len(columns.values)), columns))
             return
         if self._partitioner is None and (keys is None or self._ignores_keys):
-            # A batch at a time to the partition with the least on its way.
+            # A batch at a time goes to the partition with the least on its way.
             for piece in self._pieces(range(len(columns.values)), columns):
                 self.leave(topic, queues)
                 index = self._sticky.partition(topic, piece[2], len(queues), self._load_of(topic, queues))

@@ -1,4 +1,5 @@
-"""● The producer that users call.  What it does is in `work`, loaded with the first producer: importing this costs next to nothing.
+"""● The producer that users call.  The work is done in `work`, which is loaded with the first producer: importing this module costs next to
+nothing.
 
     async with Producer("localhost:9092") as producer:
         where = await producer.send("orders", b"value", key=b"key")         # delivered: where.offset
@@ -11,8 +12,8 @@
             await producer.send_offsets({TopicPartition("orders", 0): 17}, group)
 
 Guarantees.  Records of one partition keep the order in which they were sent, and with idempotence, the default, none is written twice by
-this producer's own retries.  Every delivery ends, with its place or an error, within delivery_timeout_ms.  A topic, partition or broker
-that is in trouble holds up no other.  Memory: what waits is never more than buffer_memory, and as much again that waits for room.
+this producer's own retries.  Every delivery ends, with its place or an error, within delivery_timeout_ms.  A topic, partition or broker in
+trouble holds up no other.  Waiting records take at most buffer_memory; records that wait for room take at most as much again.
 """
 
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class HasGroup(Protocol):
-    """A consumer, to `send_offsets`."""
+    """A consumer, as `send_offsets` sees it."""
 
     def group_metadata(self) -> GroupMetadata: ...
 
@@ -74,12 +75,18 @@ class Producer:
     # ------------------------------------------------------------ life
 
     async def start(self) -> Self:
-        """Done by `async with` and by the first `send`; with a transactional id it fences whoever had it before.  Errors: ClientError."""
+        """Start the producer; `async with` and the first `send` do it, too.
+
+        A producer with a transactional id fences the one that had it before.  Errors: ClientError.
+        """
         await self._work.start()
         return self
 
     async def close(self, *, timeout_ms: int | None = None) -> None:
-        """Delivers what was sent, and ends.  After `timeout_ms` (None: delivery_timeout_ms) what is left is given up, each told so."""
+        """Deliver every record that was sent, and end.
+
+        After `timeout_ms` (None: delivery_timeout_ms) the records that are left fail.
+        """
         await self._work.close(timeout_ms)
 
     async def __aenter__(self) -> Self:
@@ -110,10 +117,10 @@ class Producer:
         timestamp_ms: int | None = None,
         on_delivery: "OnDelivery | None" = None,
     ) -> "Delivery":
-        """On its way; await what it returns to know that it has arrived.  `value` None: a tombstone.
+        """Send one record.  Await the returned delivery to know that it has arrived.  `value` None: a tombstone.
 
-        Errors at once: BufferFull when nothing is awaited and too much waits already; FatalError, AbortableError of the producer; whatever
-        a serializer raises.  All others come with the delivery.
+        Errors at once: BufferFull if too many records wait and no delivery is awaited; FatalError, AbortableError of the producer; whatever
+        a serializer raises.  All other errors come with the delivery.
         """
         return self._work.send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
@@ -127,30 +134,35 @@ class Producer:
         partition: int | None = None,
         timestamps_ms: Sequence[int] | None = None,
     ) -> "Deliveries":
-        """Lists side by side.  Waits for room, not for delivery: await what it returns for that.  Partitions keep the order of records.
+        """Send records given as lists side by side.  Partitions keep the order of records.
 
-        Errors: ValueError for lists of different lengths; ClientError when the topic cannot be used, or there is no room within
-        max_block_ms: then nothing more is sent, and what was sent before goes on.
+        This waits for room, not for delivery: await the returned deliveries for that.
+
+        Errors: ValueError for lists of different lengths; ClientError if the topic cannot be used, or there is no room within max_block_ms.
+        In the latter case the rest is not sent, and the records sent before go on.
         """
         return await self._work.send_many(topic, values, keys, headers, partition, timestamps_ms)
 
     async def drain(self) -> None:
-        """Until nothing waits for room any more: between calls of `send` that nobody awaits."""
+        """Wait until no record waits for room any more.  Use it between calls of `send` whose deliveries you do not await."""
         await self._work.drain()
 
     async def flush(self) -> None:
-        """Until every record sent so far was delivered, or was told why not."""
+        """Wait until every record sent so far has been delivered or has failed."""
         await self._work.flush()
 
     def partitions_for(self, topic: str) -> list[int]:
-        """Those known now; empty for a topic that nobody sent to yet."""
+        """The known partitions of a topic; empty for a topic without a record so far."""
         return self.cluster.view.partitions_of(topic)
 
     # ------------------------------------------------------------ transactions
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Self]:
-        """Begins one, and commits it; what raises aborts it, and is raised on.  Errors: ClientError."""
+        """Begin a transaction, and commit it at the end of the block.
+
+        An exception aborts it, and is raised again.  Errors: ClientError.
+        """
         await self.begin_transaction()
         try:
             yield self
@@ -164,14 +176,17 @@ class Producer:
         await self._work.begin()
 
     async def commit_transaction(self) -> None:
-        """Errors: AbortableError: abort it; FatalError; RetriableError: it is not known how it ended, call it again."""
+        """Commit.  Errors: AbortableError: abort it; FatalError; RetriableError: it is not known how it ended, call it again."""
         await self._work.commit()
 
     async def abort_transaction(self) -> None:
         await self._work.abort()
 
     async def send_offsets(self, offsets: "Mapping[TopicPartition, int | Offset]", group: "GroupMetadata | str | HasGroup") -> None:
-        """What the group is to read next, as part of the transaction.  `group`: a consumer, or its group metadata.  Errors: ClientError."""
+        """Commit a group's offsets as part of the transaction.
+
+        `group`: a consumer, or its group metadata.  Errors: ClientError.
+        """
         metadata = group if isinstance(group, str | GroupMetadata) else group.group_metadata()
         await self._work.send_offsets(offsets, metadata)
 

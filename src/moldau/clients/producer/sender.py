@@ -1,7 +1,7 @@
-"""● Carries what the accumulator hands out to the leaders of its partitions, and their answers back.
+"""● Sends the accumulator's batches to the leaders of their partitions, and brings the answers back.
 
-A turn takes whatever may leave, and ends; the next one comes with the next record, answer, metadata or due time.  Nothing here waits for
-one partition while another could be served.  Called by `producer`.
+A turn takes the batches that may leave, and ends.  The next record, answer, metadata or due time begins the next turn.  No turn waits
+for one partition while another could be served.  Called by `producer`.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ TRANSACTION_V1_PRODUCE: Final = 11
 
 
 class Permits(Protocol):
-    """What the producer says of partitions: see `transactor`."""
+    """The producer's permission to send to partitions; see `transactor`."""
 
     def may_write(self, topic_partition: TopicPartition) -> bool: ...
 
@@ -43,7 +43,7 @@ class Permits(Protocol):
 
 
 class Sender:
-    """See the module.  `identify`: fetches a producer id, and is called when the accumulator needs one."""
+    """Sends batches; see the module.  `identify`: gets a producer id, and is called when the accumulator needs one."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class Sender:
     # ------------------------------------------------------------ turns
 
     def wake(self) -> None:
-        """A turn soon."""
+        """Begin a turn soon."""
         if not self._is_scheduled and not self._is_closed:
             self._is_scheduled = True
             self._loop.call_soon(self._turn)
@@ -132,7 +132,7 @@ class Sender:
     def _identified(self, task: "asyncio.Task[None]") -> None:
         self._identifying = None
         if not task.cancelled() and (error := task.exception()) is not None:
-            LOG.error("no producer id could be had", exc_info=error)
+            LOG.error("no broker gave a producer id", exc_info=error)
         self.wake()
 
     # ------------------------------------------------------------ requests
@@ -180,7 +180,7 @@ class Sender:
             topic, partition = batch.topic_partition
             data = batch.encode()
             self.byte_count += len(data)
-            # A copy when it is tried again: the first attempt's bytes may still wait for their socket, and a stamp is written over them.
+            # A repeated batch is copied: the first attempt's bytes may still wait for their socket, and a stamp is written over them.
             topics[topic].append(PartitionProduceData(index=partition, records=memoryview(data if batch.attempts == 1 else bytes(data))))
         return ProduceRequest(
             transactional_id=self._options.transactional_id,
@@ -222,7 +222,7 @@ class Sender:
         self.tell(ended)
 
     def tell(self, ended: Sequence[Ended[Token]]) -> None:
-        """These batches are given up."""
+        """Tell the tokens of these batches that they are given up."""
         for batch, code, detail in ended:
             error = DeliveryTimedOut(detail) if code is ErrorCode.REQUEST_TIMED_OUT else error_of(code, detail)
             self._permits.failed(error)
@@ -233,7 +233,7 @@ class Sender:
             self._on_progress()
 
     async def close(self) -> None:
-        """At once; what has not ended yet is told so by the producer."""
+        """Close at once; the producer tells the batches that have not ended."""
         self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()

@@ -1,4 +1,4 @@
-"""◇ Where a transactional producer stands, as a table.
+"""◇ The states of a transactional producer, as a table.
 
     UNINITIALIZED ─▶ READY ─▶ IN_TRANSACTION ─▶ COMMITTING ─▶ READY
                                     │                └──▶ ABORTABLE
@@ -52,20 +52,20 @@ ENDS_PRODUCER: Final = frozenset(
 
 
 class Transaction:
-    """The state, what the coordinator knows of, and why it cannot go on."""
+    """The state, the partitions that the coordinator knows of, and the error that stops the transaction."""
 
     def __init__(self) -> None:
         self.state = State.UNINITIALIZED
         self.error: KafkaError | None = None
         self.added: set[TopicPartition] = set()
-        """Partitions that the coordinator has in this transaction, as far as clients have to tell it."""
+        """Partitions that the client has added to this transaction at the coordinator."""
         self.wanted: dict[TopicPartition, None] = {}
         """Partitions with records that wait to be added."""
         self.has_begun_at_coordinator = False
-        """There is something to commit or abort."""
+        """Whether there is something to commit or abort."""
 
     def enter(self, state: State) -> None:
-        """Errors: ClientError when the table does not have it."""
+        """Enter a state.  Errors: ClientError if the table does not have the step."""
         if state not in ALLOWED[self.state]:
             raise self._misuse(state)
         self.state = state
@@ -76,16 +76,16 @@ class Transaction:
     def _misuse(self, state: State) -> KafkaError:
         if self.error is not None:
             return self.error
-        way_out = "begin a transaction first" if self.state is State.READY else "one thing at a time"
+        way_out = "begin a transaction first" if self.state is State.READY else "one transaction at a time"
         return FatalError(ErrorCode.INVALID_TXN_STATE, f"the producer is {self.state.value} and cannot be {state.value}: {way_out}")
 
     def check_sendable(self) -> None:
-        """Errors: AbortableError, FatalError."""
+        """Raise if no record may be sent now.  Errors: AbortableError, FatalError."""
         if self.state is not State.IN_TRANSACTION:
             raise self._misuse(State.IN_TRANSACTION) if self.state is not State.READY else _not_begun()
 
     def fail(self, error: KafkaError) -> KafkaError:
-        """A batch or a request of it failed for good; what to raise for it."""
+        """Note that a batch or a request of the transaction failed for good.  Returns the error to raise for it."""
         if isinstance(error, FatalError) or error.code in FENCED_BY or error.code in ENDS_PRODUCER:
             kind = Fenced if error.code in FENCED_BY else FatalError
             self.error = error if isinstance(error, FatalError) else kind(error.code, error.detail)

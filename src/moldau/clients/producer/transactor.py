@@ -1,9 +1,8 @@
-"""● A transactional producer's talk with its coordinators, by both protocols.
+"""● A transactional producer's requests to its coordinators, in both versions of the protocol.
 
-Version 1: partitions and groups are added to the transaction before anything is written; after an abort with a gap in a sequence the epoch
-is raised by InitProducerId.  Version 2 (KIP-890): writing adds; EndTxn raises the epoch each time.  Which one holds is what the cluster has
-finalized as transaction.version, looked up at each begin.  Called by `producer`.
-"""
+Version 1: the client adds partitions and groups to the transaction before it writes.  After an abort with a gap in a sequence
+InitProducerId raises the epoch.  Version 2 (KIP-890): writing adds partitions, and EndTxn raises the epoch each time.  The finalized level
+of transaction.version decides, and is looked up at each begin.  Called by `producer`."""
 
 import asyncio
 import logging
@@ -44,7 +43,7 @@ AGAIN: Final = MOVED | {ErrorCode.CONCURRENT_TRANSACTIONS}
 
 
 class Offset(NamedTuple):
-    """The offset to read next, with whatever an application wants to find beside it."""
+    """The offset to read next, with the application's own text beside it."""
 
     offset: int
     metadata: str = ""
@@ -52,7 +51,7 @@ class Offset(NamedTuple):
 
 
 class Untransacted:
-    """`Permits` of a producer without transactions."""
+    """The `Permits` of a producer without transactions."""
 
     max_produce_version: int | None = None
 
@@ -67,7 +66,7 @@ class Untransacted:
 
 
 class Transactor:
-    """`Permits` of one with them."""
+    """The `Permits` of a transactional producer."""
 
     def __init__(self, cluster: Cluster, options: ProducerOptions, accumulator: Accumulator[Token], wake: Callable[[], None]) -> None:
         assert options.transactional_id is not None
@@ -108,7 +107,7 @@ class Transactor:
     # ------------------------------------------------------------ what users ask for
 
     async def initialize(self) -> None:
-        """Fences whoever had the transactional id before, and waits until their transaction is over.  Errors: ClientError."""
+        """Fence the producer that had the transactional id before, and wait until its transaction is over.  Errors: ClientError."""
         await self._init_producer_id(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
         self.transaction.enter(State.READY)
         await self._look_up_version()
@@ -118,7 +117,7 @@ class Transactor:
         self.transaction.enter(State.IN_TRANSACTION)
 
     async def commit(self, flush: Callable[[], Awaitable[None]]) -> None:
-        """Errors: AbortableError, FatalError; RetriableError: it is not known how it ended, call it again."""
+        """Commit.  Errors: AbortableError, FatalError; RetriableError: it is not known how it ended, call it again."""
         transaction = self.transaction
         if transaction.state is not State.COMMITTING:
             if transaction.state is not State.IN_TRANSACTION:
@@ -130,7 +129,9 @@ class Transactor:
         transaction.enter(State.READY)
 
     async def abort(self, settle: Callable[[], Awaitable[None]]) -> None:
-        """`settle`: gives up what has not left, and waits for what has.  Errors: FatalError; RetriableError: call it again."""
+        """Abort.  `settle`: gives up batches that have not left, and waits for those that have.  Errors: FatalError; RetriableError: call
+        it again.
+        """
         transaction = self.transaction
         if transaction.state is not State.ABORTING:
             transaction.enter(State.ABORTING)
@@ -145,7 +146,7 @@ class Transactor:
         transaction.enter(State.READY)
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, Offset], group: GroupMetadata) -> None:
-        """Errors: AbortableError, FatalError."""
+        """Add a group's offsets to the transaction.  Errors: AbortableError, FatalError."""
         self.transaction.check_sendable()
         if not offsets:
             return
@@ -201,7 +202,7 @@ class Transactor:
             accumulator.identify(response.producer_id, response.producer_epoch)
 
     async def _add_wanted(self) -> None:
-        """Version 1: what has records is added, several partitions at a time."""
+        """Version 1: add the partitions that have records, several at a time."""
         try:
             while self.transaction.wanted and self.transaction.state in (State.IN_TRANSACTION, State.COMMITTING):
                 partitions = list(self.transaction.wanted)
@@ -274,7 +275,7 @@ class Transactor:
     async def _ask(
         self, request: Request[R], error_of_answer: Callable[[R], int], *, group_id: str | None = None, max_version: int | None = None
     ) -> R:
-        """As long as the answer says to try again and time is left.  Errors: KafkaError; ClusterUnreachable."""
+        """Ask the coordinator, again while the answer says so and time is left.  Errors: KafkaError; ClusterUnreachable."""
         coordinators, key = (self._coordinators, self._id) if group_id is None else (self._groups, group_id)
         last: Exception | None = None
         try:

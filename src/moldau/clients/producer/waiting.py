@@ -1,6 +1,6 @@
-"""● Records that are not in the accumulator yet: their topic is not known, or there is no room.  Each waits max_block_ms at most.
+"""● Records that cannot enter the accumulator yet, because their topic is not known or there is no room.  Each waits max_block_ms at most.
 
-Guarantee: records of one partition keep their order, and a topic or a partition that is in trouble holds up no other.
+Guarantee: records of one partition keep their order, and a topic or a partition in trouble holds up no other.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from moldau.types import TopicPartition
 
 
 class Waiting(NamedTuple):
-    """One record, with where it is to go."""
+    """One record, with its topic and partition."""
 
     topic: str
     partition: int | None
@@ -32,11 +32,14 @@ class Waiting(NamedTuple):
     delivery: Delivery
     until_ms: int
     asked: int
-    """So many answers about topics had come before: an error among them is not about this record."""
+    """How many answers about topics had come before the record: only a later error concerns it."""
 
 
 class WaitingRoom:
-    """`wake`: called when some may have got their place; `on_expired`: when some have waited too long."""
+    """The records that wait.
+
+    `wake`: called when records may have got their place; `on_expired`: called when records have waited too long.
+    """
 
     def __init__(
         self,
@@ -51,7 +54,7 @@ class WaitingRoom:
         on_expired: Callable[[], None],
     ) -> None:
         self.lines: dict[object, deque[Waiting]] = {}
-        """By topic while its partitions are not known, by TopicPartition while there is no room."""
+        """Lines by topic while its partitions are not known, by TopicPartition while there is no room."""
         self.bytes = 0
         self._loop = asyncio.get_running_loop()
         self._cluster = cluster
@@ -74,7 +77,7 @@ class WaitingRoom:
         size: int,
         delivery: Delivery,
     ) -> None:
-        """The slow way: wait for the topic or for room, or fail."""
+        """Let a record wait for its topic or for room, or fail."""
         options = self._options
         if size > options.max_request_size or size + MEMORY_OVERHEAD > options.buffer_memory:
             limit = "max.request.size" if size > options.max_request_size else "buffer.memory"
@@ -99,7 +102,7 @@ class WaitingRoom:
         self._set_timer()
 
     def admit(self) -> None:
-        """Into the accumulator with what has a place there now; of each topic in order, or in partitions of their own."""
+        """Move the records that now have a place into the accumulator.  The records of a topic, or of a partition, keep their order."""
         if not self.lines:
             return
         for key in list(self.lines):
@@ -113,7 +116,7 @@ class WaitingRoom:
         self._wake()
 
     def _admit(self, place: object, one: Waiting) -> bool:
-        """Whether it has left the head of its line: it is in the accumulator, in the line of its partition, or has failed."""
+        """Whether the record has left the head of its line: it entered the accumulator or its partition's line, or it failed."""
         if one.delivery.done():
             self.bytes -= one.size + MEMORY_OVERHEAD
             return True
@@ -176,11 +179,11 @@ class WaitingRoom:
     def why_unknown(self, topic: str, within: str) -> KafkaError:
         failure = self._topics.failure
         if isinstance(failure, OSError | Unreachable):
-            return ClusterUnreachable(f"the partitions of {topic} could not be learnt {within}: {failure}")
+            return ClusterUnreachable(f"topic {topic} did not become known {within}: {failure}")
         if isinstance(failure, KafkaError):
             return failure
         if not self._topics.answer_count:
-            return ClusterUnreachable(f"the partitions of {topic} could not be learnt {within}: no answer from {self._cluster.bootstrap}")
+            return ClusterUnreachable(f"topic {topic} did not become known {within}: no answer from {self._cluster.bootstrap}")
         code = self._cluster.view.error_of(topic) or ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         return error_of(code, f"topic {topic}: {code.text}")
 

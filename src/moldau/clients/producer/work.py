@@ -1,4 +1,4 @@
-"""● The producer at work: what `Producer` promises is kept here.
+"""● The producer at work: this module keeps the promises of `Producer`.
 
 send ──▶ outgoing ◇ (bytes) ──▶ placement ◇ (which partition) ──▶ accumulator ◇ (which batch) ──▶ sender ● ──▶ the leader
                                       └── no topic yet, or no room ──▶ waiting ● ──┘
@@ -40,7 +40,7 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class ProducerWork:
-    """Of one producer; see `Producer` for what its methods promise.  Errors: OptionError."""
+    """The work of one producer; see `Producer` for the promises of its methods.  Errors: OptionError."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class ProducerWork:
         await self.stop()
 
     async def stop(self) -> None:
-        """At once: what is left is given up."""
+        """Stop at once: records that are left fail."""
         self._is_closed = True
         sender = self._sender
         if sender is not None:
@@ -215,7 +215,7 @@ class ProducerWork:
         return deliveries
 
     async def drain(self) -> None:
-        """Until nothing waits for room any more: between calls of `send` that nobody awaits."""
+        """Wait until no record waits for room any more.  Use it between calls of `send` whose deliveries you do not await."""
         while self._waiting.lines:
             await self._next_progress()
 
@@ -233,7 +233,7 @@ class ProducerWork:
             sender.flushing -= 1
 
     async def _has_progress_or_failed(self) -> bool:
-        """False: the transaction cannot go on, so nothing will leave any more."""
+        """Whether a record has left or failed.  False: the transaction cannot go on, so nothing will leave any more."""
         transactor = self._transactor
         if transactor is not None and transactor.transaction.state in (State.ABORTABLE, State.FATAL, State.READY):
             detail = str(transactor.transaction.error or "no transaction is open")
@@ -265,7 +265,7 @@ class ProducerWork:
         await self._with_transactions().abort(self._settle)
 
     async def abort_unless_fatal(self) -> None:
-        """To its end, even when whoever waits is cancelled."""
+        """Abort to the end, even when the waiting task is cancelled."""
         if self._with_transactions().transaction.state is not State.FATAL:
             await asyncio.shield(self.abort())
 
@@ -274,7 +274,7 @@ class ProducerWork:
         await self._with_transactions().send_offsets(given, GroupMetadata(group) if isinstance(group, str) else group)
 
     async def _settle(self) -> None:
-        """Before an abort: what has not left is given up, and what has left is waited for."""
+        """Prepare an abort: batches that have not left are given up, and those that have are waited for."""
         assert self._sender is not None
         detail = "the transaction is aborted"
         while True:
@@ -312,7 +312,7 @@ class ProducerWork:
     # send_many
 
     async def _queues_of(self, topic: str) -> list[Queue]:
-        """Errors: ClientError."""
+        """The queues of a topic.  Errors: ClientError."""
         self._topics.use(topic)
         asked, failed = self._topics.answer_count, self._topics.failure
         if topic not in self._placement.queues:
@@ -350,7 +350,7 @@ class ProducerWork:
     def _serialized_columns(self, topic: str, keys: Sequence[Any] | None, values: Sequence[Any]) -> tuple[list[Any] | None, list[Any]]:
         options = self.options
         if options.interceptors:
-            raise OptionError("send_many passes interceptors by: use send with them")
+            raise OptionError("send_many does not call interceptors: use send with them")
         encoded = [serialized("value", value, options.value_serializer) for value in values]
         return None if keys is None else [serialized("key", key, options.key_serializer) for key in keys], encoded
 
@@ -386,7 +386,7 @@ class ProducerWork:
         await self._progress.wait()
 
     async def _identify(self) -> None:
-        """A producer id for idempotence; any broker gives one.  What cannot be had for good ends the producer."""
+        """Get a producer id for idempotence from any broker.  A refusal for good ends the producer."""
         request = InitProducerIdRequest(
             transactional_id=None,
             transaction_timeout_ms=self.options.transaction_timeout_ms,
@@ -419,7 +419,7 @@ class ProducerWork:
         self._give_up(error)
 
     def _give_up(self, error: KafkaError) -> None:
-        """All that was sent so far; what is sent from now on is tried."""
+        """Fail all records that were sent so far; later ones are tried."""
         self._waiting.fail(error)
         assert self._sender is not None
         self._sender.tell(self._accumulator.abandon(error.code, error.detail))

@@ -1,4 +1,4 @@
-"""● The consumer of share groups (KIP-932).  Start at `consumer`, which users call, then `work`."""
+"""● The consumer of share groups (KIP-932).  Start at `consumer`, the class that users call, then `work`."""
 
 from typing import TYPE_CHECKING
 

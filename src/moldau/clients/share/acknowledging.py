@@ -1,4 +1,4 @@
-"""◇ What a member of a share group says of records, and how it lies on the wire: runs of offsets."""
+"""◇ A share group member's acknowledgements of records, and their form on the wire: runs of offsets."""
 
 from collections.abc import Iterable, Mapping
 from enum import IntEnum
@@ -8,7 +8,7 @@ from moldau.clients.records import ConsumerRecord
 
 
 class Acknowledge(IntEnum):
-    """What became of a record, numbered as on the wire."""
+    """The result of a record, numbered as on the wire."""
 
     GAP = 0
     """There is no record at this offset."""
@@ -16,11 +16,14 @@ class Acknowledge(IntEnum):
     RELEASE = 2
     REJECT = 3
     RENEW = 4
-    """Not done yet: its lock begins anew.  Sent by `commit`, and the record is still to be spoken of (KIP-1222)."""
+    """The record is not done yet, and its lock begins anew.  `commit` sends this.  The record must still be acknowledged (KIP-1222)."""
 
 
 class SharedRecord(NamedTuple):
-    """`delivery_count`: 1 when it was delivered for the first time.  `asked_at`: the loop's time before which its lock has not begun."""
+    """A record with its delivery.
+
+    `delivery_count`: 1 for the first delivery.  `asked_at`: the loop's time of the fetch; the record's lock has not begun before it.
+    """
 
     record: ConsumerRecord
     delivery_count: int
@@ -28,7 +31,7 @@ class SharedRecord(NamedTuple):
 
 
 def runs_of(kinds: Mapping[int, Acknowledge]) -> Iterable[tuple[int, int, list[int]]]:
-    """(first offset, last offset, kinds): one kind for a run that has but one, else one an offset."""
+    """Runs as (first offset, last offset, kinds): one kind for a run of equal ones, else one per offset."""
     run: list[int] = []
     for offset in sorted(kinds):
         if run and run[-1] + 1 != offset:

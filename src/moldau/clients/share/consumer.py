@@ -1,15 +1,16 @@
-"""● A member of a share group (KIP-932): takes records off partitions that others read too, and says of each what became of it.
+"""● A member of a share group (KIP-932): it takes records off partitions that other members read, too, and acknowledges each.
 
     async with ShareConsumer("localhost:9092", "printers", ["jobs"]) as consumer:
         for shared in await consumer.poll(wait_s=1.0):
             print(shared.record.value)
             consumer.acknowledge(shared, Acknowledge.ACCEPT)
 
-Guarantee: at least once.  A record that is accepted is not delivered again; one that is released is delivered to somebody again; one that
-is rejected, to nobody; one of which nothing is said comes again when its lock expires.  What `poll` handed out counts as accepted at the
-next `poll`, unless share_acknowledgement_mode is explicit.  Records that nobody took out of a poll are released when the consumer closes.
+Guarantee: at least once.  An accepted record is not delivered again.  A released record is delivered to a member again.  A rejected record
+is delivered to no member.  A record without an acknowledgement is delivered again when its lock expires.  The records of a `poll` count as
+accepted at the next `poll`, unless share_acknowledgement_mode is explicit.  Fetched records that no poll returned are released when the
+consumer closes.
 
-What it does is in `work`, loaded with the first one: importing this costs next to nothing.
+The work is done in `work`, which is loaded with the first share consumer: importing this module costs next to nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,8 +33,8 @@ class ShareConsumer:
     """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
     `group_id`, `topics`: as the option, and as for `subscribe`.  `given`: options by keyword, in snake_case; `options`: a mapping in
-    Kafka's spelling, or `ShareConsumerOptions`.  `on_acknowledged` is told the offsets of which something was said, and NONE once the
-    leader has kept it, or why it has not: then the records may come again.  `member_id`: a uuid of its own, unless given.
+    Kafka's spelling, or `ShareConsumerOptions`.  `on_acknowledged` is called with the acknowledged offsets and NONE once the leader has
+    stored them.  With an error code the records may be delivered again.  `member_id`: a new uuid, unless given.
 
     Errors: OptionError.
     """
@@ -85,28 +86,30 @@ class ShareConsumer:
         return self._work.assignment
 
     def subscribe(self, topics: Sequence[str] | str) -> None:
-        """These topics, instead of those before.  What was handed out of others is still to be spoken of."""
+        """Read these topics instead of those before.  Records of other topics that were handed out must still be acknowledged."""
         self._work.subscribe([topics] if isinstance(topics, str) else topics)
 
     async def unsubscribe(self) -> None:
-        """Leaves the group: what was handed out and not spoken of is delivered again, to others."""
+        """Leave the group.  Records without an acknowledgement are delivered again, to other members."""
         await self._work.close()
         self._work.subscribe(())
 
     async def poll(self, *, wait_s: float = 1.0) -> "list[SharedRecord]":
-        """What has arrived, else what arrives within `wait_s`; empty when nothing does.  Errors: KafkaError; CorruptBatch."""
+        """The records that have arrived, else those that arrive within `wait_s` seconds; empty if none do.  Errors: KafkaError;
+        CorruptBatch.
+        """
         return await self._work.poll(wait_s)
 
     def acknowledge(self, shared: "SharedRecord", kind: "Acknowledge") -> None:
-        """Sent with the next fetch, or by `commit`."""
+        """Acknowledge a record.  The next fetch sends it, or `commit`."""
         self._work.acknowledge(shared, kind)
 
     async def commit(self) -> None:
-        """Sends what was said, and waits until the leaders have kept or refused it.  Errors: OSError, Unreachable."""
+        """Send the acknowledgements, and wait until the leaders have stored or refused them.  Errors: OSError, Unreachable."""
         await self._work.commit()
 
     async def close(self) -> None:
-        """Releases what nobody took or spoke of, and leaves."""
+        """Release the records that were not returned or not acknowledged, and leave the group."""
         try:
             await self._work.close()
         finally:
@@ -114,7 +117,7 @@ class ShareConsumer:
                 self.cluster.close()
 
     def abort(self) -> None:
-        """Goes without a word: what it holds is delivered again when its locks expire or its session ends."""
+        """Stop without a word: the records are delivered again when their locks expire or the session ends."""
         self._work.abort()
 
     async def __aenter__(self) -> Self:

@@ -12,8 +12,11 @@ ACQUIRE_MODES: Final = ("batch_optimized", "record_limit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareConsumerOptions(ClientOptions):
-    """`share_acknowledgement_mode` implicit: what a poll handed out counts as accepted at the next one; explicit: each has to be spoken
-    of.  `share_acquire_mode` record_limit: never more than max_poll_records at a time, not whole batches (KIP-1206)."""
+    """The share consumer's options.
+
+    `share_acknowledgement_mode` implicit: the records of a poll count as accepted at the next one; explicit: each must be acknowledged.
+    `share_acquire_mode` record_limit: at most max_poll_records at a time, not whole batches (KIP-1206).
+    """
 
     group_id: str | None = None
     max_poll_records: int = 500

@@ -1,4 +1,4 @@
-"""● A member of a share group at work: what `ShareConsumer` promises is kept here.
+"""● A member of a share group at work: this module keeps the promises of `ShareConsumer`.
 
 Source: ShareConsumeRequestManager, ShareSessionHandler, ShareMembershipManager.
 """
@@ -35,7 +35,7 @@ STALE_METADATA: Final = frozenset(
 
 
 class _Session:
-    """What a leader remembers of this member: KIP-227's sessions, for share fetches."""
+    """A leader's share session with this member (KIP-227 for share fetches)."""
 
     def __init__(self) -> None:
         self.epoch = NEW_SESSION
@@ -51,11 +51,11 @@ class _Session:
 
 
 Acknowledgements = dict[TopicPartition, dict[int, Acknowledge]]
-"""By offset."""
+"""Acknowledgements by offset."""
 
 
 class ShareWork:
-    """Of one share consumer; see `ShareConsumer`."""
+    """The work of one share consumer; see `ShareConsumer`."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class ShareWork:
         self._coordinators = Coordinators(self._cluster)
         self._topics = sorted(set(topics))
         self._is_news = True
-        """The coordinator has not heard of these topics yet."""
+        """Whether the coordinator has not heard of these topics yet."""
         self._options = options
         self._on_acknowledged = on_acknowledged
         self._epoch = JOIN_EPOCH
@@ -81,18 +81,18 @@ class ShareWork:
         self._sessions: dict[int, _Session] = defaultdict(_Session)
         self._busy: dict[int, asyncio.Task[None]] = {}
         self._said: Acknowledgements = defaultdict(dict)
-        """Not sent yet."""
+        """Acknowledgements that are not sent yet."""
         self._renewed: Acknowledgements = defaultdict(dict)
-        """Likewise; a fetch cannot carry these."""
+        """Renewals that are not sent yet; a fetch cannot carry them."""
         self._arrived: deque[SharedRecord] = deque()
         self._out: dict[tuple[str, int, int], SharedRecord] = {}
-        """What the last poll handed out and nothing was said of yet."""
+        """Records of the last poll without an acknowledgement."""
         self._failures: deque[Exception] = deque()
         self._something = asyncio.Event()
         self._beat_now = asyncio.Event()
 
     def subscribe(self, topics: Iterable[str]) -> None:
-        """Instead of those before."""
+        """Read these topics instead of those before."""
         self._topics = sorted(set(topics))
         self._is_news = True
         self._beat_now.set()
@@ -129,12 +129,12 @@ class ShareWork:
         self._out.pop(_place_of(shared), None)
 
     async def commit(self) -> None:
-        """Sends what was said, and waits until the leaders have kept or refused it.  Errors: OSError, Unreachable."""
+        """Send the acknowledgements, and wait until the leaders have stored or refused them.  Errors: OSError, Unreachable."""
         await asyncio.gather(*self._busy.values())
         await asyncio.gather(*(self._acknowledge(node_id) for node_id in list(self._sessions)))
 
     async def close(self) -> None:
-        """Releases what nobody took or spoke of, and leaves."""
+        """Release the records that were not returned or not acknowledged, and leave the group."""
         if self._heart is None:
             return
         self._heart.cancel()
@@ -154,7 +154,7 @@ class ShareWork:
         self._arrived.clear()
 
     def abort(self) -> None:
-        """Goes without a word: what it holds is delivered again when its locks expire or its session ends."""
+        """Stop without a word: the records are delivered again when their locks expire or the session ends."""
         for task in (self._heart, *self._busy.values()):
             if task is not None:
                 task.cancel()
@@ -180,7 +180,7 @@ class ShareWork:
             self._beat_now.clear()
 
     async def _heartbeat(self, epoch: int) -> float:
-        """After how many seconds the next is due.  Errors: KafkaError."""
+        """Send one heartbeat.  Returns after how many seconds the next is due.  Errors: KafkaError."""
         request = ShareGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
@@ -213,7 +213,7 @@ class ShareWork:
     # ------------------------------------------------------------ fetching
 
     def _fetch_from_idle_leaders(self) -> None:
-        """One fetch at a time from each leader of what we are assigned."""
+        """Send one fetch at a time to each leader of the assigned partitions."""
         leaders: dict[int, set[TopicPartition]] = defaultdict(set)
         for one in sorted(self.assignment):
             leader = self._cluster.view.leader_of(one)
@@ -292,7 +292,7 @@ class ShareWork:
         answered = {(topic.topic_id, one.partition_index) for topic in response.responses for one in topic.partitions}
         for one in said:
             if (self._cluster.view.topic_id_of(one.topic), one.partition) not in answered:
-                self._tell(said, one, ErrorCode.NONE)  # a leader leaves out partitions of which it has nothing to say
+                self._tell(said, one, ErrorCode.NONE)  # a leader leaves out partitions without news
         for topic in response.responses:
             name = self._cluster.view.names.get(topic.topic_id, "")
             for answer in topic.partitions:
@@ -305,7 +305,7 @@ class ShareWork:
             await self._pause_and_refresh()
 
     def _take(self, one: TopicPartition, answer: fetching.PartitionData, asked_at: float) -> bool:
-        """Whether the partition is led elsewhere."""
+        """Take one partition's answer.  Returns whether another broker leads the partition."""
         code = ErrorCode.of(answer.error_code)
         if code in STALE_METADATA or (code is not ErrorCode.NONE and code.retriable):
             return True
@@ -319,7 +319,7 @@ class ShareWork:
         records = [record for record in read_records(one, answer.records) if record.offset in counts] if counts else []
         self._arrived += [SharedRecord(record, counts[record.offset], asked_at) for record in records]
         for offset in counts.keys() - {record.offset for record in records}:
-            self._said[one][offset] = Acknowledge.GAP  # compacted away, or a marker: there is nothing to be delivered
+            self._said[one][offset] = Acknowledge.GAP  # the record was compacted away, or is a marker: there is nothing to deliver
         return False
 
     async def _pause_and_refresh(self) -> None:

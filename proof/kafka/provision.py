@@ -1,4 +1,6 @@
-"""● Everything that tests and benchmarks need beside pip's packages: Java, Apache Kafka 4.3.1, Kafka Streams, Spark's connector, kcat.
+"""● Everything that tests and benchmarks need beside pip's packages.
+
+Java, Apache Kafka 4.3.1, Kafka Streams, Spark's connector, OpenSearch, kcat.
 
 `python -m proof.kafka.provision` brings it all, with progress; the functions bring what is missing when they are
 called, so a single test run alone works too.  Jars and Java stay in the user's cache (`moldau.pipelines.provision`),
@@ -49,6 +51,7 @@ def main() -> int:
         print(f"Apache Kafka {KAFKA_VERSION}: {len(kafka_classpath().split(os.pathsep))} jars", flush=True)
         print(f"Kafka Streams {KAFKA_VERSION}: {len(streams_jars())} jars", flush=True)
         print(f"Spark's Kafka connector: {len(spark_connector_jars())} jars", flush=True)
+        print(f"OpenSearch 2.19.1: {len(jar_set('opensearch-2.19.1'))} jars", flush=True)
     except ProvisionError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -5,7 +5,7 @@ goes into a thread.  Source: org.apache.kafka.connect.connector.Connector, Sourc
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Protocol
 
 from moldau.connect.data import Record
@@ -43,8 +43,16 @@ class SourceTask(ABC):
         return
 
 
+def _unreported(record: Record, error: Exception) -> None:
+    raise ConnectError(f"Tolerance exceeded in error handler: {error}") from error
+
+
 class SinkTask(ABC):
     """Writes to somewhere."""
+
+    report: Callable[[Record, Exception], None] = staticmethod(_unreported)
+    """Called in `put` for a record that cannot be written: it is passed over, with a dead letter, where errors.tolerance allows that.
+    Errors: ConnectError where it does not.  Source: ErrantRecordReporter."""
 
     @abstractmethod
     async def start(self, config: Config) -> None:

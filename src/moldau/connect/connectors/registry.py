@@ -8,6 +8,8 @@ from moldau.connect.errors import BadRequest
 
 _HERE: Final = "moldau.connect.connectors"
 _MODULES: Final = {
+    "io.aiven.kafka.connect.opensearch.OpensearchSinkConnector": (f"{_HERE}.search.sink", "OpenSearchSink"),
+    "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector": (f"{_HERE}.search.sink", "ElasticsearchSink"),
     "io.confluent.connect.jdbc.JdbcSinkConnector": (f"{_HERE}.jdbc.sink", "JdbcSink"),
     "io.confluent.connect.jdbc.JdbcSourceConnector": (f"{_HERE}.jdbc.source", "JdbcSource"),
     "io.confluent.connect.http.HttpSinkConnector": (f"{_HERE}.http", "HttpSink"),

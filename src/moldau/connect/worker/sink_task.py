@@ -57,6 +57,9 @@ class SinkRun(TaskRun):
         self._dead: Producer | None = None
         self._letters: list[asyncio.Future[RecordMetadata]] = []
         """Dead letters on their way."""
+        self._consumed: dict[tuple[str, int, int], ConsumerRecord] = {}
+        """What the records that are being put were made of."""
+        given.report = self._report
         self._dead_topic = (self.connector.get("errors.deadletterqueue.topic.name") or "").strip()
         self._tells_why = (self.connector.get("errors.deadletterqueue.context.headers.enable") or "").strip().lower() == "true"
         cluster = self.around.cluster.sibling()
@@ -144,10 +147,12 @@ class SinkRun(TaskRun):
                 await self._while_paused()
                 continue
             for batch in await self._consumer.poll(POLL_S):
+                self._consumed.clear()
                 records = [record for record in [self._read(one) for one in batch] if record is not None]
                 await self._send_dead_letters()
                 if records:
                     await self._put_records(records)
+                    await self._send_dead_letters()
                 self.around.uses_topic(self.task, batch.topic)
                 self._put[batch.topic_partition] = batch.next_offset
             if loop.time() - committed_at >= flush_s:
@@ -207,7 +212,13 @@ class SinkRun(TaskRun):
         if isinstance(found, Failed):
             self._fail(found, consumed)
             return None
+        if found is not None:
+            self._consumed[position] = consumed
         return found
+
+    def _report(self, record: Record, error: Exception) -> None:
+        assert record.position is not None
+        self._fail(Failed(Stage.TASK_PUT, "org.apache.kafka.connect.sink.SinkTask", error), self._consumed[record.position])
 
     def _fail(self, failed: Failed, consumed: ConsumerRecord) -> None:
         """Errors: ConnectError, when nothing is tolerated."""

@@ -1,0 +1,1 @@
+"""Search: topics to indices of OpenSearch and Elasticsearch.  Start with `sink.py`."""

@@ -11,7 +11,7 @@ from moldau.protocol.wire import Request
 
 
 async def authenticate(channel: Channel, credentials: Credentials) -> int:
-    """How long the broker accepts it, in milliseconds; 0: as long as the connection lasts.
+    """Authenticate a client.  Returns how many milliseconds the broker accepts the connection; 0: as long as it lasts.
 
     Errors: AuthenticationFailed; OSError.
     """

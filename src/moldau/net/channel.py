@@ -3,9 +3,8 @@
     channel = await Channel.connect(network, host, port, client_id="a-client")     # has agreed on versions
     response = await channel.send(MetadataRequest(topics=None))                    # any number at a time, answered in order
 
-A request that is not answered in time ends the connection, since the answers behind it cannot come either; whatever ends it fails every
-request in flight with the same reason.  Used by clients, and between brokers.
-"""
+A request without an answer in time ends the connection, because the answers behind it cannot come either.  The end of the connection fails
+every request in flight with the same reason.  Used by clients, and between brokers."""
 
 import asyncio
 import math
@@ -39,7 +38,7 @@ class Channel:
     def __init__(self, *, client_id: str | None, timeout_s: float, buffers: ReceiveBuffers | None = None) -> None:
         self.on_closed: Callable[[Channel], None] | None = None
         self.retire_at = math.inf
-        """On the loop's clock: no request should begin after it."""
+        """The time on the loop's clock after which no request should begin."""
         self._is_retired = False
         self._loop = asyncio.get_running_loop()
         self._timeout_s = timeout_s
@@ -61,7 +60,7 @@ class Channel:
         agree: bool = True,
         buffers: ReceiveBuffers | None = None,
     ) -> "Channel":
-        """Without `agree` requests go in our newest version; channels of one loop can share `buffers`.
+        """Open a connection.  Without `agree` requests go in the newest version known here.  Channels of one loop can share `buffers`.
 
         Errors: OSError (ChannelClosed, RequestTimedOut), KafkaError.
         """
@@ -96,15 +95,15 @@ class Channel:
         return len(self._pending)
 
     def version_of(self, request: type[Request[Any]]) -> int:
-        """Which version `send` takes.  Errors: KafkaError UNSUPPORTED_VERSION."""
+        """The version in which `send` sends a request.  Errors: KafkaError UNSUPPORTED_VERSION."""
         return self._correlation.version_of(request)
 
     def level_of(self, feature: str) -> int:
-        """Which level of a feature the cluster had finalized when the connection was made; 0: none."""
+        """The level of a feature that the cluster had finalized when the connection was made; 0: none."""
         return self._correlation.finalized_features.get(feature, 0)
 
     async def agree_on_versions(self) -> None:
-        """Errors: KafkaError, ChannelClosed."""
+        """Ask for the broker's versions.  Errors: KafkaError, ChannelClosed."""
         request = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
         response = await self.send(request, ApiVersionsRequest.VERSIONS[-1])
         if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -117,7 +116,10 @@ class Channel:
     # requests
 
     async def send(self, request: Request[AnyResponse], version: int | None = None, *, timeout_s: float | None = None) -> AnyResponse:
-        """Errors: ChannelClosed, RequestTimedOut; KafkaError UNSUPPORTED_VERSION and EncodeError, which leave the channel as it was."""
+        """Send a request and wait for its response.
+
+        Errors: ChannelClosed, RequestTimedOut; KafkaError UNSUPPORTED_VERSION and EncodeError, which leave the channel as it was.
+        """
         assert is_answered(request), "a produce with acks=0 has no response: use post"
         timeout_s = self._timeout_s if timeout_s is None else timeout_s
         number = self._write(request, version)
@@ -132,8 +134,8 @@ class Channel:
                 self.close()
 
     def post(self, request: Request[Any], version: int | None = None) -> None:
-        """A request without response: a produce with acks=0.  Errors: as `send`."""
-        assert not is_answered(request), "its response would be nobody's: use send"
+        """Send a request without response: a produce with acks=0.  Errors: as `send`."""
+        assert not is_answered(request), "post is for a produce with acks=0; this request has a response: use send"
         self._write(request, version)
 
     def _write(self, request: Request[Any], version: int | None) -> int:
@@ -182,13 +184,13 @@ class Channel:
             self._end(ChannelClosed(f"{self.peer}: closed here"))
 
     def close(self) -> None:
-        """Close once what was written has left; requests in flight fail."""
+        """Close once all written bytes have left; requests in flight fail."""
         if self._transport is not None and self._failure is None:
             self._fail(ChannelClosed(f"{self.peer}: closed here"))
             self._transport.close()
 
     def retire(self) -> None:
-        """Close once all requests in flight are answered; nobody may begin another."""
+        """Close once all requests in flight are answered; no request may begin meanwhile."""
         self._is_retired = True
         if not self._pending:
             self.close()
@@ -208,7 +210,7 @@ class Channel:
                 copy = type(failure)(*failure.args)
                 copy.__cause__ = failure.__cause__
                 future.set_exception(copy)
-                # Whoever was cancelled meanwhile does not ask for it.
+                # A caller that was cancelled meanwhile no longer waits for it.
                 future.exception()
         if self.on_closed is not None:
             self.on_closed(self)

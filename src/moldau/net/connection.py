@@ -5,15 +5,14 @@
                                 -> Later        waited for as long as the peer is there
                                 -> coroutine    work, which goes on to its end
 
-A connection's next request begins when this one is answered, as with Kafka.  Requests of `SIDE_BY_SIDE` begin at once, behind others of
-their kind.
+A connection's next request begins when the one before is answered, as with Kafka.  Requests of `SIDE_BY_SIDE` begin at once, behind others
+of their kind.
 
-All frames of one receive are dispatched first; then their replies leave together.  Replies that are made in one turn leave together, too.
+All frames of one receive are dispatched first; then their replies leave together.  Replies of one turn leave together, too.
 
-Three limits stop reading, and none of them loses anything: requests in work, bytes of parked requests, bytes of replies that the peer does
-not take.  `overdue` says why a peer has to go: it was silent, it took no replies, or its request came too slowly.  `stop` ends gracefully:
-it takes no new requests, sends the replies of the requests in work, and closes.
-"""
+Three limits stop reading, and none of them loses data: the requests in work, the bytes of parked requests, and the bytes of replies that
+the peer does not take.  `overdue` gives the reason to close a connection: the peer was silent, took no replies, or sent its request too
+slowly.  `stop` ends gracefully: it takes no new requests, sends the replies of the requests in work, and closes."""
 
 import asyncio
 import logging
@@ -40,18 +39,17 @@ Dispatch: TypeAlias = "Callable[[Connection, memoryview], ReplyOrLater]"
 SIDE_BY_SIDE: Final = frozenset({ProduceRequest.API_KEY, OffsetCommitRequest.API_KEY})
 """Requests that begin while others of their kind wait, so that many share one sync: their logs keep them in order.
 
-Anything else begins when all before it are answered.  Begun behind a waiting fetch, a request for metadata or for the end of a log would be
-answered with what held before the records of that fetch; a commit behind a produce could outlive the records.
-"""
+Any other request begins when all requests before it are answered.  Otherwise a request for metadata or for the end of a log, behind a
+waiting fetch, would get an answer older than the records of that fetch.  A commit behind a produce could outlive the records. """
 MIN_RECEIVE_RATE: Final = 1024
-"""Bytes a second that a request must arrive with, once it has had `ConnectionLimits.frame_grace_ms`."""
+"""The bytes a second at which a request must arrive, once `ConnectionLimits.frame_grace_ms` are over."""
 
 
 class Session(Protocol):
-    """What the one who dispatches keeps of a connection."""
+    """The dispatcher's state of one connection."""
 
     def closed(self) -> None:
-        """The connection is gone."""
+        """Learn that the connection is gone."""
         ...
 
 
@@ -61,13 +59,13 @@ class InvalidFrame(Exception):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """What one peer may take.  Sources: socket.request.max.bytes, queued.max.requests, connections.max.idle.ms."""
+    """The limits of one peer.  Sources: socket.request.max.bytes, queued.max.requests, connections.max.idle.ms."""
 
     max_request_bytes: int = 100 << 20
     max_in_flight: int = 500
     max_parked_bytes: int = 100 << 20
     max_unsent_bytes: int = 256 << 10
-    """Replies that wait for the peer to read them; while there are more, none of its requests are dispatched."""
+    """The most bytes of replies that may wait for the peer to read them.  Above it, none of its requests are dispatched."""
     idle_ms: int = 600_000
     frame_grace_ms: int = 30_000
 
@@ -114,9 +112,9 @@ class Connection:
     ) -> None:
         self.listener_name = listener_name
         self.number: Final = number
-        """Grows with every connection that the process accepts."""
+        """A number that grows with every connection that the process accepts."""
         self.session: Session | None = None
-        """Whatever the one who dispatches keeps of this connection."""
+        """The dispatcher's state of this connection."""
         self._transport = transport
         self.dispatch = dispatch
         self._limits = limits
@@ -126,7 +124,7 @@ class Connection:
         self._on_closed = on_closed
         self._held: list[memoryview] = []
         self._in_work = -1
-        """The API of the requests that are not answered yet: they are all of the same."""
+        """The API of the requests that are not answered yet; all of them have the same."""
         self._ready: list[Part] = []
         # The loop itself holds tasks only weakly.
         self._parked: dict[int, Later[list[Part]] | asyncio.Task[Reply]] = {}
@@ -149,7 +147,7 @@ class Connection:
 
     @property
     def unsent(self) -> int:
-        """Bytes of replies that have not left."""
+        """The bytes of replies that have not left."""
         return self._transport.buffered
 
     @property
@@ -202,7 +200,7 @@ class Connection:
             self._flush()
 
     def _may_run_beside(self, frame: memoryview) -> bool:
-        """Whether it may begin before those in work are answered."""
+        """Whether a request may begin before those in work are answered."""
         return self._in_work in SIDE_BY_SIDE and _api_key(frame) == self._in_work
 
     def _is_full(self) -> bool:
@@ -230,7 +228,7 @@ class Connection:
                 self._transport.resume_reading()
 
     def _refuse(self, slot: int) -> None:
-        """No reply to this one, none after it; those before it still leave."""
+        """Send no reply to this request and none after it.  Earlier replies still leave."""
         self._ready += self._pipeline.reply(slot, None)
         self.stop()
 
@@ -257,7 +255,7 @@ class Connection:
         self._replied(slot, size, parts)
 
     def _give_up(self, error: BaseException) -> None:
-        """A request cannot be answered, and so nothing behind it can."""
+        """Close the connection: a request cannot be answered, so no request behind it can."""
         if isinstance(error, InvalidFrame):
             log.warning("connection %s closed: %s", self.peer, error)
         else:
@@ -271,7 +269,7 @@ class Connection:
             return
         self._ready += self._pipeline.reply(slot, parts)
         if not self._is_flush_due:
-            # Others may be done in this turn, too: their replies go along.
+            # Other replies may be ready in this turn, too: they leave together.
             self._is_flush_due = True
             self._loop.call_soon(self._flush_due)
 
@@ -294,7 +292,7 @@ class Connection:
     # ending
 
     def stop(self) -> None:
-        """Ends gracefully: the requests that were dispatched are answered, then the connection is closed."""
+        """End gracefully: answer the dispatched requests, then close the connection."""
         if not self._is_stopping:
             self._is_stopping = True
             self._held = []
@@ -326,7 +324,7 @@ class Connection:
             self._on_closed(self)
 
     def overdue(self, now_ms: int) -> str | None:
-        """Why the connection has to go, if it has.  To be asked every now and then; what moved since the last time counts as now."""
+        """The reason to close the connection, or None.  To be asked at intervals: progress since the last call counts as progress now."""
         unsent = self._transport.buffered
         if self._moved or unsent != self._last_unsent:
             self._moved = False
@@ -337,12 +335,12 @@ class Connection:
                 self._frame_since_ms = now_ms
             late_ms = now_ms - self._frame_since_ms - self._limits.frame_grace_ms
             if late_ms > 0 and self._framing.received_of_frame < MIN_RECEIVE_RATE * late_ms // 1000 and not self._is_holding:
-                return "its request arrives too slowly"
+                return "the client sends its request too slowly"
         if now_ms - self._quiet_since_ms < self._limits.idle_ms:
             return None
         if unsent:
-            return "it does not read its replies"
-        return None if self._pipeline.in_flight else "it is idle"
+            return "the client does not read its replies"
+        return None if self._pipeline.in_flight else "the connection is idle"
 
 
 def _api_key(frame: memoryview) -> int:

@@ -3,9 +3,8 @@
     number, parts = correlation.request(message)
     number, response = correlation.response(frame)
 
-A broker answers in the order of requests, so a response that is not the oldest one's means that the stream cannot be trusted any more.
-Versions: the newest that both sides know, once an ApiVersions response was taken by `agree`; source: KIP-35, KIP-511.
-"""
+A broker answers in the order of requests.  A response to another request than the oldest one means that the stream cannot be trusted any
+more.  After `agree` took an ApiVersions response, requests use the newest version that both sides know.  Source: KIP-35, KIP-511."""
 
 from collections import deque
 from typing import Any, Final, NamedTuple
@@ -21,7 +20,7 @@ MAX_CORRELATION_ID: Final = (1 << 31) - 1
 
 
 class CorrelationError(Exception):
-    """The peer's bytes are no answer to what was asked: the connection is of no more use."""
+    """The peer's bytes are no answer to the requests in flight: the connection is of no more use."""
 
 
 class _Waiting(NamedTuple):
@@ -31,14 +30,14 @@ class _Waiting(NamedTuple):
 
 
 class Correlation:
-    """Requests of one connection that wait for their responses."""
+    """The requests of one connection that wait for their responses."""
 
     def __init__(self, client_id: str | None) -> None:
         self.client_id = client_id
         self.peer_versions: dict[int, tuple[int, int]] = {}
-        """Lowest and highest version by api key; empty until `agree`."""
+        """The lowest and highest version by api key; empty until `agree`."""
         self.finalized_features: dict[str, int] = {}
-        """Level by feature, as of `agree`."""
+        """The finalized level by feature, as of `agree`."""
         self._next_id = 0
         self._waiting: deque[_Waiting] = deque()
 
@@ -47,7 +46,7 @@ class Correlation:
         return len(self._waiting)
 
     def request(self, message: Request[Any], version: int | None = None) -> tuple[int, list[Part]]:
-        """A whole frame, and the number its response will bear.  Errors: KafkaError UNSUPPORTED_VERSION, EncodeError."""
+        """A request as a whole frame, and the number that its response will bear.  Errors: KafkaError UNSUPPORTED_VERSION, EncodeError."""
         declared = type(message)
         if version is None:
             version = self.version_of(declared)
@@ -78,15 +77,15 @@ class Correlation:
         self.finalized_features = {feature.name: feature.max_version_level for feature in response.finalized_features}
 
     def response(self, frame: memoryview) -> tuple[int, Response]:
-        """Errors: CorrelationError."""
+        """The response in a frame, and its request's number.  Errors: CorrelationError."""
         if not self._waiting:
-            raise CorrelationError("a response came and nothing was asked")
+            raise CorrelationError("a response came while no request was in flight")
         waiting = self._waiting.popleft()
         if int.from_bytes(frame[:4], "big", signed=True) != waiting.correlation_id:
             raise CorrelationError(f"a response came that is not the one of {waiting.request.__name__} {waiting.correlation_id}")
         version = waiting.version
         if waiting.request is ApiVersionsRequest and frame[4:6] == UNSUPPORTED:
-            # Whoever does not know the version that was asked answers in the oldest one.
+            # A broker that does not know the version asked for answers in the oldest one.
             version = 0
         try:
             return decode_response(waiting.request, version, frame)
@@ -98,5 +97,5 @@ UNSUPPORTED: Final = ErrorCode.UNSUPPORTED_VERSION.to_bytes(2, "big")
 
 
 def is_answered(message: Request[Any]) -> bool:
-    """Whether a response will come: for all but a produce with acks=0."""
+    """Whether a response will come: true for every request but a produce with acks=0."""
     return not isinstance(message, ProduceRequest) or message.acks != 0

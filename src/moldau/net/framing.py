@@ -1,16 +1,15 @@
-"""◇ Bytes into frames: a four-byte big-endian size, then that many bytes.
+"""◇ Cuts bytes into frames: a four-byte big-endian size, then that many bytes.
 
     buffer = framing.get_buffer()               # receive into it
     frames = framing.received(count)            # what is complete now, oldest first; then look at framing.error
 
-One frame is one writable `memoryview`, valid as long as somebody holds it.  Frames which arrive whole in the buffer that all connections
-share are copied out of it (a parked request then pins its own bytes and no others, and a connection at rest owns no buffer at all); a frame
-that is still arriving gets a buffer of its own, and the rest of it is received straight into that.
+One frame is one writable `memoryview`, valid as long as it is referenced.  A frame that arrives whole in the buffer that all connections
+share is copied out of it.  So a parked request pins only its own bytes, and a connection at rest owns no buffer.  A frame that is still
+arriving gets a buffer of its own, and its rest is received straight into that.
 
-The own buffer grows with what was received, not with what the peer says will come: `GROWTH` times as much at most, or as much as the
-frame before had.  Whoever declares 100 MiB and sends four bytes costs `FIRST_CAPACITY`.  A size below zero or above the limit ends it all.
-Source: NetworkReceive; socket.request.max.bytes.
-"""
+That buffer grows with the received bytes, not with the declared size: at most `GROWTH` times as much, or the size of the frame before.  A
+peer that declares 100 MiB and sends four bytes costs `FIRST_CAPACITY`.  A size below zero or above the limit ends the connection. Source:
+NetworkReceive; socket.request.max.bytes."""
 
 from collections.abc import Sequence
 from struct import Struct
@@ -30,7 +29,7 @@ _SIZE: Final = Struct(">i")
 
 
 class ReceiveBuffers:
-    """What the connections of one loop share: the buffer for small frames, and big ones to use again once nobody looks at them any more."""
+    """The buffers that the connections of one loop share: one for small frames, and big ones to reuse once no view of them is left."""
 
     __slots__ = ("_pool", "shared", "start")
 
@@ -40,7 +39,7 @@ class ReceiveBuffers:
         self._pool: dict[int, list[bytearray]] = {}
 
     def take(self, size: int) -> bytearray:
-        """At least `size` bytes with anything in them."""
+        """A buffer of at least `size` bytes with arbitrary content."""
         if not SMALLEST_POOLED <= size <= LARGEST_POOLED:
             return bytearray(size)
         capacity = 1 << (size - 1).bit_length()
@@ -76,11 +75,11 @@ class Framing:
 
     @property
     def received_of_frame(self) -> int:
-        """Bytes of the frame that is still arriving."""
+        """The received bytes of the frame that is still arriving."""
         return self._filled + len(self._header)
 
     def get_buffer(self) -> memoryview:
-        """Where the next bytes belong, never empty.  `received` must follow before another connection's `get_buffer`."""
+        """The buffer for the next bytes, never empty.  `received` must follow before another connection's `get_buffer`."""
         if self._buffer is not None:
             return self._arriving[self._filled :]
         shared = self._buffers.start if self._last_size > SHARED_BYTES else self._buffers.shared
@@ -108,7 +107,7 @@ class Framing:
             if end > count:
                 self._begin(size, shared[position:count])
                 return frames
-            # A copy on purpose, see above.
+            # The copy is on purpose, see the module.
             frames.append(memoryview(bytearray(shared[position:end])))
             self._last_size = size
             position = end
@@ -150,7 +149,7 @@ class Framing:
 
 
 def _is_free(buffer: bytearray) -> bool:
-    """No view of it is left: Python refuses to resize what is looked at."""
+    """Whether no view of a buffer is left: Python refuses to resize a buffer with views."""
     try:
         last = buffer.pop()
     except BufferError:

@@ -5,9 +5,8 @@ later.complete(value)                       by the one who owes the answer; or l
 later.attempt(step)                         a step towards the answer: what it raises is the failure
 later.map(transform, rescue).then(take, failed)     by the one who passes the answer on
 
-Here, and nowhere else, is a failure of a late answer contained.  `complete`, `fail` and `attempt` raise nothing that comes from a
-transform, a rescue, a taker or a step: they are called from timers, from the flusher and from replicated logs, on which others wait, too.
-"""
+This module is the one place that contains the failure of a late answer.  `complete`, `fail` and `attempt` never raise an error of a
+transform, a rescue, a taker or a step.  They are called from timers, the flusher and replicated logs, which serve other requests, too."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -17,16 +16,16 @@ U = TypeVar("U")
 
 
 class Later(Generic[T]):
-    """Settled once, with a value or with an error, and taken once; either may come first.
+    """An answer that is settled once, with a value or with an error, and taken once.  Either may come first.
 
-    A settled answer lets go of everybody who waits for it: they know it, and together they would keep a request's records until the garbage
-    collector comes by.
+    A settled answer drops its references to all waiters.  Otherwise the circle of references would keep a request's records until the
+    garbage collector runs.
     """
 
     __slots__ = ("_error", "_failed", "_on_abandoned", "_rescue", "_take", "_transform", "_value")
 
     def __init__(self, on_abandoned: Callable[[], None]) -> None:
-        """`on_abandoned` is called when nobody wants the answer any more: the client is gone."""
+        """`on_abandoned` is called when the answer is no longer wanted: the client is gone."""
         self._on_abandoned: Callable[[], None] | None = on_abandoned
         self._transform: Callable[[Any], T] | None = None
         self._rescue: Callable[[Exception], T] | None = None
@@ -54,7 +53,7 @@ class Later(Generic[T]):
             self._settle(value, None)
 
     def fail(self, error: Exception) -> None:
-        """There is no answer: `rescue` makes one of the error, or `failed` is told."""
+        """Settle with an error: `rescue` makes an answer of the error, or `failed` is called."""
         assert not self.is_settled, "an answer comes once"
         self._transform = None
         rescue = self._rescue
@@ -70,7 +69,7 @@ class Later(Generic[T]):
             self._settle(value, None)
 
     def attempt(self, step: Callable[[], None]) -> None:
-        """Runs a step towards the answer; the answer fails with what the step raises."""
+        """Run a step towards the answer; the answer fails with the error that the step raises."""
         try:
             step()
         except Exception as error:
@@ -96,14 +95,14 @@ class Later(Generic[T]):
             failed(error)
 
     def abandon(self) -> None:
-        """Nobody wants it any more, and nobody will be given it."""
+        """Note that the answer is no longer wanted and will not be delivered."""
         self._transform = self._rescue = self._take = self._failed = None
         on_abandoned, self._on_abandoned = self._on_abandoned, None
         if on_abandoned is not None:
             on_abandoned()
 
     def map(self, transform: Callable[[T], U], rescue: Callable[[Exception], U]) -> "Later[U]":
-        """This one itself, from now on with what `transform` makes of the answer, or `rescue` of an error, that of `transform` included."""
+        """This object, from now on with the answer changed by `transform`, or with `rescue` of an error, that of `transform` included."""
         assert self._take is None and self._transform is None, "an answer is transformed once, before it is taken"
         mapped: Any = self
         value, error = self._value, self._error
@@ -117,7 +116,7 @@ class Later(Generic[T]):
         return mapped  # type: ignore[no-any-return]
 
     def then(self, take: Callable[[T], None], failed: Callable[[Exception], None]) -> None:
-        """`take` is given the answer, `failed` the error that came instead or that `take` raised."""
+        """Call `take` with the answer, or `failed` with the error that came instead or that `take` raised."""
         assert self._take is None, "an answer is taken once"
         if self.is_settled:
             self._hand_over(take, failed)

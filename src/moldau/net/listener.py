@@ -24,7 +24,7 @@ UNLIMITED: Final = (1 << 31) - 1
 
 @dataclass(slots=True)
 class ConnectionQuotas:
-    """How many connections there are and may be."""
+    """The numbers of connections that exist and that are allowed."""
 
     max_connections: int = UNLIMITED
     max_per_ip: int = UNLIMITED
@@ -32,13 +32,13 @@ class ConnectionQuotas:
     max_per_second: int = UNLIMITED
     count: int = 0
     accepted: int = 0
-    """So many were ever let in."""
+    """The number of connections that were ever let in."""
     _by_ip: dict[str, int] = field(default_factory=dict)
     _second: int = 0
     _in_second: int = 0
 
     def take(self, ip: str, now_ms: int) -> str | None:
-        """Counts a new connection, or says which limit it would exceed."""
+        """Count a new connection, or return the limit that it would exceed."""
         if now_ms // 1000 != self._second:
             self._second, self._in_second = now_ms // 1000, 0
         of_ip = self._by_ip.get(ip, 0)
@@ -76,7 +76,7 @@ class Listener:
     ) -> None:
         self.name = name
         self.connections: dict[int, Connection] = {}
-        """By a number that is never used twice."""
+        """The connections by a number that is never used twice."""
         self._network = network
         self._dispatch = dispatch
         self._limits = limits or ConnectionLimits()
@@ -94,7 +94,7 @@ class Listener:
         return self._listening.port
 
     async def start(self, host: str, port: int, *, backlog: int = 50) -> None:
-        """Errors: OSError that names the address and the way out."""
+        """Begin to listen.  Errors: OSError that names the address and the way out."""
         self._listening = await self._network.listen(host, port, self._accept, backlog=backlog)
         self._set_sweep_timer()
 
@@ -149,13 +149,13 @@ class Listener:
             self._listening.close()
 
     def stop_reading(self) -> None:
-        """No new connections and requests; each connection ends once its requests in work are answered."""
+        """Take no new connections and requests.  Each connection ends once its requests in work are answered."""
         self.stop_accepting()
         for connection in list(self.connections.values()):
             connection.stop()
 
     async def stop(self, *, grace_s: float = 5.0) -> None:
-        """No new connections and requests; replies of requests in work still leave, for so long."""
+        """Take no new connections and requests.  Replies of requests in work may still leave for `grace_s` seconds."""
         self.stop_reading()
         if self.connections:
             self._all_closed = asyncio.get_running_loop().create_future()
@@ -171,7 +171,7 @@ class Listener:
         log.info("listener %s: %d connection(s) cut off, their replies took too long", self.name, len(self.connections))
         for connection in list(self.connections.values()):
             connection.abort()
-        await asyncio.sleep(0)  # each hears of its end in the loop's next turn
+        await asyncio.sleep(0)  # each connection learns of its end in the loop's next turn
 
 
 def _now_ms() -> int:

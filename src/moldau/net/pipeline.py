@@ -21,17 +21,17 @@ class Pipeline:
 
     @property
     def in_flight(self) -> int:
-        """Requests taken whose replies have not left."""
+        """The number of requests whose replies have not left."""
         return self._next - self._first
 
     def request(self) -> int:
-        """The place of the next request in the order of replies."""
+        """The next request's place in the order of replies."""
         slot = self._next
         self._next = slot + 1
         return slot
 
     def reply(self, slot: int, parts: Sequence[Part] | None) -> Sequence[Part]:
-        """What may leave now; empty while an earlier request is in work."""
+        """The parts that may leave now; none while an earlier request is in work."""
         assert self._first <= slot < self._next and slot not in self._done, f"slot {slot} was answered twice or never given"
         if slot != self._first:
             self._done[slot] = parts

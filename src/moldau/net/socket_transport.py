@@ -1,7 +1,7 @@
 """● One connection on a non-blocking socket of the running asyncio loop.
 
-Bytes are received into the receiver's own buffer; memory leaves by `sendmsg`, slices of files by `sendfile`, without entering Python, and
-by `pread` where a file has no descriptor.  Whatever was written in one turn leaves in as few calls as the socket's buffer allows.
+Bytes are received into the receiver's own buffer; Memory leaves by `sendmsg`.  Slices of files leave by `sendfile` without entering Python,
+or by `pread` where a file has no descriptor.  All parts written in one turn leave in as few calls as the socket's buffer allows.
 
 While slices of files leave, the socket is corked: headers share a segment with their records, and where one turn or one slice ends
 the next goes on in the same segment.  On loopback, where a segment is 64 KiB, the ends alone were a fifth of all segments.
@@ -22,16 +22,16 @@ from moldau.types import FileSlice, Part
 
 READS_PER_TURN: Final = 4
 MAX_BYTES_PER_TURN: Final = 512 * 1024
-"""One connection yields to the others after so many bytes.
+"""After this many bytes one connection yields to the others.
 
-A reader on the processor that sends empties its socket while it is filled: without a limit it keeps the sender to itself for its whole
+A reader on the processor that sends empties its socket while it is filled.  Without a limit it keeps the sender to itself for its whole
 reply, and readers on the other processors have nothing to do.
 """
 MAX_TAIL_BYTES: Final = 4 * 1024
-"""Of a slice whose end is no further beyond the limit than this, the end goes along instead of taking a call for itself."""
+"""If the end of a slice is no further beyond the limit than this, it leaves in the same call."""
 MAX_PARTS_PER_CALL: Final = 64
 COPY_BYTES: Final = 256 * 1024
-"""Read at a time from a file without descriptor."""
+"""The bytes read at a time from a file without descriptor."""
 LINGER_S: Final = 1.0
 LEFTOVER_BYTES: Final = 64 * 1024
 
@@ -64,7 +64,7 @@ class SocketTransport:
         self._receiver: Receiver | None = None
         self._queue: deque[Part] = deque()
         self._sent_of_slice = 0
-        """Bytes of the queue's first part that have left, where that is a slice."""
+        """The bytes that have left of the queue's first part, if that is a slice."""
         self._buffered = 0
         self._is_corked = False
         self._is_reading = False
@@ -109,8 +109,8 @@ class SocketTransport:
                 self._end(None)
                 return
             receiver.received(count)
-            # Even if the socket was emptied: a client with several requests in flight has often sent the next one by now, and asking
-            # costs a fifth of a turn of the loop.
+            # Read on even if the socket was emptied: a client with several requests in flight has often sent the next one by now, and
+            # asking costs a fifth of a turn of the loop.
             if not self._is_reading:
                 return
 
@@ -146,7 +146,7 @@ class SocketTransport:
             self._send_queued()
 
     def _send_queued(self) -> None:
-        """Until all has left or the socket is full."""
+        """Send until the queue is empty or the socket is full."""
         left = MAX_BYTES_PER_TURN
         try:
             while self._queue and left > 0:
@@ -172,7 +172,7 @@ class SocketTransport:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, is_corked)
 
     def _send_memory(self) -> tuple[int, bool]:
-        """All memory up to the next slice in one call: (bytes sent, the socket is full)."""
+        """Send all memory up to the next slice in one call.  Returns (bytes sent, whether the socket is full)."""
         batch: list[bytes | bytearray | memoryview] = []
         wanted = 0
         for part in self._queue:
@@ -241,8 +241,12 @@ class SocketTransport:
             self._linger()
 
     def _linger(self) -> None:
-        """Until the peer closes, too.  It may have sent what nobody reads here: a socket closed on that is reset, and what was on its way
-        to the peer is lost."""
+        """Wait until the peer closes, too.
+
+        The peer may have sent bytes that are not read here.  A socket that is closed with such bytes is reset, and what was on its way to
+        the
+        peer is lost.
+        """
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError:
@@ -267,7 +271,7 @@ class SocketTransport:
         self._end_soon(None)
 
     def _end_soon(self, error: Exception | None) -> None:
-        """From within a call of the receiver's: it hears of it in the next turn."""
+        """End from within a call of the receiver: the receiver learns of it in the next turn."""
         if not self._closed:
             self._release()
             self._loop.call_soon(self._tell, error)

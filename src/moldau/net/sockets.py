@@ -1,11 +1,10 @@
-"""● The operating system's network: it listens and connects on the running asyncio loop; what comes of it is a `SocketTransport`.
+"""● The operating system's network: it listens and connects on the running asyncio loop.  Each connection is a `SocketTransport`.
 
-What stays on this machine is not paced.  Where BBR is the system's congestion control, the kernel sets a timer for nearly every segment; on
-loopback, where nothing is congested, ten consumers get a fifth more without.
+Connections within this machine are not paced.  Where BBR is the system's congestion control, the kernel sets a timer for nearly every
+segment; on loopback, where nothing is congested, ten consumers get a fifth more without it.
 
-The send buffer has a fixed size, which bounds what a peer that does not read makes the kernel hold.  Consumers on this machine get as much
-with the kernel's own, which grows to megabytes: only paced connections lost half by it.
-"""
+The send buffer has a fixed size, which bounds the kernel's memory for a peer that does not read.  Consumers on this machine get as much
+with it as with the kernel's own size, which grows to megabytes.  Only paced connections lost half by it."""
 
 import asyncio
 import contextlib
@@ -22,15 +21,18 @@ from moldau.net.transport import Accept, Address, Receiver
 log: Final = logging.getLogger(__name__)
 
 SEND_BUFFER_BYTES: Final = 1024 * 1024
-"""Smaller ones cost more turns of the loop a reply, larger ones bring no more; the system may allow less (net.core.wmem_max)."""
+"""Smaller buffers cost more turns of the loop per reply, larger ones bring no gain.  The system may allow less (net.core.wmem_max)."""
 ACCEPTS_PER_TURN: Final = 64
 LEAST_BACKLOG: Final = 1024
-"""Connections are accepted between turns of the loop, and a hundred can come in one.  Whom the kernel turns away its client's kernel sends
-again after 1, 2, 4, 8, 16 seconds."""
+"""The shortest queue of new connections.
+
+Connections are accepted between turns of the loop, and a hundred can come in one turn.  When the kernel turns a client away, the client's
+kernel tries again after 1, 2, 4, 8, 16 seconds.
+"""
 ACCEPT_PAUSE_S: Final = 0.5
 PACING: Final = b"bbr"
 WITHOUT_PACING: Final = b"reno"
-"""Part of every kernel, and allowed to every process unless an administrator forbade it."""
+"""A congestion control that is part of every kernel, and allowed to every process unless an administrator forbade it."""
 CONGESTION_NAME_BYTES: Final = 16
 OUT_OF_RESOURCES: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -82,7 +84,7 @@ class SocketListening:
                 transport.start(receiver)
 
     def _on_error(self, error: OSError) -> None:
-        """The process is out of descriptors or memory.  Open connections go on; new ones wait a little."""
+        """Log that the process is out of descriptors or memory.  Open connections go on; new ones wait a little."""
         if error.errno not in OUT_OF_RESOURCES:
             log.warning("port %d: a connection could not be accepted: %s", self.port, error)
             return
@@ -104,8 +106,9 @@ class SocketListening:
 
 
 class SystemNetwork:
-    """Buffer sizes in bytes; None leaves them to the kernel, which is best for receiving, and for sending over long distances.
+    """The operating system's network.
 
+    Buffer sizes are in bytes.  None leaves them to the kernel, which is best for receiving, and for sending over long distances.
     Descriptors from `spared_descriptors` on are not for connections.
     """
 
@@ -161,7 +164,7 @@ class SystemNetwork:
                 await loop.sock_connect(connecting, address)
             except OSError as error:
                 connecting.close()
-                # Of several addresses, one that refuses says the most: the machine is there, and nobody listens.
+                # Of several addresses, one that refuses tells most: the machine is there, but no process listens.
                 failure = error if failure is None or isinstance(error, ConnectionRefusedError) else failure
                 continue
             except BaseException:
@@ -172,21 +175,23 @@ class SystemNetwork:
             return transport
         reason = failure.strerror if failure is not None else "the name has no address"
         number = failure.errno if failure is not None else errno.EHOSTUNREACH
-        raise OSError(number, f"cannot connect to {Address(host, port)}: {reason}") from failure  # ConnectionRefusedError by its number
+        raise OSError(
+            number, f"cannot connect to {Address(host, port)}: {reason}"
+        ) from failure  # OSError with this number is a ConnectionRefusedError
 
 
 async def _addresses(loop: asyncio.AbstractEventLoop, host: str, port: int, *, flags: int = 0) -> Sequence[tuple[int, int, int, str, Any]]:
-    """Errors: OSError."""
+    """The addresses of a host.  Errors: OSError."""
     try:
         return await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=flags)
-    except UnicodeError:  # a label that is empty, or of more than 63 letters
-        raise socket.gaierror(socket.EAI_NONAME, "no host has such a name") from None
+    except UnicodeError:  # an empty label, or one of more than 63 letters
+        raise socket.gaierror(socket.EAI_NONAME, "the host's name is not valid") from None
 
 
 def _stop_pacing(listening: socket.socket) -> bool:
-    """For all that it accepts; tells whether it has, and connections from elsewhere want it back.
+    """Turn pacing off for all accepted connections.  Returns whether it did; connections from elsewhere then need it back.
 
-    Once a connection was paced it stays so under any other congestion control (sk_pacing_status), hence before it is there.
+    A connection that was paced once stays paced under any other congestion control (sk_pacing_status), so this comes before it exists.
     """
     if sys.platform != "linux":
         return False

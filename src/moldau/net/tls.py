@@ -1,11 +1,10 @@
 """● TLS between a transport and its receiver: records are made and read in memory, the bytes travel over any `Network`.
 
     network = TlsNetwork(SystemNetwork(), ssl.create_default_context())
-    transport = await network.connect("broker", 9093, receiver)      # has shaken hands, and knows that it is `broker`
+    transport = await network.connect("broker", 9093, receiver)      # has shaken hands, and has verified the name `broker`
 
-A slice of a file has to be read before it can be encrypted; it is, piece by piece.  Closing tells the peer so (close_notify); a stream that
-ends without that is an error, as bytes may be missing.
-"""
+A slice of a file is read and encrypted piece by piece.  Closing tells the peer (close_notify).  A stream that ends without that is an
+error, because bytes may be missing."""
 
 import asyncio
 import contextlib
@@ -20,12 +19,12 @@ from moldau.types import FileSlice, Part
 READ_BYTES: Final = 64 * 1024
 RECORD_BYTES: Final = 16 * 1024
 QUEUE_BYTES: Final = 1024 * 1024
-"""Encrypted bytes that wait for the socket, at most; the rest waits as it is."""
+"""The most encrypted bytes that wait for the socket; the rest waits in plain form."""
 HANDSHAKE_WITHIN_S: Final = 10.0
 
 
 class TlsTransport:
-    """One connection; the `Receiver` of the transport below, and the `Transport` of the receiver above."""
+    """One TLS connection: the `Receiver` of the transport below, and the `Transport` of the receiver above."""
 
     def __init__(self, context: ssl.SSLContext, *, server_hostname: str | None, server_side: bool = False) -> None:
         self._loop = asyncio.get_running_loop()
@@ -43,13 +42,13 @@ class TlsTransport:
         self._is_pumping = False
         self._failure: Exception | None = None
         self.ready: asyncio.Future[None] = self._loop.create_future()
-        """Done once both sides have shaken hands; failed when they cannot."""
+        """A future that is done once both sides have shaken hands, and fails when they cannot."""
 
     def attach(self, below: Transport) -> None:
         self._below = below
 
     def start(self, receiver: Receiver) -> None:
-        """From now on what comes is `receiver`'s."""
+        """Give `receiver` all data from now on."""
         self._receiver = receiver
         self._loop.call_soon(self._pump)
 
@@ -66,7 +65,7 @@ class TlsTransport:
 
     @property
     def peer_certificate(self) -> bytes | None:
-        """In DER; None when the peer showed none."""
+        """The peer's certificate in DER; None if it showed none."""
         return self._tls.getpeercert(binary_form=True)
 
     def write(self, parts: Sequence[Part]) -> None:
@@ -103,7 +102,7 @@ class TlsTransport:
         if self._below is not None:
             self._below.abort()
 
-    # ------------------------------------------------------------ Receiver of what is below
+    # ------------------------------------------------------------ Receiver of the transport below
 
     def get_buffer(self) -> memoryview:
         return self._buffer
@@ -132,7 +131,7 @@ class TlsTransport:
     # ------------------------------------------------------------ between
 
     def shake_hands(self) -> None:
-        """One step further; `ready` tells how it ends."""
+        """Take one step of the handshake; `ready` tells how it ends."""
         try:
             self._tls.do_handshake()
         except ssl.SSLWantReadError:
@@ -147,7 +146,7 @@ class TlsTransport:
             self._pump()
 
     def _pump(self) -> None:
-        """What can be read goes to the receiver."""
+        """Give the receiver all data that can be decrypted."""
         if self._receiver is None or self._is_pumping:
             return
         self._is_pumping = True
@@ -157,7 +156,7 @@ class TlsTransport:
                 try:
                     count = cast(
                         int, self._tls.read(len(buffer), buffer)
-                    )  # into a buffer it tells how much, without one it gives the bytes
+                    )  # with a buffer it returns the count, without one it returns the bytes
                 except ssl.SSLWantReadError:
                     break
                 except ssl.SSLZeroReturnError:
@@ -175,7 +174,7 @@ class TlsTransport:
             self._is_pumping = False
 
     def _encrypt(self) -> None:
-        """As much as the socket is likely to take soon."""
+        """Encrypt as much as the socket is likely to take soon."""
         if not self.ready.done() or self._below is None:
             return
         try:
@@ -196,7 +195,7 @@ class TlsTransport:
 
     def _say_goodbye(self) -> None:
         assert self._below is not None
-        with contextlib.suppress(ssl.SSLError):  # the peer's own goodbye has not come yet: nobody waits for it
+        with contextlib.suppress(ssl.SSLError):  # the peer's own close_notify has not come yet, and is not waited for
             self._tls.unwrap()
         self._flush()
         self._below.close()
@@ -226,7 +225,7 @@ class TlsTransport:
 
 
 def _split(part: Part) -> tuple[bytes | bytearray | memoryview, Part | None]:
-    """A piece to encrypt now, and what is left of the part."""
+    """The piece of a part to encrypt now, and its rest."""
     if isinstance(part, FileSlice):
         if part.size <= READ_BYTES:
             return part.read(), None
@@ -239,7 +238,7 @@ def _split(part: Part) -> tuple[bytes | bytearray | memoryview, Part | None]:
 
 
 class TlsNetwork:
-    """A `Network` whose connections are encrypted.  `server_hostname`: whom to expect, instead of the host that is connected to."""
+    """A `Network` with encrypted connections.  `server_hostname`: the name to expect, instead of the host that is connected to."""
 
     def __init__(
         self,
@@ -255,7 +254,7 @@ class TlsNetwork:
         self._handshake_within_s = handshake_within_s
 
     async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
-        """Errors: OSError, of which ssl.SSLError says what is wrong with certificates or versions."""
+        """Connect and shake hands.  Errors: OSError; its ssl.SSLError names what is wrong with certificates or versions."""
         tls = TlsTransport(self._context, server_hostname=self._server_hostname or host)
         below = await self._below.connect(host, port, tls)
         try:
@@ -270,7 +269,7 @@ class TlsNetwork:
         return tls
 
     async def listen(self, host: str, port: int, accept: Accept, *, backlog: int = 50) -> Listening:
-        """Connections are handed to `accept` at once; what it writes before both sides have shaken hands waits."""
+        """Listen.  `accept` gets connections at once; data that it writes before the handshake is over waits."""
 
         def accept_tls(below: Transport) -> Receiver | None:
             tls = TlsTransport(self._context, server_hostname=None, server_side=True)

@@ -1,8 +1,7 @@
 """● The door to the network: `Network` makes connections, a `Transport` carries bytes, a `Receiver` takes them.
 
-The real form is `sockets.SystemNetwork`, the simulated one `moldau.testing.network.SimNetwork`; everything else in the house speaks these.
-Callbacks of a `Receiver` come from the loop, one at a time, never from within a call to its `Transport`.
-"""
+The real form is `sockets.SystemNetwork`, the simulated one `moldau.testing.network.SimNetwork`; every other module uses only these
+interfaces.  The loop calls a `Receiver` once at a time, and never from within a call to its `Transport`."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
@@ -19,38 +18,41 @@ class Address(NamedTuple):
 
 
 class Receiver(Protocol):
-    """Who takes what one connection brings."""
+    """The receiving side of one connection."""
 
     def get_buffer(self) -> memoryview:
-        """Where to receive into, not empty; `received` follows at once, or nothing was received."""
+        """A buffer to receive into, not empty.  `received` follows at once, or no byte was received."""
         ...
 
     def received(self, count: int) -> None:
-        """So many bytes are in the buffer."""
+        """Note that `count` bytes are in the buffer."""
         ...
 
     def writable(self) -> None:
-        """All that was written has left, after some of it had to wait."""
+        """All written bytes have left, after some of them had to wait."""
         ...
 
     def closed(self, error: Exception | None) -> None:
-        """The connection is over; called once and last.  No error: either side closed it."""
+        """The connection is over; called once and last.  `error` None: either side closed it."""
         ...
 
 
 class Transport(Protocol):
-    """One connection's way out."""
+    """The sending side of one connection."""
 
     @property
     def peer(self) -> Address: ...
 
     @property
     def buffered(self) -> int:
-        """Bytes written that have not left; a slice of a file counts with its size."""
+        """The written bytes that have not left; a slice of a file counts with its size."""
         ...
 
     def write(self, parts: Sequence[Part]) -> None:
-        """In order, as much as possible at once.  Parts must not change afterwards.  On a closed connection: nothing."""
+        """Write parts in order, as much as possible at once.
+
+        Parts must not change afterwards.  On a closed connection this does nothing.
+        """
         ...
 
     def pause_reading(self) -> None: ...
@@ -58,36 +60,36 @@ class Transport(Protocol):
     def resume_reading(self) -> None: ...
 
     def close(self) -> None:
-        """When all that was written has reached the peer, or should have; nothing is received any more."""
+        """Close once the peer should have all written bytes; no more bytes are received."""
         ...
 
     def abort(self) -> None:
-        """Now; what has not left is lost."""
+        """Close now; bytes that have not left are lost."""
         ...
 
 
 class Listening(Protocol):
-    """An open door."""
+    """A listening port."""
 
     @property
     def port(self) -> int: ...
 
     def close(self) -> None:
-        """No new connections; those that stand go on."""
+        """Take no new connections; open ones go on."""
         ...
 
 
 Accept = Callable[[Transport], Receiver | None]
-"""Who takes a new connection; None refuses it."""
+"""A function that takes a new connection and returns its receiver; None refuses the connection."""
 
 
 class Network(Protocol):
-    """Makes connections."""
+    """Listens, and makes connections."""
 
     async def listen(self, host: str, port: int, accept: Accept, *, backlog: int = 50) -> Listening:
-        """An empty host is every address, port 0 any that is free.  Errors: OSError with a text that names the address."""
+        """Listen.  An empty host is every address, port 0 any free one.  Errors: OSError with a text that names the address."""
         ...
 
     async def connect(self, host: str, port: int, receiver: Receiver) -> Transport:
-        """Errors: OSError."""
+        """Open a connection.  Errors: OSError."""
         ...

@@ -1,6 +1,6 @@
-"""◇ Source code in the making, line by line, each line with the field it is about.
+"""◇ Generated source code, line by line.  Each line knows the field that it is about.
 
-A path costs nothing until something fails: then the failing line's number leads to its field, and loop variables still in the frame
+A path costs nothing until something fails.  Then the failing line's number leads to its field, and loop variables still in the frame
 fill in the indexes.
 """
 
@@ -21,7 +21,7 @@ MAX_STRING: Final = 0x7FFF
 
 
 class Refused(ValueError):
-    """Raised by generated code and what it calls; `explain` adds the path."""
+    """An error in generated code or in a function that it calls; `explain` adds the path."""
 
 
 UNWRITABLE: Final = (Refused, struct.error, AttributeError, TypeError, UnicodeError, OverflowError)
@@ -37,7 +37,7 @@ class Source:
         self.flexible = flexible
         self.lines: list[str] = []
         self.paths: list[list[tuple[str, str]]] = []
-        """For each line the fields it is about, and for each but a lone one an expression that fails if that field does."""
+        """For each line its fields.  A line with several fields also has an expression for each, which fails if that field does."""
         self.depth = 0
         self.names: dict[str, Any] = {"new": object.__new__, "join": b"".join, "Refused": Refused, "version": version}
         self.path: list[str] = []
@@ -99,7 +99,7 @@ def _struct(layout: str) -> struct.Struct:
 
 
 def explain(error: BaseException, source: Source) -> tuple[str, str]:
-    """Where in the message the generated code stopped, and why."""
+    """The field at which the generated code stopped, and the reason."""
     path = source.declared.__name__
     trace: TracebackType | None = error.__traceback__
     while trace is not None:
@@ -114,7 +114,7 @@ def explain(error: BaseException, source: Source) -> tuple[str, str]:
 
 
 def _culprit(about: list[tuple[str, str]], names: dict[str, Any], values: dict[str, Any]) -> str:
-    """Which field of a line failed: the first whose own part of the work fails again."""
+    """The field of a line that failed: the first field whose own part of the work fails again."""
     for path, attempt in about[:-1]:
         try:
             eval(attempt, names, values)
@@ -147,5 +147,5 @@ def default_of(field: Field, source: Source) -> str:
 
 
 def length_code(kind: str, flexible: bool) -> str:
-    """How a length lies on the wire: one byte of a varint (more may follow), or fixed."""
+    """The form of a length on the wire: one byte of a varint (more may follow), or a fixed size."""
     return "B" if flexible else "h" if kind == "string" else "i"

@@ -1,13 +1,13 @@
-"""◇ From a declared class and a version to one flat function that reads it, and one that writes it.
+"""◇ Compiles a declared class and a version into one flat function that reads it, and one that writes it.
 
 `decoder(cls, version)` and `encoder(cls, version)` write Python source on first use: no loop over fields, no test of the version,
 neighbouring fields of fixed size in one `Struct` together with the length byte that follows them.  `linecache` holds the source, so
 tracebacks and debuggers show it; `source_of` prints it.
 
-Guarantees of a decoder: it reads the message and nothing behind it, or raises `DecodeError` with the field's path.  A count or
-length is checked against the bytes left before anything of its size is made.  Records are views of the frame, never copies.
-Guarantees of an encoder: tags ascend, tagged fields with their default stay out, a field that the version lacks must have its default
-unless it is ignorable.  Records are parts of their own, by reference.  What cannot be written raises `EncodeError` with the path.
+Guarantees of a decoder: it reads the message and nothing behind it, or raises `DecodeError` with the field's path.  It checks a count or
+length against the bytes left before it allocates memory of that size.  Records are views of the frame, never copies. Guarantees of an
+encoder: tags ascend, tagged fields with their default stay out, a field that the version lacks must have its default unless it is
+ignorable.  Records are parts of their own, by reference.  A value that cannot be written raises `EncodeError` with the path.
 
 The path costs nothing until something fails: each generated line is known by its number, and the failing line names its field.
 
@@ -28,7 +28,7 @@ M = TypeVar("M", bound=Message)
 
 
 class Codecs(dict[tuple[type[Any], int], Any]):
-    """(class, version) → its codec, written when first asked for."""
+    """The codecs by (class, version); each is compiled when first asked for."""
 
     def __init__(self, what: str, writer: "type[Decoding] | type[Encoding]") -> None:
         super().__init__()
@@ -54,26 +54,34 @@ ENCODERS: Final = Codecs("encoder", Encoding)
 
 
 def decoder(declared: type[M], version: int) -> Callable[[memoryview], M]:
-    """Reads a whole body.  Errors: DecodeError, and nothing else."""
+    """The function that reads a whole body.  Errors of the function: DecodeError, and no other."""
     return DECODERS[declared, version]  # type: ignore[no-any-return]
 
 
 def coordinator_record_decoder(declared: type[M], version: int) -> Callable[[memoryview], M]:
-    """Reads a key or a value, whatever is behind it.  Errors: DecodeError, and nothing else."""
+    """The function that reads a coordinator record's key or value and ignores bytes behind it.
+
+    Errors of the function: DecodeError only.
+    """
     return COORDINATOR_RECORD_DECODERS[declared, version]  # type: ignore[no-any-return]
 
 
 def request_decoder(declared: type[M], version: int) -> Callable[[memoryview], M]:
-    """Reads a client's body as Kafka does: bytes behind it are nobody's business, and librdkafka 2.16 sends three behind a Metadata v13.
+    """The function that reads a request's body as Kafka does.
 
-    Unlike Kafka it takes no more elements than a server can bear: 25 million empty topics fit into 100 MiB, and into 15 GB of objects.
-    Errors: DecodeError, and nothing else.
+    Bytes behind the body are ignored: librdkafka 2.16 sends three bytes behind a Metadata v13.
+
+    Unlike Kafka the function limits the number of elements to what a server can bear: 25 million empty topics fit into 100 MiB, and into
+    15 GB of objects.  Errors of the function: DecodeError, and no other.
     """
     return REQUEST_DECODERS[declared, version]  # type: ignore[no-any-return]
 
 
 def encoder(declared: type[M], version: int) -> Callable[[M], list[Part]]:
-    """Writes a body: one part, or with records the bytes before, the records, the bytes between, and so on.  Errors: EncodeError."""
+    """The function that writes a body.  Errors of the function: EncodeError.
+
+    The result is one part.  With records it has several: the bytes before, the records, the bytes between, and so on.
+    """
     return ENCODERS[declared, version]  # type: ignore[no-any-return]
 
 
@@ -86,7 +94,7 @@ def encode(message: Message, version: int) -> list[Part]:
 
 
 def encode_bytes(message: Message, version: int) -> bytes:
-    """All parts in one, records read and copied: for stored records, tests and other slow roads."""
+    """A message as one bytes object.  Records are read and copied: use it for stored records, tests and other slow roads."""
     parts = encode(message, version)
     if len(parts) == 1 and type(parts[0]) is bytes:
         return parts[0]
@@ -94,6 +102,6 @@ def encode_bytes(message: Message, version: int) -> bytes:
 
 
 def source_of(declared: type[Message], version: int) -> str:
-    """The generated code of both directions, to read."""
+    """The generated code of the decoder and the encoder, for people to read."""
     made = [codecs.name(declared, version) for codecs in (DECODERS, ENCODERS) if codecs[declared, version]]
     return "\n".join("".join(linecache.getlines(name)) for name in made)

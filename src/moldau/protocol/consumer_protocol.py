@@ -1,6 +1,6 @@
-"""◇ What members of a classic consumer group tell each other through JoinGroup and SyncGroup; brokers mostly pass it on.
+"""◇ The messages that members of a classic consumer group exchange through JoinGroup and SyncGroup.  Brokers mostly pass them on.
 
-On the wire: version:int16 in front (`stored.encode_versioned`); a version above the highest known is read as that one
+On the wire, version:int16 stands in front (`stored.encode_versioned`).  A version above the highest known is read as that one
 (`stored.decode_newer_too`).
 """
 
@@ -15,7 +15,7 @@ class TopicPartition:
 
 @record(versions="0-3")
 class ConsumerProtocolSubscription(StoredRecord):
-    """What a member of a classic consumer group asks for, in JoinGroup's metadata."""
+    """A member's subscription in a classic consumer group: JoinGroup's metadata."""
 
     topics: list[str] = array(string)
     user_data: bytes | None = bytes_(nullable="0+", default=None)
@@ -26,7 +26,7 @@ class ConsumerProtocolSubscription(StoredRecord):
 
 @record(versions="0-3")
 class ConsumerProtocolAssignment(StoredRecord):
-    """What a member of a classic consumer group gets, in SyncGroup's assignment."""
+    """A member's assignment in a classic consumer group: SyncGroup's assignment."""
 
     assigned_partitions: list[TopicPartition] = array(TopicPartition)
     user_data: bytes | None = bytes_(nullable="0+", default=None)

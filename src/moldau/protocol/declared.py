@@ -1,4 +1,4 @@
-"""◇ What a declared class is made of: its fields, its slots, its constructor.  `wire` holds the words to declare one with."""
+"""◇ The parts of a declared class: its fields, its slots, its constructor.  `wire` holds the words to declare a class with."""
 
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -44,7 +44,10 @@ def version_range(text: str) -> range:
 
 
 class Field:
-    """One declared field.  `element` is what an array holds or a nested struct is: a struct class, or the kind of a plain value."""
+    """One declared field.
+
+    `element` is the type of an array's items or of a nested struct: a struct class, or the kind of a plain value.
+    """
 
     __slots__ = ("about", "default", "element", "ignorable", "kind", "name", "nullable", "tag", "versions")
 
@@ -85,7 +88,7 @@ class Field:
 
 
 class Struct:
-    """What every declared class has.  Instances compare by their fields and are not hashable, as they change."""
+    """The base of every declared class.  Instances compare by their fields.  They are not hashable, because they change."""
 
     __slots__ = ("unknown_tagged_fields",)
     __hash__ = None  # type: ignore[assignment]
@@ -94,7 +97,7 @@ class Struct:
     unknown_tagged_fields: dict[int, bytes] | None
 
     def __init__(self, **values: Any) -> None:
-        # Constructors are written when first called: most of the 600 classes never are.
+        # A constructor is written when it is first called: most of the 600 classes are never made.
         declared = type(self)
         declared.__init__ = constructor(declared)  # type: ignore[method-assign]
         declared.__init__(self, **values)
@@ -110,7 +113,7 @@ class Struct:
         yield self.unknown_tagged_fields
 
     def __repr__(self) -> str:
-        """Only what is not the default."""
+        """The fields that differ from their defaults."""
         shown = [(field.name, getattr(self, field.name)) for field in self.FIELDS if getattr(self, field.name) != field.default]
         if self.unknown_tagged_fields:
             shown.append(("unknown_tagged_fields", self.unknown_tagged_fields))
@@ -122,7 +125,7 @@ def _shown(value: Any) -> str:
 
 
 def slotted(declared: type[S], bases: tuple[type, ...]) -> type[S]:
-    """The same class with its fields as slots, which only a new class can have."""
+    """The same class with its fields as slots.  Only a new class can have them."""
     namespace = dict(vars(declared))
     fields = []
     for name in namespace.get("__annotations__", ()):
@@ -140,7 +143,7 @@ def slotted(declared: type[S], bases: tuple[type, ...]) -> type[S]:
 
 
 def constructor(declared: type[Struct]) -> Callable[..., None]:
-    """`__init__` with a keyword for each field."""
+    """The `__init__` of a class, with a keyword for each field."""
     defaults: dict[str, Any] = {}
     signature, body = ["self", "*"], ["self.unknown_tagged_fields = unknown_tagged_fields"]
     for field in declared.FIELDS:
@@ -160,7 +163,7 @@ def constructor(declared: type[Struct]) -> Callable[..., None]:
 
 
 def blank(declared: type[S]) -> S:
-    """An instance with every field at its default, or where it has none at zero, empty or null."""
+    """An instance with every field at its default.  A field without a default is zero, empty or null."""
     assert issubclass(declared, Struct)
     return declared(**{field.name: _zero(field) for field in declared.FIELDS if field.default is REQUIRED})
 
@@ -181,7 +184,7 @@ def _refuse_change(self: Struct, name: str, value: object) -> Never:
 
 
 def read_only(instance: Struct) -> Struct:
-    """The instance, closed to changes: a default that all share must stay what it is."""
+    """The instance, closed to changes: a default that all instances share must not change."""
     declared = type(instance)
     if declared.__setattr__ is _refuse_change:
         return instance

@@ -1,6 +1,6 @@
-"""◇ The function that reads one version of a message: how its source is written, and what it calls.
+"""◇ Writes the source of the function that reads one version of a message, and defines what that function calls.
 
-What it guarantees stands in `compiler`.
+`compiler` says what the function guarantees.
 """
 
 import struct
@@ -50,7 +50,7 @@ _set_is_safe: Final = UUID.__dict__["is_safe"].__set__
 
 
 def read_uuid(raw: bytes, new: Any = UUID.__new__, kind: Any = UUID, unknown: Any = SafeUUID.unknown) -> UUID:
-    """`UUID(bytes=raw)`, four times as fast: its slots are set without its argument checks."""
+    """`UUID(bytes=raw)`, four times as fast: the slots are set without the constructor's checks."""
     value = new(kind)
     _set_int(value, int.from_bytes(raw, "big"))
     _set_is_safe(value, unknown)
@@ -58,13 +58,16 @@ def read_uuid(raw: bytes, new: Any = UUID.__new__, kind: Any = UUID, unknown: An
 
 
 class Decoding:
-    """Writes the statements that read one message.  Fixed-size reads wait in `group` until something needs their values."""
+    """Writes the statements that read one message.  Reads of fixed size wait in `group` until a later statement needs their values."""
 
     is_exact: ClassVar[bool] = True
     """Whether bytes behind the message are refused."""
     keeps_unknown_tags: ClassVar[bool] = True
     most_elements: int | None = None
-    """Of all its lists and tagged fields together: each is an object many times as big as in the message, or a turn of a loop."""
+    """The most elements of all lists and tagged fields together.
+
+    Each element is an object many times as big as its bytes, or a turn of a loop.
+    """
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -222,9 +225,9 @@ class Decoding:
                     self.element(field, items)
 
     def count_elements(self) -> None:
-        """`n` more are no more than the message may have."""
+        """Write a check that `n` more elements do not exceed the message's limit."""
         if self.most_elements:
-            # What is tagged is read by functions of their own: each counts for itself.
+            # Tagged fields are read by functions of their own: each of them counts for itself.
             is_too_many = f"n > {self.most_elements}" if self.is_amid_tags else "(room := room - n) < 0"
             self.source.line(f"if {is_too_many}: refuse_elements({self.most_elements})")
 
@@ -253,7 +256,7 @@ class Decoding:
         source = self.source
         self.is_amid_tags = True
         with source.block(f"def {name}(data, p, frame_end, n, o):"):
-            if self.most_elements:  # whoever calls has counted what one byte can say
+            if self.most_elements:  # the caller has counted the elements that one byte can name
                 source.line(f"if n > 127: refuse_elements({self.most_elements})")
             else:
                 source.line("if n > 127: n, p = read_varint(data, p - 1)")
@@ -282,7 +285,7 @@ class Decoding:
             source.line("return p")
 
     def tagged(self, field: Field) -> None:
-        """A tagged value reads like any other, but a nullable struct says so by an unsigned byte."""
+        """Read a tagged value.  It has the form of any other value, but a nullable struct marks null by an unsigned byte."""
         source = self.source
         if field.kind == "struct" and field.is_nullable(self.version):
             assert field.struct is not None
@@ -303,7 +306,7 @@ def _no_block() -> Iterator[None]:
 
 
 def smallest(field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes an untagged field takes."""
+    """The fewest bytes that an untagged field takes."""
     if field.kind in SIZES:
         return SIZES[field.kind]
     if field.kind == "struct":
@@ -320,7 +323,7 @@ def smallest_struct(declared: type[Struct], version: int, flexible: bool) -> int
 
 
 def element_size(field: Field, version: int, flexible: bool) -> int:
-    """The fewest bytes an element of this array takes, at least one so that a count is always bounded."""
+    """The fewest bytes that an element of this array takes.  It is at least one, so that a count is always bounded."""
     if field.struct is not None:
         return max(1, smallest_struct(field.struct, version, flexible))
     assert isinstance(field.element, str)
@@ -328,7 +331,7 @@ def element_size(field: Field, version: int, flexible: bool) -> int:
 
 
 class RequestDecoding(Decoding):
-    """For a server, which trusts nobody and passes nothing on: as many objects as it can bear, and what it does not know is left alone."""
+    """Reads requests in a server.  It makes only as many objects as a server can bear, and ignores unknown fields."""
 
     is_exact = False
     keeps_unknown_tags = False
@@ -342,6 +345,6 @@ class RequestDecoding(Decoding):
 
 
 class CoordinatorRecordDecoding(Decoding):
-    """For keys and values in coordinators' logs, which clients can write to as well: Kafka leaves bytes behind them alone."""
+    """Reads keys and values of coordinators' logs, which clients can write to, too.  It ignores bytes behind them, as Kafka does."""
 
     is_exact = False

@@ -1,6 +1,6 @@
-"""◇ The function that writes one version of a message: how its source is written, and what it calls.
+"""◇ Writes the source of the function that writes one version of a message, and defines what that function calls.
 
-What it guarantees stands in `compiler`.
+`compiler` says what the function guarantees.
 """
 
 import struct
@@ -16,7 +16,7 @@ REMEMBERED_LENGTHS: Final = 4096
 
 
 class Lengths(dict[int, bytes]):
-    """Compact length → its varint, which is one more since zero means null."""
+    """Compact length → its varint.  The varint is one more than the length, because zero means null."""
 
     def __init__(self, limit: int) -> None:
         super().__init__({length: write_unsigned(length + 1) for length in range(256)})
@@ -40,7 +40,7 @@ def refuse_absent(value: object, version: int) -> None:
 
 
 def write_tags(known: list[tuple[int, bytes]], unknown: dict[int, bytes] | None) -> bytes:
-    """The tagged fields section: count, then tag, size and bytes of each in ascending order, in which `known` is."""
+    """The section of tagged fields: a count, then tag, size and bytes of each in ascending order.  `known` is in that order."""
     if unknown:
         for tag, _ in known:
             if tag in unknown:
@@ -53,7 +53,7 @@ def write_tags(known: list[tuple[int, bytes]], unknown: dict[int, bytes] | None)
 
 
 class Encoding:
-    """Writes the statements that append one message to `out`.  Neighbours wait: values in `group` for one pack, parts in `pieces`."""
+    """Writes the statements that append one message to `out`.  Neighbouring values wait in `group` for one pack, parts wait in `pieces`."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -98,7 +98,7 @@ class Encoding:
         self.about.append((self.source.here, expression))
 
     def settle(self) -> None:
-        """What waits to be packed becomes one piece."""
+        """Join the values that wait to be packed into one piece."""
         if self.group:
             codes = "".join(code for _, code in self.group)
             name = self.source.bind_struct(codes, "pack")
@@ -134,7 +134,7 @@ class Encoding:
         if field.default is None:
             return f"{value} is None"
         if isinstance(field.default, UUID) and not field.default.int:
-            return f"not {value}.int"  # UUIDs are compared by a function
+            return f"not {value}.int"  # a function compares UUIDs
         if isinstance(field.default, list | str | bytes):
             return f"not {value} and {value} is not None" if field.nullable != "none" else f"not {value}"
         return f"{value} is {default} or {value} == {default}" if isinstance(field.default, Struct) else f"{value} == {default}"
@@ -222,7 +222,7 @@ class Encoding:
                     self.flush()
 
     def tags(self, tagged: list[Field], local: str) -> None:
-        """The tagged section in one expression: nothing but a zero for a struct that has only defaults."""
+        """The tagged section as one expression: a single zero for a struct that has only defaults."""
         unset = " and ".join(
             [f"({self.is_default(field, f'{local}.{field.name}')})" for field in tagged] + [f"{local}.unknown_tagged_fields is None"]
         )
@@ -246,7 +246,7 @@ class Encoding:
             source.line("return write_tags(known, o.unknown_tagged_fields)")
 
     def tagged(self, field: Field, value: str) -> None:
-        """A tagged value is written like any other, but a nullable struct says so by an unsigned byte."""
+        """Write a tagged value.  It has the form of any other value, but a nullable struct marks null by an unsigned byte."""
         source = self.source
         if field.kind == "struct" and field.is_nullable(self.version):
             assert field.struct is not None

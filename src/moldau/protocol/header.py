@@ -1,12 +1,12 @@
-"""◇ What stands before a body: request headers v1 and v2, response headers v0 and v1, and the frame's length.
+"""◇ The bytes before a body: request headers v1 and v2, response headers v0 and v1, and the frame's length.
 
-    frame    = length:int32 header body                     length counts what follows it
-    request  v1 = api_key:int16 api_version:int16 correlation_id:int32 client_id:nullable string      v2 = v1 tagged fields
-    response v0 = correlation_id:int32                                                                v1 = v0 tagged fields
+frame    = length:int32 header body                     length counts what follows it
+request  v1 = api_key:int16 api_version:int16 correlation_id:int32 client_id:nullable string      v2 = v1 tagged fields
+response v0 = correlation_id:int32                                                                v1 = v0 tagged fields
 
 Flexible versions of an API have v2 and v1.  `client_id` keeps its two-byte length in v2, so that a broker can read the header of a
-version it does not know.  An ApiVersions response always has v0, for a client that does not know yet what the broker speaks.
-Request header v0 went with ControlledShutdown in Kafka 4.0.
+version it does not know.  An ApiVersions response always has v0, because the client does not know yet what the broker speaks.
+Kafka 4.0 removed request header v0 together with ControlledShutdown.
 
 Source: RequestHeader.json, ResponseHeader.json, ApiKeys.java; KIP-482, 511.
 """
@@ -25,7 +25,10 @@ from moldau.types import Part
 NEVER_FLEXIBLE: Final = 0x8000
 MAX_CLIENT_ID: Final = 0x7FFF
 MAX_TAGS: Final = 127
-"""Kafka defines none in requests and one in responses; a frame has room for fifty million, of which each would be a turn of a loop."""
+"""The most tagged fields in a header.  Kafka defines none in requests and one in responses.
+
+A frame has room for fifty million, and each would be a turn of a loop.
+"""
 
 _FIXED = struct.Struct(">hhih")
 _LENGTH = struct.Struct(">i")
@@ -35,7 +38,7 @@ _RESPONSE_V1 = struct.Struct(">iix")
 
 
 class _FlexibleFrom(dict[int, int]):
-    """The first flexible version by api key, filled when a server asks first: a client never does."""
+    """The first flexible version by api key.  It is filled when a server asks first; a client never asks."""
 
     def __missing__(self, api_key: int) -> int:
         if not self:
@@ -54,7 +57,7 @@ class RequestHeader(NamedTuple):
 
 
 def decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview]:  # hot: 1 µs
-    """The header and the body behind it, of a frame without its length.  Knows no limits of versions: whoever dispatches does.
+    """The header of a frame without its length, and the body behind it.  The caller checks whether it serves the version.
 
     Errors: DecodeError.
     """
@@ -75,7 +78,7 @@ def decode_request_header(frame: memoryview) -> tuple[RequestHeader, memoryview]
 
 
 def _skip_tags(frame: memoryview, position: int, what: str) -> int:
-    """No tagged field of a header is known, so none is kept."""
+    """The position behind a header's tagged fields.  No such field is known, so none is kept."""
     try:
         count, position = read_unsigned(frame, position)
         if count > MAX_TAGS:
@@ -96,7 +99,7 @@ def _skip_tags(frame: memoryview, position: int, what: str) -> int:
 
 
 def encode_request(message: Request[Any], *, version: int, correlation_id: int, client_id: str | None) -> list[Part]:
-    """A whole frame.  Errors: EncodeError."""
+    """A request as a whole frame.  Errors: EncodeError."""
     declared = type(message)
     raw = b"" if client_id is None else client_id.encode()
     if len(raw) > MAX_CLIENT_ID:
@@ -110,7 +113,7 @@ def encode_request(message: Request[Any], *, version: int, correlation_id: int, 
 
 
 def encode_response(message: Response, *, version: int, correlation_id: int) -> list[Part]:  # hot: 0.7 µs and the body
-    """A whole frame.  Errors: EncodeError."""
+    """A response as a whole frame.  Errors: EncodeError."""
     declared = type(message)
     parts = encoder(declared, version)(message)
     if version in declared.FLEXIBLE and declared.REQUEST is not ApiVersionsRequest:
@@ -119,7 +122,7 @@ def encode_response(message: Response, *, version: int, correlation_id: int) -> 
 
 
 def decode_response(request: type[Request[AnyResponse]], version: int, frame: memoryview) -> tuple[int, AnyResponse]:
-    """Correlation id and response, of a frame without its length.  Errors: DecodeError."""
+    """The correlation id and the response of a frame without its length.  Errors: DecodeError."""
     try:
         (correlation_id,) = _LENGTH.unpack_from(frame)
         position = 4
@@ -136,7 +139,7 @@ def size_of(parts: Sequence[Part]) -> int:
 
 
 def _behind(head: bytes, parts: list[Part]) -> list[Part]:
-    """The parts with `head` before them: together with the first if that is plain bytes, as it nearly always is."""
+    """The parts with `head` before them.  `head` is joined with the first part if that is plain bytes, which it nearly always is."""
     first = parts[0] if parts else b""
     if isinstance(first, bytes):
         parts[:1] = [head + first]

@@ -1,4 +1,4 @@
-"""◇ Kafka's hash of bytes: which partition a key goes to, which partition of `__remote_log_metadata` tells of a segment.
+"""◇ Kafka's hash of bytes.  It chooses the partition of a key, and a segment's partition of `__remote_log_metadata`.
 
 Source: Utils.murmur2.
 """
@@ -13,7 +13,7 @@ _MASK: Final = 0xFFFFFFFF
 
 
 def murmur2(data: bytes | bytearray | memoryview) -> int:
-    """Unsigned 32 bits."""
+    """The hash as an unsigned 32-bit number."""
     size = len(data)
     value = (_SEED ^ size) & _MASK
     whole = size & ~3

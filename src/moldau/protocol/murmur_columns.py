@@ -1,4 +1,4 @@
-"""◇ `murmur` of many keys at once, with numpy: which partitions they go to.  Source: Utils.murmur2."""
+"""◇ `murmur` of many keys at once, with numpy, to choose their partitions.  Source: Utils.murmur2."""
 
 from typing import Final
 
@@ -10,11 +10,11 @@ from moldau.protocol.murmur import murmur2
 _SEED: Final = np.uint32(0x9747B28C)
 _MULTIPLIER: Final = np.uint32(0x5BD1E995)
 _LONGEST: Final = 256
-"""Longer keys are hashed one by one: a step here is one word of all keys."""
+"""Longer keys are hashed one by one, because each step here handles one word of all keys."""
 
 
 def murmur2_of(data: memoryview, starts: npt.NDArray[np.int64], sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.uint32]:
-    """Of the bytes at starts[i], sizes[i] long (>= 0), for each i."""
+    """The hashes of many keys.  Key i is the bytes at starts[i], sizes[i] long (>= 0).  All three arrays have the same length."""
     view = np.frombuffer(data, np.uint8) if len(data) else np.zeros(1, np.uint8)
     values = _SEED ^ sizes.astype(np.uint32)
     is_long = sizes > _LONGEST

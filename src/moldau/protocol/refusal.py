@@ -1,6 +1,6 @@
 """◇ A request's own refusal: its response with one error everywhere, derived from the declarations.
 
-`Request.refused` is the door to it.  Source: getErrorResponse of each org.apache.kafka.common.requests class.
+Callers use `Request.refused`.  Source: getErrorResponse of each org.apache.kafka.common.requests class.
 """
 
 from typing import Any, Final
@@ -14,10 +14,10 @@ IDENTITIES: Final = frozenset(
     )
 )
 ALIASES: Final = {"partition_index": "partition", "topic_name": "name", "user": "name"}
-"""What names an item in a response, and how a request calls it where it differs."""
+"""The fields that name an item in a response, with the request's name of the field where it differs."""
 ERROR_CODES: Final = frozenset(("error_code", "partition_error_code"))
 UNKNOWN: Final = frozenset(("base_offset", "committed_offset", "high_watermark", "low_watermark", "node_id", "port"))
-"""-1 in a refusal, as zero would mean something."""
+"""The value -1 in a refusal, because zero would mean something."""
 
 
 def refusal(declared: type[Struct], code: int, message: str | None) -> Any:

@@ -1,11 +1,11 @@
-"""◇ How a stored record says what it is: the few bytes in front of its fields.
+"""◇ The few bytes in front of a stored record's fields, which name its type and version.
 
     internal topics   key = type:int16 fields        value = version:int16 fields      (a null value is a tombstone)
     framed            1:uvarint type:uvarint version:uvarint fields                    (metadata log, remote log metadata)
     embedded          version:int16 fields                                             (classic assignments, forwarded principals)
 
-Each room declares its records with the words of `wire` and lists them in a `KeyedRecords` or `FramedRecords`; whoever replays a log
-uses that.  Decoding raises DecodeError; a type or version that is not declared is an error too, except where a method says otherwise.
+Each room declares its records with the words of `wire` and lists them in a `KeyedRecords` or `FramedRecords`, with which a log is replayed.
+Decoding raises DecodeError; a type or version that is not declared is an error too, except where a method says otherwise.
 
 Source: CoordinatorRecordSerde.java, AbstractApiMessageSerde.java.
 """
@@ -53,7 +53,7 @@ def decode_versioned(declared: type[R], data: Data) -> R:
 
 
 def decode_newer_too(declared: type[R], data: Data) -> R:
-    """Reads a version above the highest known as that one, as members of classic groups do with each other's bytes."""
+    """Read a message; a version above the highest known is read as that one.  Members of classic groups read each other's bytes so."""
     version, body = _prefixed(declared.__name__, data)
     return decode(declared, _declared(declared, min(version, declared.VERSIONS[-1])), body)
 
@@ -87,11 +87,11 @@ class KeyedRecords:
         return _WRITERS[declared, 0, number](key)
 
     def encode_value(self, value: StoredRecord, version: int | None = None) -> bytes:
-        """In the highest version if none is given."""
+        """A value's bytes, in the highest version if none is given."""
         return encode_versioned(value, type(value).VERSIONS[-1] if version is None else version)
 
     def decode(self, key: Data, value: Data | None) -> tuple[StoredRecord, StoredRecord | None] | None:
-        """Key and value; None for a type that is not known here, which a newer coordinator may have written.  Errors: DecodeError."""
+        """The key and the value.  None for an unknown type, which a newer coordinator may have written.  Errors: DecodeError."""
         number, body = _prefixed("key", key)
         if number not in self.keys:
             return None
@@ -111,7 +111,7 @@ class FramedRecords:
         assert len(self.types) == len(declared), "a type number is taken twice"
 
     def encode(self, record: StoredRecord, version: int | None = None) -> bytes:
-        """In the highest version if none is given."""
+        """A record's bytes, in the highest version if none is given."""
         declared = type(record)
         assert self.types[_number(declared)] is declared, f"{declared.__name__} is no record of this log"
         if version is None:

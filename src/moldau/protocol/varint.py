@@ -3,10 +3,9 @@
     unsigned    lengths, counts and tags of messages: at most 5 bytes, 32 bits
     signed      zig-zag (0, -1, 1, -2 … as 0, 1, 2, 3 …), in records: at most 5 bytes for sizes and deltas of offsets, 10 for timestamps
 
-Guarantee: no number is read beyond the bytes that it may have, so whatever a peer sends costs the same few steps.  Where a hot loop reads
-numbers of one or two bytes itself, longer ones are read here.
-Source: ByteUtils.readUnsignedVarint, readVarint, readVarlong.  Called by the codecs of messages, by `records` and by the log cleaner.
-"""
+Guarantee: no number is read beyond the bytes that it may have, so any input costs at most these few steps.  Hot loops read numbers of one
+or two bytes themselves and leave longer ones to this module. Source: ByteUtils.readUnsignedVarint, readVarint, readVarlong.  Called by the
+codecs of messages, by `records` and by the log cleaner."""
 
 from typing import Final, TypeAlias
 
@@ -22,7 +21,7 @@ class VarintTooLong(ValueError):
 
 
 def read_unsigned(data: _Buffer, position: int) -> tuple[int, int]:  # hot: 0.2 µs
-    """A number of at most 32 bits, and where it ends.  Errors: VarintTooLong; IndexError at the end of the data."""
+    """A number of at most 32 bits, and the position behind it.  Errors: VarintTooLong; IndexError at the end of the data."""
     value = data[position]
     if value < 0x80:
         return value, position + 1
@@ -45,7 +44,7 @@ def read_unsigned(data: _Buffer, position: int) -> tuple[int, int]:  # hot: 0.2 
 
 
 def read_signed(data: _Buffer, position: int, max_bytes: int = INT32_BYTES) -> tuple[int, int]:
-    """A zig-zag number of at most `max_bytes`, and where it ends.  Errors: VarintTooLong; IndexError at the end of the data."""
+    """A zig-zag number of at most `max_bytes`, and the position behind it.  Errors: VarintTooLong; IndexError at the end of the data."""
     byte = data[position]
     if byte < 0x80:
         return (byte >> 1) ^ -(byte & 1), position + 1
@@ -75,5 +74,5 @@ def write_unsigned(value: int) -> bytes:
 
 
 def write_signed(value: int) -> bytes:
-    """Zig-zag."""
+    """The bytes of a zig-zag number."""
     return write_unsigned(value << 1 if value >= 0 else (~value << 1) | 1)

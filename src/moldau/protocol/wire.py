@@ -1,7 +1,7 @@
 """◇ The words that messages and stored records are declared with.
 
-One class holds all versions of a message.  A field's word says how it lies on the wire, `versions` in which versions it is there, and the
-type hint what Python code sees:
+One class holds all versions of a message.  A field's word says how it lies on the wire, `versions` lists the versions that have it, and the
+type hint is what Python code sees:
 
     @struct
     class PartitionProduceData:
@@ -14,7 +14,7 @@ type hint what Python code sees:
 
 Classes come out slotted, with keyword-only constructors that type checkers know.  A field that some version lacks, and every tagged
 field, has a `default`; a field without one must be given.  A default list is fresh in every instance; a default struct is one shared,
-read-only instance.  `unknown_tagged_fields` keeps what a newer peer sent, by tag, and is written back (KIP-482).
+read-only instance.  `unknown_tagged_fields` keeps the unknown fields of a newer peer, by tag; they are written back (KIP-482).
 
 Version ranges are Kafka's: "3" only that one, "3-5" inclusive, "3+" and above.  `ignorable` fields are dropped in silence when the
 version written lacks them; any other must then have its default, or encoding raises `EncodeError`.
@@ -108,7 +108,7 @@ class Response(Message):
     __slots__ = ()
     REQUEST: ClassVar[type["Request[Any]"]]
     ECHOES: ClassVar[tuple[str, ...]] = ()
-    """Which lists of the request a refusal repeats, each item with the error: `"topics.partitions -> responses.partitions"`."""
+    """The lists of the request that a refusal repeats, each item with the error: `"topics.partitions -> responses.partitions"`."""
 
 
 AnyResponse = TypeVar("AnyResponse", bound=Response)
@@ -118,15 +118,15 @@ class Request(Message, Generic[AnyResponse]):
     __slots__ = ()
     API_KEY: ClassVar[int]
     LISTENERS: ClassVar[tuple[str, ...]]
-    """Who serves it: "broker", "controller" or both."""
+    """The servers of this API: "broker", "controller" or both."""
     LATEST_IS_UNSTABLE: ClassVar[bool]
     """The highest version is not advertised unless unstable versions are asked for."""
     MOST_ELEMENTS: ClassVar[int | None]
-    """Of all lists of one request together, where a server takes fewer than of other requests."""
+    """The most elements of all lists of one request together, for a request with a lower limit than others."""
     RESPONSE: ClassVar[type[Response]]
 
     def refused(self, code: int, message: str | None = None) -> AnyResponse:
-        """The response that says `code` to everything this request asked for, in any version.
+        """The response that answers every part of this request with `code`, in any version.
 
         The error stands on top where the response has a place for it, and on every item where the response answers item by item.
         Source: getErrorResponse of each org.apache.kafka.common.requests class.
@@ -143,7 +143,7 @@ class StoredRecord(Message):
 
     __slots__ = ()
     RECORD_TYPE: ClassVar[int | None]
-    """Which kind of record it is among those of its topic; None where nothing else shares its place."""
+    """The record's type number among those of its topic; None if the topic has no other type."""
 
 
 @dataclass_transform(
@@ -170,7 +170,7 @@ def message(
     response_to: type[Request[Any]] | None = None,
     echoes: tuple[str, ...] = (),
 ) -> Callable[[type[S]], type[S]]:
-    """A request names its key and versions, a response only the request it answers."""
+    """Declare a request or a response.  A request names its key and versions; a response names only its request."""
 
     def declare(declared: type[S]) -> type[S]:
         made: Any = slotted(declared, declared.__bases__)
@@ -193,7 +193,7 @@ def message(
     field_specifiers=(int8, int16, int32, int64, uint16, uint32, float64, boolean, uuid, string, bytes_, records, array, nested),
 )
 def record(*, record_type: int | None = None, versions: str, flexible: str = "none") -> Callable[[type[S]], type[S]]:
-    """Something stored, with its number among the records it lives with."""
+    """Declare a stored record, with its type number among those of its log."""
 
     def declare(declared: type[S]) -> type[S]:
         made: Any = slotted(declared, declared.__bases__)

@@ -1,12 +1,10 @@
-"""◇ What clients were told against what they read: finds the anomalies that Jepsen's `kafka` workload knows.
+"""◇ Compares the acknowledgements that clients got with the records that they read, and finds the anomalies of Jepsen's `kafka` workload.
 
 A history is a list of operations in the order of their ends.  Values are unique and no client retries above the producer, so a value has
-one place for ever.  What each anomaly means stands in `ANOMALIES`.  Source: jepsen/tests/kafka.clj (definitions), its tests (what must be
-found).
+one place for ever.  `ANOMALIES` explains each anomaly.  Source: jepsen/tests/kafka.clj (definitions), its tests (what must be found).
 
-Power losses are part of a history: a record above everything that was acknowledged with acks=all before may be gone afterwards, even if
-somebody saw it, and its offset is given again.  Nothing else is forgiven.
-"""
+Power losses are part of a history: a record above everything that was acknowledged with acks=all before may be gone afterwards, even if a
+client read it, and its offset is given again.  Nothing else is forgiven."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +18,7 @@ ANOMALIES: Final[Mapping[str, str]] = {
     "inconsistent-offsets": "one offset was seen with two values",
     "duplicate": "one value was seen at two offsets",
     "G1a": "a value whose send failed for certain was read",
-    "lost-write": "an acknowledged value below one that was read was never read itself",
+    "lost-write": "an acknowledged value was never read, but a value above it was",
     "unseen": "an acknowledged value was never read, though everything was read at the end",
     "poll-skip": "two polls of one process in a row left out a record between them",
     "nonmonotonic-poll": "two polls of one process in a row went back",
@@ -30,21 +28,21 @@ ANOMALIES: Final[Mapping[str, str]] = {
     "int-nonmonotonic-send": "one operation's later send was put before its earlier one",
     "precommitted-read": "a transaction read its own write before it was committed",
     "G1c": "operations read each other's writes in a circle",
-    "high-watermark-went-back": "a reader was told of a lower high watermark than another one before, in the same leader epoch",
+    "high-watermark-went-back": "a reader got a lower high watermark than an earlier reader, in the same leader epoch",
 }
 
 
 class Outcome(Enum):
     OK = "ok"
     FAIL = "it did not happen"
-    INFO = "nobody knows whether it happened"
+    INFO = "it is not known whether it happened"
 
 
 class Send(NamedTuple):
     key: str
     value: int
     offset: int | None = None
-    """Known once acknowledged."""
+    """The offset, known once the send is acknowledged."""
     acks: int = ALL
 
 
@@ -63,7 +61,8 @@ Action = Send | Poll
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One operation of one process, which does one at a time.  `repositions`: it assigned, subscribed or sought before it read."""
+    """One operation of one process; a process does one at a time.  `repositions`: the process assigned, subscribed or sought before it
+    read."""
 
     process: int
     actions: tuple[Action, ...]
@@ -75,7 +74,7 @@ class Operation:
 
 
 class HighWatermark(NamedTuple):
-    """What a fetch response that was asked for at `start_ms` said."""
+    """The high watermark in the response to a fetch that was sent at `start_ms`."""
 
     key: str
     leader_epoch: int
@@ -110,7 +109,10 @@ class _Seen(NamedTuple):
 
 
 def check(history: History, *, is_complete: bool = True) -> list[Anomaly]:
-    """`is_complete`: the history ends with reads of everything, so what was never read is missing."""
+    """The anomalies of a history.
+
+    `is_complete`: the history ends with reads of everything, so a value that was never read is missing.
+    """
     return _Analysis(history).run(is_complete=is_complete)
 
 
@@ -171,7 +173,7 @@ class _Analysis:
                     self.add("unseen", key, where)
 
     def _certain_sends(self) -> dict[str, list[Send]]:
-        """Acknowledged ones that no power loss excuses, and those of an unknown operation of which something was read."""
+        """Acknowledged sends that no power loss excuses, and sends of unknown outcome of which a value was read."""
         certain: dict[str, list[Send]] = defaultdict(list)
         for operation in self.operations:
             sends = list(_sends(operation))
@@ -212,7 +214,7 @@ class _Analysis:
     def _check_step(self, operation: Operation, read: Read, before: int, *, is_inside: bool) -> None:
         index = self.index[read.key]
         if before not in index:
-            return  # it vanished since
+            return  # the value vanished in a power loss
         step = index[read.offset] - index[before]
         prefix = "int-" if is_inside else ""
         detail = f"process {operation.process} read offset {before} and then {read.offset}"
@@ -255,7 +257,7 @@ class _Analysis:
             self.add("G1c", "*", f"operations {circle} of processes {processes}")
 
     def check_watermarks(self) -> None:
-        """A response may overtake another on the way, so only those count that were asked for after the other had come."""
+        """Compare high watermarks.  A response may overtake another one, so only fetches sent after the other response count."""
         highest: dict[tuple[str, int], list[HighWatermark]] = defaultdict(list)
         for mark in sorted(self.history.watermarks, key=lambda mark: mark.end_ms):
             before = highest[mark.key, mark.leader_epoch]
@@ -290,7 +292,7 @@ def _observations(operations: Sequence[Operation]) -> defaultdict[str, list[_See
 
 
 def _vanished(key: str, seen: Sequence[_Seen], history: History) -> set[tuple[int, int]]:
-    """(offset, value) that a power loss took away, lawfully: above all that was acknowledged before, and not seen again after."""
+    """(offset, value) of records that a power loss may lawfully take: above all acknowledged records, and not read again after."""
     vanished: set[tuple[int, int]] = set()
     for lost_ms in history.power_losses_ms:
         safe = max(

@@ -1,10 +1,10 @@
-"""● A program that tests start as a process of its own: watched until it is ready, stopped or killed, started again.
+"""● A program that a test starts as a process of its own: watched until it is ready, stopped or killed, started again.
 
-    class BrokerProcess(NodeProcess): …        our broker            testing/process.py
-    class ApacheKafka(NodeProcess): …          Kafka's               proof/kafka/apache.py
+class BrokerProcess(NodeProcess): …        our broker            testing/process.py
+class ApacheKafka(NodeProcess): …          Kafka's               proof/kafka/apache.py
 
-`ChildProcess` is the life of any program, `NodeProcess` a broker that is told what to do by a `server.properties`: what one test does with
-ours it can do with Kafka's.  Waiting is for the program's own word, never for a time.
+`ChildProcess` is the life of any program.  `NodeProcess` is a broker with a `server.properties`, ours or Kafka's: a test can do to both
+the same things.  Waiting ends with the program's own answer, never with a fixed time.
 """
 
 import asyncio
@@ -32,15 +32,16 @@ LAST_WORDS: Final = 4000
 
 
 class BrokerFailed(AssertionError):
-    """The program did not do as it was told; the text ends with what it said."""
+    """The program did not do as asked; the text ends with its output."""
 
 
 @contextlib.contextmanager
 def held_ports(count: int) -> Iterator[list[int]]:
-    """Ports on the loopback address that the system gives to nobody else meanwhile, and that a server may be told to listen on.
+    """Ports on the loopback address that the system gives to no other process meanwhile, but that a server may listen on.
 
-    They are bound and not listened on.  A server that allows itself an address in use (SO_REUSEADDR), as ours and Java's do, gets them;
-    whoever asks for any free port, or connects from one, does not: not even while a killed server is down.
+    The ports are bound and not listened on.  A server that uses SO_REUSEADDR, as ours and Java's do, gets them.  A process that asks for
+    any
+    free port, or connects from one, does not get them, not even while a killed server is down.
     """
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
@@ -51,17 +52,20 @@ def held_ports(count: int) -> Iterator[list[int]]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on the loopback address that nobody has at this moment, all different."""
+    """Ports on the loopback address that no process has at this moment, all different."""
     with held_ports(count) as ports:
         return ports
 
 
 class ChildProcess(ABC):
-    """One program that runs in a folder, where it leaves what it says."""
+    """One program that runs in a folder, which also holds its output."""
 
     name: ClassVar[str]
     has_own_session: ClassVar[bool] = False
-    """As a service has: no terminal's signals reach it, and the scheduler shares processors out by session first (sched(7), autogroup)."""
+    """Whether the process has a session of its own, like a service.
+
+    No terminal's signals reach it then, and the scheduler shares processors by session first (sched(7), autogroup).
+    """
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -75,7 +79,7 @@ class ChildProcess(ABC):
     def is_ready(self) -> bool: ...
 
     def prepare(self) -> None:
-        """What is done before a start and is no part of it."""
+        """Prepare a start; this is not part of the start itself."""
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def environment(self) -> Mapping[str, str]:
@@ -83,13 +87,13 @@ class ChildProcess(ABC):
 
     @property
     def log_text(self) -> str:
-        """What it has said so far."""
+        """The program's whole output so far."""
         path = self.directory / "server.log"
         return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
 
     @property
     def said(self) -> str:
-        """What it has said since it was launched last."""
+        """The program's output since its last launch."""
         return self.log_text[self._launched_at :]
 
     @property
@@ -99,13 +103,13 @@ class ChildProcess(ABC):
 
     @property
     def resident_bytes(self) -> int:
-        """Memory of the process that is in RAM."""
+        """The memory of the process that is in RAM, in bytes."""
         pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     @property
     def cpu_seconds(self) -> float:
-        """Processor time that the process used up so far."""
+        """The processor time of the process so far, in seconds."""
         fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
@@ -125,7 +129,7 @@ class ChildProcess(ABC):
             )
 
     def wait_until_ready(self) -> None:
-        """Errors: BrokerFailed when it ends or takes too long."""
+        """Wait until the program is ready.  Errors: BrokerFailed when it ends or takes too long."""
         assert self.process is not None, f"launch {self.name} first"
         deadline = time.monotonic() + READY_WITHIN_S
         while not self.is_ready():
@@ -142,11 +146,11 @@ class ChildProcess(ABC):
         self.wait_until_ready()
 
     def stop(self) -> int:
-        """SIGTERM and wait; who does not end is killed.  Returns the exit code."""
+        """Send SIGTERM and wait; a process that does not end is killed.  Returns the exit code."""
         return self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL: a broker loses its process, the page cache keeps its writes."""
+        """Send SIGKILL: the broker loses its process, the page cache keeps its writes."""
         self._end(signal.SIGKILL)
 
     def _end(self, how: signal.Signals) -> int:
@@ -162,10 +166,10 @@ class ChildProcess(ABC):
 
 
 class NodeProcess(ChildProcess):
-    """One combined broker and controller on ports that are its own from the first to the last, started or not.
+    """One combined broker and controller.  Its ports stay its own for the object's whole life, started or not.
 
-    `with` starts it and waits until it serves; leaving ends it and removes its folder (a folder that was passed in stays).  The same with
-    `async with`, which does the waiting in a thread.
+    `with` starts the broker and waits until it serves.  Leaving ends it and removes its folder; a folder that was passed in stays.
+    `async with` does the same and waits in a thread.
     """
 
     def __init__(self, *, properties: Mapping[str, str] | None = None, directory: Path | None = None) -> None:
@@ -178,7 +182,7 @@ class NodeProcess(ChildProcess):
 
     @abstractmethod
     def format_folder(self) -> None:
-        """What `storage format` does, on first use."""
+        """Format the folder on first use, as `storage format` does."""
 
     @property
     def bootstrap(self) -> str:
@@ -186,7 +190,7 @@ class NodeProcess(ChildProcess):
 
     @property
     def log_dir(self) -> Path:
-        """Where its partitions and `__cluster_metadata-0` lie."""
+        """The folder of its partitions and `__cluster_metadata-0`."""
         return self.directory / "data"
 
     @property
@@ -223,7 +227,7 @@ class NodeProcess(ChildProcess):
             self.format_folder()
 
     def leave(self) -> None:
-        """How `with` ends it: with a moment to close its files."""
+        """End the process at the end of `with`: it gets a moment to close its files."""
         self.stop()
 
     def __enter__(self) -> Self:

@@ -1,14 +1,14 @@
-"""● The clock of a simulated machine: the loop's virtual time, and whatever its wall clock is off by."""
+"""● The clock of a simulated machine: the loop's virtual time, and the error of its wall clock."""
 
 import asyncio
 from typing import Final
 
 EPOCH_MS: Final = 1_750_000_000_000
-"""When every simulation begins."""
+"""The wall-clock time at which every simulation begins, in milliseconds since 1970."""
 
 
 class SimClock:
-    """A `Clock`; `skew_ms` moves the wall clock only, as an administrator or a bad time server does."""
+    """A `Clock`.  `skew_ms` moves the wall clock only, as an administrator or a bad time server does."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, *, skew_ms: int = 0) -> None:
         self._loop = loop

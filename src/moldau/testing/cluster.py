@@ -7,7 +7,7 @@
 
     Cluster(brokers=3, controllers=3)                       # six processes: nodes 1 to 3 are brokers, 101 to 103 controllers
 
-Leaving ends every process and removes the folders.  Waiting is for the nodes' own answers, never for a time.
+Leaving ends every process and removes the folders.  Waiting ends with the nodes' own answers, never with a fixed time.
 """
 
 import shutil
@@ -66,26 +66,26 @@ class ClusterNode(BrokerProcess):
         return {**super().server_properties(), **own, **self.extra}
 
     def format_folder(self) -> None:
-        """Errors: BrokerFailed."""
+        """Format the node's folder.  Errors: BrokerFailed."""
         command = moldau_command("storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_file), *self.format_arguments())
         done = subprocess.run(command, env=self.environment(), capture_output=True, timeout=FORMAT_WITHIN_S, check=False)
         if done.returncode != 0:
             raise BrokerFailed(f"formatting ended with {done.returncode}\n{(done.stdout + done.stderr).decode(errors='replace')}")
 
     def format_arguments(self) -> Sequence[str]:
-        """Of `storage format`: who votes from the start."""
+        """The arguments of `storage format`, with the first voters."""
         voters = ",".join(f"{each.node_id}@{HOST}:{each.controller_port}:{each.directory_id}" for each in self.controllers)
         return ("--initial-controllers", voters) if self.is_controller else ("--no-initial-controllers",)
 
     def is_ready(self) -> bool:
-        """A broker tells clients that it is there; a controller says that it has started."""
+        """Whether the node is ready: a broker lists itself to clients; a controller has logged that it started."""
         return super().is_ready() if self.is_broker else self.has_started()
 
     def has_started(self) -> bool:
         return "is up" in self.said
 
     def pause(self) -> None:
-        """SIGSTOP: it neither answers nor closes a connection, until `resume`."""
+        """Send SIGSTOP: the node neither answers nor closes a connection, until `resume`."""
         assert self.process is not None, f"{self.name} is not running"
         self.process.send_signal(signal.SIGSTOP)
         self.is_paused = True
@@ -102,7 +102,7 @@ class ClusterNode(BrokerProcess):
 
 
 class Cluster:
-    """See the module."""
+    """A cluster of processes; see the module."""
 
     def __init__(
         self, brokers: int = 3, controllers: int = 0, *, properties: Mapping[str, str] | None = None, directory: Path | None = None
@@ -135,16 +135,16 @@ class Cluster:
             node.controllers = voters
 
     def new_node(self, node_id: int, roles: Sequence[str], directory: Path, properties: Mapping[str, str]) -> ClusterNode:
-        """What `nodes` are made of."""
+        """Make one of `nodes`."""
         return ClusterNode(node_id, roles, directory, properties)
 
     @property
     def bootstrap(self) -> str:
-        """Every broker's address."""
+        """The addresses of all brokers."""
         return ",".join(node.bootstrap for node in self.nodes.values() if node.is_broker)
 
     def start(self) -> None:
-        """All of them at a time: controllers wait for each other.  Errors: BrokerFailed."""
+        """Start all nodes at once: controllers wait for each other.  Errors: BrokerFailed."""
         waiting = [node for node in self.nodes.values() if node.process is None]
         for node in waiting:
             node.prepare()
@@ -154,7 +154,7 @@ class Cluster:
         self.wait_for_brokers(node.node_id for node in self.nodes.values() if node.is_broker)
 
     def wait_for_brokers(self, node_ids: Iterable[int]) -> None:
-        """Until every running broker tells clients of all of these.  Errors: BrokerFailed."""
+        """Wait until every running broker lists all of these brokers to clients.  Errors: BrokerFailed."""
         wanted = set(node_ids)
         deadline = time.monotonic() + READY_WITHIN_S
         for node in self._serving():
@@ -164,15 +164,15 @@ class Cluster:
                 time.sleep(BETWEEN_LOOKS_S)
 
     def kill(self, node_id: int) -> None:
-        """SIGKILL."""
+        """Send SIGKILL to a node."""
         self.nodes[node_id].kill()
 
     def stop(self, node_id: int) -> int:
-        """SIGTERM and wait: leaderships are handed over first.  The exit code."""
+        """Send SIGTERM and wait: the node hands its leaderships over first.  Returns the exit code."""
         return self.nodes[node_id].stop()
 
     def start_again(self, node_id: int) -> None:
-        """On the same folder and ports; returns once it serves.  Errors: BrokerFailed."""
+        """Start a node on the same folder and ports; returns once it serves.  Errors: BrokerFailed."""
         self.nodes[node_id].start()
 
     def pause(self, node_id: int) -> None:
@@ -182,11 +182,11 @@ class Cluster:
         self.nodes[node_id].resume()
 
     def metadata(self, *topics: str) -> MetadataResponse:
-        """From the first broker that serves."""
+        """The metadata of the first broker that serves."""
         return next(iter(self._serving())).metadata(*topics)
 
     def leader(self, topic: str, partition: int) -> int:
-        """Who leads now; waits until somebody does.  Errors: BrokerFailed."""
+        """The node id of a partition's leader; waits until there is one.  Errors: BrokerFailed."""
         deadline = time.monotonic() + READY_WITHIN_S
         while True:
             found = -1

@@ -3,10 +3,9 @@
     with EmbeddedBroker() as broker:                          # `async with` as well
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-It runs on a loop of its own in a thread of its own, so that blocking clients and clients on the test's loop both get on with it.  Nothing
-waits for the disk: acknowledged means written to the page cache, which a test that ends with its machine does not mind.
-The pytest fixture `moldau_broker` hands one out for a whole session.
-"""
+The broker runs on a loop of its own in a thread of its own, so that blocking clients and clients on the test's loop can both use it.  It
+does not wait for the disk: an acknowledged record is in the page cache, which is enough for a test.  The pytest fixture `moldau_broker`
+gives one broker to a whole session."""
 
 import asyncio
 import random
@@ -61,7 +60,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
 
 
 class EmbeddedBroker:
-    """See the module.  `directory` keeps the data; without it the data goes with the broker."""
+    """A broker; see the module.  `directory` keeps the data; without it the data goes with the broker."""
 
     def __init__(self, *, properties: Mapping[str, str] | None = None, directory: Path | None = None) -> None:
         self._owns_directory = directory is None
@@ -72,7 +71,7 @@ class EmbeddedBroker:
         self._stop: asyncio.Event | None = None
         self._port = 0
         self.faults: Final = Faults()
-        """What happens to the next requests."""
+        """The faults of the next requests."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -85,7 +84,7 @@ class EmbeddedBroker:
         return self._port
 
     def start(self) -> None:
-        """Errors: whatever keeps the node from starting."""
+        """Start the broker.  Errors: whatever keeps the node from starting."""
         assert self._thread is None, "the broker is running already"
         started: Future[int] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(started)), name="moldau-embedded", daemon=True)
@@ -97,7 +96,7 @@ class EmbeddedBroker:
             raise
 
     def stop(self) -> None:
-        """A clean stop; with a `directory` of one's own, `start` goes on from there."""
+        """Stop the broker cleanly.  With a `directory` of one's own, `start` goes on from there."""
         thread, self._thread = self._thread, None
         if thread is not None and self._loop is not None and self._stop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
@@ -105,7 +104,7 @@ class EmbeddedBroker:
             assert not thread.is_alive(), f"the broker did not stop within {STOP_WITHIN_S:.0f} s"
 
     def restart(self) -> None:
-        """A clean stop, and a start on the same data and the same port."""
+        """Stop cleanly, and start on the same data and the same port."""
         port = self._port
         self.stop()
         listeners = self._properties["listeners"].replace(f"PLAINTEXT://{HOST}:0", f"PLAINTEXT://{HOST}:{port}")
@@ -115,7 +114,7 @@ class EmbeddedBroker:
     # ------------------------------------------------------------ what tests do with it
 
     def create_topic(self, name: str, partition_count: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        """Errors: KafkaError."""
+        """Create a topic.  Errors: KafkaError."""
 
         async def create() -> None:
             async with Admin(self.bootstrap_servers) as admin:
@@ -126,12 +125,12 @@ class EmbeddedBroker:
         run_blocking(create())
 
     def produce(self, topic: str, values: Sequence[bytes | str], *, keys: Sequence[bytes | str] | None = None) -> None:
-        """All of them, acknowledged.  Errors: ClientError."""
+        """Write all values, and wait until they are acknowledged.  Errors: ClientError."""
         with Producer(self.bootstrap_servers) as producer:
             producer.send_many(topic, values, keys=keys)
 
     def consume(self, topic: str, count: int, *, within_s: float = 30.0, read_committed: bool = False) -> list[ConsumerRecord]:
-        """The first `count` records of all partitions, or as many as come `within_s`."""
+        """The first `count` records of all partitions, or those that come within `within_s` seconds."""
         level = "read_committed" if read_committed else "read_uncommitted"
         found: list[ConsumerRecord] = []
         until = time.monotonic() + within_s
@@ -144,7 +143,10 @@ class EmbeddedBroker:
         return found[:count]
 
     def expect(self, topic: str, values: Sequence[bytes], *, within_s: float = 30.0, quiet_s: float = 0.2) -> None:
-        """These, in order, and no others: `quiet_s` is waited for one more.  Errors: AssertionError that shows what is there."""
+        """Expect these values in order, and no others.
+
+        After the last one the broker waits `quiet_s` seconds for one more.  Errors: AssertionError that shows what is there.
+        """
         found = [record.value for record in self.consume(topic, len(values), within_s=within_s)]
         if found == list(values):
             found = [record.value for record in self.consume(topic, len(values) + 1, within_s=quiet_s)]

@@ -1,4 +1,4 @@
-"""● Faults on demand: what happens to the next requests of an API on their way into a broker in a test's own process.
+"""● Faults on demand for the next requests of an API, on their way into a broker in a test's own process.
 
     broker.faults.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)
     broker.faults.delay("Fetch", 1.5)
@@ -6,9 +6,8 @@
     broker.faults.drop("Produce", after=True)          # it has, and the answer is lost
     broker.faults.move_time(hours=2)                   # the broker's wall clock
 
-Any client can be under test.  Rules are taken in the order in which they were given, each as often as `times` says; `count("Produce")` says
-how many requests of an API have arrived.  Safe to call from any thread.
-"""
+Any client can be under test.  Rules apply in the order in which they were given, each `times` times.  `count("Produce")` is the number of
+requests of an API that have arrived.  Any thread may call this."""
 
 import asyncio
 import threading
@@ -32,7 +31,7 @@ KEYS: Final = {request.__name__.removesuffix("Request"): key for key, request in
 
 @dataclass(slots=True)
 class Rule:
-    """Of one API, `left` times more."""
+    """A rule for one API, which applies to `left` more requests."""
 
     api_key: int
     left: int
@@ -43,7 +42,7 @@ class Rule:
 
 
 class Faults:
-    """See the module."""
+    """The faults of one broker; see the module."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -52,29 +51,29 @@ class Faults:
         self.skew_ms = 0
 
     def fail(self, api: str, code: ErrorCode, *, times: int = 1) -> None:
-        """The broker answers with this code, and does nothing."""
+        """Let the broker answer with this code, and do nothing."""
         self._add(Rule(_key_of(api), times, code=code))
 
     def delay(self, api: str, seconds: float, *, times: int = 1) -> None:
-        """The broker takes up the request so much later."""
+        """Let the broker handle the request `seconds` later."""
         self._add(Rule(_key_of(api), times, delay_s=seconds))
 
     def drop(self, api: str, *, times: int = 1, after: bool = False) -> None:
-        """The connection breaks; `after` the broker has done what was asked."""
+        """Break the connection; with `after`, the broker has handled the request."""
         self._add(Rule(_key_of(api), times, drops=not after, drops_after=after))
 
     def move_time(self, *, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
-        """The broker's wall clock, forwards or back; its time-outs go by another one."""
+        """Move the broker's wall clock, forwards or back.  Its time-outs go by the monotonic clock, which stays."""
         self.skew_ms += int((hours * 3600 + minutes * 60 + seconds) * 1000)
 
     def clear(self) -> None:
-        """No rule any more, and the clock is right."""
+        """Remove every rule, and set the clock right."""
         with self._lock:
             self._rules.clear()
             self.skew_ms = 0
 
     def count(self, api: str) -> int:
-        """Requests of this API that have arrived."""
+        """The number of requests of this API that have arrived."""
         with self._lock:
             return self._seen[_key_of(api)]
 
@@ -83,7 +82,7 @@ class Faults:
             self._rules.append(rule)
 
     def take(self, api_key: int) -> Rule | None:
-        """What happens to the request that has just arrived."""
+        """The rule for the request that has just arrived, if there is one."""
         with self._lock:
             self._seen[api_key] += 1
             for rule in self._rules:
@@ -96,7 +95,7 @@ class Faults:
 
 
 def _key_of(api: str) -> int:
-    """Errors: ValueError naming the nearest."""
+    """The api key of a name.  Errors: ValueError naming the nearest."""
     name = api.removesuffix("Request")
     if name not in KEYS:
         from moldau.config import nearest
@@ -140,7 +139,7 @@ class FaultyNetwork:
             try:
                 header, body = decode_request_header(frame)
             except DecodeError:
-                return inner(connection, frame)  # which says what becomes of it
+                return inner(connection, frame)  # the take decides the request's fate
             rule = self._faults.take(header.api_key)
             if rule is None:
                 return inner(connection, frame)
@@ -148,7 +147,7 @@ class FaultyNetwork:
                 raise InvalidFrame("a fault breaks the connection")
             if rule.code is not None:
                 return _refused(header, body, rule.code)
-            # A copy: the frame's buffer may be used again before the delay is over.
+            # The frame is copied: its buffer may be used again before the delay is over.
             return _late(inner, connection, memoryview(bytearray(frame)), rule)
 
         return dispatch

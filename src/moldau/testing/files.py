@@ -1,16 +1,15 @@
-"""● A file system in memory that knows what is durable, loses the rest in a crash, and fails where it is told to.
+"""● A file system in memory.  It knows which data is durable, loses the rest in a crash, and fails on demand.
 
     files = MemoryFiles()
     ...                                        # the code under test writes, syncs, renames
-    after = files.crashed(random.Random(7))    # what a machine may find after the power failed at this very moment
+    after = files.crashed(random.Random(7))    # the files that a machine may find after a power loss at this very moment
 
 The model is harsher than ext4 and within what POSIX allows: every unsynced write, truncation and directory change may be kept, lost, torn
 or overtaken by a later one, independently of the others; a write that was lost below one that was kept leaves zeros.  After a failed `sync`
 the writes before it stay in doubt for ever, a later successful one does not save them (as Linux does it).
 
-`hook` is called before every call with its name and path: it counts, records, or makes it fail by returning a `Fault`.
-The same calls in the same order give the same result: there is no time and no randomness but what is passed in.
-"""
+`hook` is called before every call with its name and path.  It may count, record, or make the call fail by returning a `Fault`.  The same
+calls in the same order give the same result: time and randomness come only from the arguments."""
 
 import asyncio
 import dataclasses
@@ -31,7 +30,7 @@ DEFAULT_CAPACITY: Final = 1 << 40
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Fault:
-    """What a hook makes of a call: `error` (an errno) is raised after the first `written` bytes of a write were taken."""
+    """A failing call: `error` (an errno) is raised after the first `written` bytes of a write were taken."""
 
     error: int = errno.EIO
     written: int = 0
@@ -52,9 +51,9 @@ class _Truncate:
 
 
 class _Inode:
-    """A file's content: what is seen now, what is durable, and the changes between them, oldest first.
+    """A file's content: the visible bytes, the durable bytes, and the changes between them, oldest first.
 
-    After a failed sync, `in_doubt` lies between `durable` and `certain`: those changes may be missing below what was synced later.
+    After a failed sync, `in_doubt` lies between `durable` and `certain`: those changes may be missing below data that was synced later.
     """
 
     __slots__ = ("certain", "durable", "in_doubt", "now", "pending")
@@ -78,7 +77,7 @@ class _Inode:
         self.pending.clear()
 
     def sync_failed(self) -> None:
-        # What was certain counts as in doubt too from here on: harsher than need be, and simpler.
+        # Changes that were certain count as in doubt, too, from here on: this is harsher than need be, and simpler.
         self.in_doubt += self.certain + self.pending
         self.certain, self.pending = [], []
 
@@ -94,7 +93,7 @@ class _Inode:
 
 
 class _Directory:
-    """Names of one directory: as seen now and as they are durable."""
+    """The names of one directory: the visible ones and the durable ones."""
 
     __slots__ = ("durable", "now")
 
@@ -178,7 +177,7 @@ class MemoryLock:
 
 
 class MemoryFiles:
-    """See the module.  `random` seeds the delays of `run`; `slow_ms` says how long they are at most."""
+    """See the module.  `random` seeds the delays of `run`; `slow_ms` is the longest of them, in milliseconds."""
 
     def __init__(self, *, capacity: int = DEFAULT_CAPACITY, hook: Hook | None = None, seed: int = 0, slow_ms: float = 0) -> None:
         self.capacity = capacity
@@ -223,12 +222,12 @@ class MemoryFiles:
         return after
 
     def crash(self, choice: random.Random) -> None:
-        """The same, in place: what was open before belongs to the dead process."""
+        """Crash in place: files that were open belong to the dead process."""
         after = self.crashed(choice)
         self._root, self._pending, self.held_locks = after._root, [], set()
 
     def sync_everything(self) -> None:
-        """As a clean unmount does."""
+        """Make everything durable, as a clean unmount does."""
         for directory in _directories(self._root):
             directory.durable = dict(directory.now)
             for node in directory.now.values():
@@ -357,14 +356,14 @@ class MemoryFiles:
         return self.spare_descriptors
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Delayed, run, delayed again: others see the state before and after, as with a thread that they do not wait for."""
+        """Run a call with a delay before and after it.  Others see the state before and after, as with a thread."""
         await asyncio.sleep(self._random.random() * self.slow_ms / 2000)
         result = fn(*args, **kwargs)
         await asyncio.sleep(self._random.random() * self.slow_ms / 2000)
         return result
 
     async def compute(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """As `run`: time stands still while it computes."""
+        """Run a computation like `run`.  Virtual time stands still meanwhile."""
         return await self.run(fn, *args, **kwargs)
 
     # below the surface

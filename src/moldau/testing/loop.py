@@ -2,7 +2,7 @@
 
     loop = SimLoop()
     machine = Machine("node-1")
-    loop.start(machine, node.start())              # all tasks, timers and callbacks that come of it belong to the machine
+    loop.start(machine, node.start())              # all tasks, timers and callbacks that it starts belong to the machine
     loop.run_until_complete(workload())            # hours pass in seconds: when nothing is ready, the clock jumps to the next timer
     loop.kill(machine)                             # nothing of it runs any more, not even a `finally`
 
@@ -21,11 +21,11 @@ T = TypeVar("T")
 
 
 class Stuck(RuntimeError):
-    """Everybody waits for somebody: nothing can ever happen any more."""
+    """Every task waits for another one: nothing can ever happen any more."""
 
 
 class Machine:
-    """Something that can lose power: a broker or a client."""
+    """A broker or a client that can lose power."""
 
     def __init__(self, host: str) -> None:
         self.host = host
@@ -41,14 +41,14 @@ _CURRENT: Final[contextvars.ContextVar[Machine | None]] = contextvars.ContextVar
 
 
 def current_machine() -> Machine:
-    """Whose code this is."""
+    """The machine that the running code belongs to."""
     machine = _CURRENT.get()
     assert machine is not None, "this code runs on no machine: start it by SimLoop.start"
     return machine
 
 
 class _NoSelector:
-    """What the loop asks for IO: there is none, so it passes the time instead."""
+    """The selector of the loop.  It has no IO, so it moves the time instead."""
 
     def __init__(self, loop: "SimLoop") -> None:
         self._loop = loop
@@ -68,7 +68,7 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self.trace = trace or Trace()
         self.failures: list[dict[str, Any]] = []
-        """What asyncio's exception handler was called with: nothing of it is expected."""
+        """The calls of asyncio's exception handler; a good run has none."""
         self._now = 0.0
         self._selector = _NoSelector(self)
         self._clock_resolution = 1e-9
@@ -83,7 +83,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._now
 
     def jump(self) -> None:
-        """To the next timer."""
+        """Jump to the next timer."""
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]  # the base class keeps its timers there
         self._now = max(self._now, scheduled[0].when())
 
@@ -99,7 +99,10 @@ class SimLoop(asyncio.BaseEventLoop):
         return self.create_task(work, context=machine.context)
 
     def kill(self, machine: Machine) -> None:
-        """All that belongs to it ends at this instant.  It is kept, unfinished, so that no `finally` runs by garbage collection."""
+        """End everything that belongs to a machine at this instant.
+
+        Its tasks are kept, unfinished, so that no `finally` runs by garbage collection.
+        """
         machine.is_alive = False
         scheduled: list[asyncio.TimerHandle] = self._scheduled  # type: ignore[attr-defined]
         for handle in [*self._ready, *scheduled]:  # type: ignore[attr-defined]
@@ -114,7 +117,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._tasks = {task: owner for task, owner in self._tasks.items() if owner is not machine}
 
     def forget_the_dead(self) -> None:
-        """Once the simulation is over: what killed machines left may be collected."""
+        """Let the tasks of killed machines be collected, once the simulation is over."""
         self._buried.clear()
 
     def remember(self, task: "asyncio.Task[Any]") -> None:
@@ -124,7 +127,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def _forget(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.pop(task, None)
 
-    # what the base class asks for
+    # called by the base class
 
     def _process_events(self, event_list: list[Any]) -> None:
         pass

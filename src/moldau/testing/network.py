@@ -2,8 +2,8 @@
 
 Bytes pass as bytes, in chunks of any size, in order, as in TCP; slices of files are read when they leave.  A link has a delay for each
 chunk, now and then a long one.  Faults: `reset` breaks connections at once, `cut` holds everything between two machines back until `heal`,
-`crash` ends a machine's connections, loudly (its kernel lives and says so) or silently (its power is gone: peers hear when it is back).
-"""
+`crash` ends a machine's connections, loudly (its kernel lives and tells peers) or silently (its power is gone: peers learn of it when the
+machine is back)."""
 
 import asyncio
 import errno
@@ -18,7 +18,7 @@ from moldau.testing.loop import Machine, SimLoop, current_machine
 from moldau.types import FileSlice, Part
 
 IN_FLIGHT_BYTES: Final = 256 * 1024
-"""What a socket takes before its writer has to wait."""
+"""The bytes that a socket takes before its writer has to wait."""
 SHORTEST_S: Final = 1e-7
 FIRST_EPHEMERAL_PORT: Final = 40_000
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
@@ -32,7 +32,7 @@ class Weather:
     max_delay_s: float = 0.002
     long_delay_s: float = 0.2
     long_delay_every: int = 200
-    """One chunk in so many takes up to `long_delay_s`."""
+    """One chunk in this many takes up to `long_delay_s` seconds."""
     chunk_bytes: int = 64 * 1024
     bytes_per_s: float = 100e6
 
@@ -78,7 +78,7 @@ class SimTransport:
         self._pump()
 
     def _pump(self) -> None:
-        """What fits into the wire leaves."""
+        """Send as much as fits into the wire."""
         while self._queue and self._in_flight < IN_FLIGHT_BYTES:
             data = self._take(IN_FLIGHT_BYTES - self._in_flight)
             self._queued -= len(data)
@@ -88,7 +88,7 @@ class SimTransport:
             self._finish(None)
 
     def _take(self, room: int) -> bytes:
-        """From the first part of the queue."""
+        """Take at most `room` bytes from the first part of the queue."""
         part = self._queue.popleft()
         if isinstance(part, FileSlice):
             if part.size <= room:
@@ -105,12 +105,12 @@ class SimTransport:
         self._network.carry(self, self.other, chunk)
 
     def arrival(self, delay_s: float) -> float:
-        """When a chunk that leaves now arrives: always after the one ahead of it, since a loop's timers of one instant have no order."""
+        """The arrival time of a chunk that leaves now.  It comes after the one ahead of it, because timers of one instant have no order."""
         self._last_arrival = max(self._last_arrival + SHORTEST_S, self._network.loop.time() + delay_s)
         return self._last_arrival
 
     def taken(self, count: int) -> None:
-        """The other end has received so much."""
+        """Note that the other end has received `count` bytes."""
         self._in_flight -= count
         had_to_wait = bool(self._queue)
         if not self.is_closed:
@@ -130,7 +130,7 @@ class SimTransport:
                 self._network.post(self.machine, self._network.loop.time(), self._drain_inbox)
 
     def arrive(self, what: bytes | Exception | None) -> None:
-        """A chunk, or the end: None for an orderly one."""
+        """Receive a chunk, or the end of the connection: None for an orderly one."""
         if self.is_closed:
             return
         if isinstance(what, Exception):
@@ -198,7 +198,7 @@ class SimTransport:
 
 
 class SimListening:
-    """An open door on a machine."""
+    """A listening port of a machine."""
 
     def __init__(self, network: "SimNetwork", machine: Machine, port: int, accept: Accept) -> None:
         self.port = port
@@ -211,7 +211,7 @@ class SimListening:
 
 
 class SimNetwork:
-    """A `Network` for every machine of a loop: whose call it is follows from the task that calls."""
+    """A `Network` for every machine of a loop.  The task that calls says which machine it is."""
 
     def __init__(self, loop: SimLoop, seed: int, weather: Weather | None = None) -> None:
         self.loop = loop
@@ -225,7 +225,7 @@ class SimNetwork:
         self._next_port = FIRST_EPHEMERAL_PORT
 
     def add(self, machine: Machine) -> None:
-        """A machine is there, for the first time or again."""
+        """Add a machine, for the first time or again."""
         self._machines[machine.host] = machine
 
     # Network
@@ -243,7 +243,7 @@ class SimNetwork:
         target = machine.host if host in LOOPBACK else host
         await asyncio.sleep(self._delay())
         while self._is_cut(machine.host, target) or not self._is_up(target):  # noqa: ASYNC110  the faults know of no events
-            # Nobody says no: whoever connects has a time-out of their own.
+            # No machine refuses: the caller's own time-out ends the attempt.
             await asyncio.sleep(0.1)
         door = self._doors.get((target, port))
         if door is None:
@@ -282,7 +282,7 @@ class SimNetwork:
     # carrying
 
     def cut_up(self, data: bytes) -> list[bytes]:
-        """Into chunks as a network might: mostly big, now and then tiny."""
+        """Data in chunks as a network might cut it: mostly big, now and then tiny."""
         chunks = []
         position = 0
         while position < len(data):
@@ -305,14 +305,14 @@ class SimNetwork:
         return self._random.uniform(weather.min_delay_s, weather.max_delay_s)
 
     def post(self, machine: Machine, when: float, call: object, *args: object) -> None:
-        """At that time on that machine, if it lives."""
+        """Call at that time on that machine, if it lives."""
         if machine.is_alive:
             self.loop.call_at(when, call, *args, context=machine.context)
 
     # faults
 
     def cut(self, one: str, other: str, *, both_ways: bool = True) -> None:
-        """Nothing passes from `one` to `other` until `heal`; nothing is lost either, as TCP sends it again."""
+        """Let nothing pass from `one` to `other` until `heal`.  Nothing is lost, because TCP sends it again."""
         self.loop.trace.note(f"cut {one} {other}")
         self._cuts[one, other] = None
         if both_ways:
@@ -329,7 +329,7 @@ class SimNetwork:
         return (one, other) in self._cuts
 
     def reset(self, host: str, *, chance: float = 1.0) -> None:
-        """Connections of a machine break, each with this chance; what is on the wire is lost."""
+        """Break each connection of a machine with this chance; bytes on the wire are lost."""
         self.loop.trace.note(f"reset {host}")
         for end in list(self._ends):
             if end.machine.host == host and not end.is_closed and self._random.random() < chance:
@@ -344,14 +344,17 @@ class SimNetwork:
             self.post(side.machine, self.loop.time(), side.arrive, error)
 
     def crash(self, machine: Machine, *, silently: bool) -> None:
-        """After `SimLoop.kill`.  Silently: peers hear of it only when somebody else answers at that address, see `revive`."""
+        """End a machine's connections after `SimLoop.kill`.
+
+        `silently`: peers learn of it only when a new machine answers at that address, see `revive`.
+        """
         self.loop.trace.note(f"crash {machine.host} {silently}")
         self._doors = {key: door for key, door in self._doors.items() if door.machine is not machine}
         if not silently:
             self._bury(machine.host)
 
     def revive(self, machine: Machine) -> None:
-        """A new machine at the address of a dead one: its kernel knows none of the old connections."""
+        """Put a new machine at the address of a dead one: its kernel knows none of the old connections."""
         self._bury(machine.host)
         self.add(machine)
 

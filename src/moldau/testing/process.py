@@ -1,11 +1,11 @@
-"""● A broker of ours as a process of its own: started as a user starts it, killed as a machine kills it, restarted on what is left.
+"""● A Moldau broker as a process of its own: started as a user starts it, killed like a machine, restarted on the files that are left.
 
     with BrokerProcess(properties={"num.partitions": "3"}) as broker:
         client = Producer({"bootstrap.servers": broker.bootstrap})
         broker.kill()                     # SIGKILL
         broker.start()                    # the same folder, the same ports
 
-Waiting is for the broker's own answer, never for a time.
+Waiting ends with the broker's own answer, never with a fixed time.
 """
 
 import os
@@ -33,13 +33,13 @@ class BrokerProcess(NodeProcess):
     name = "the broker"
 
     def environment(self) -> Mapping[str, str]:
-        """With this very tree's code, wherever the test runs."""
+        """The environment in which the process runs the code of this very tree."""
         source = str(Path(moldau.__file__).parents[1])
         inherited = os.environ.get("PYTHONPATH")
         return {**os.environ, "PYTHONPATH": f"{source}{os.pathsep}{inherited}" if inherited else source, "PYTHONUNBUFFERED": "1"}
 
     def format_folder(self) -> None:
-        """Errors: BrokerFailed."""
+        """Format the folder.  Errors: BrokerFailed."""
         command = moldau_command("storage", "format", "-t", CLUSTER_ID, "-c", str(self.properties_file), "--standalone")
         done = subprocess.run(command, env=self.environment(), capture_output=True, timeout=FORMAT_WITHIN_S, check=False)
         if done.returncode != 0:
@@ -49,7 +49,7 @@ class BrokerProcess(NodeProcess):
         return moldau_command("serve", str(self.properties_file))
 
     def is_ready(self) -> bool:
-        """Whether it tells clients that it is there itself."""
+        """Whether the broker lists itself to clients."""
         try:
             brokers = self.ask(MetadataRequest(topics=[]), version=1).brokers
         except OSError:
@@ -57,11 +57,11 @@ class BrokerProcess(NodeProcess):
         return any(broker.port == self.port for broker in brokers)
 
     def leave(self) -> None:
-        """As a machine that loses power: a test that wants to see an orderly end calls `stop`."""
+        """Kill the process, as a machine that loses power.  A test of an orderly end calls `stop`."""
         self.kill()
 
     def ask(self, request: Request[AnyResponse], *, version: int) -> AnyResponse:
-        """One request on a connection of its own, blocking.  Errors: OSError."""
+        """Send one request on a connection of its own, blocking.  Errors: OSError."""
         correlation = Correlation("moldau-testing")
         framing = Framing(1 << 30, ReceiveBuffers())
         _, parts = correlation.request(request, version)
@@ -75,7 +75,7 @@ class BrokerProcess(NodeProcess):
                     return cast(AnyResponse, correlation.response(frame)[1])
 
     def metadata(self, *topics: str) -> MetadataResponse:
-        """What it tells about topics; about all of them without names."""
+        """The broker's metadata of these topics; of all topics without names."""
         return self.ask(MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in topics] or None), version=1)
 
 

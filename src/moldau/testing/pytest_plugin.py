@@ -1,8 +1,8 @@
-"""● For pytest, installed with the package, nothing to configure:
+"""● A plug-in for pytest, installed with the package, without configuration:
 
     moldau_broker      one `EmbeddedBroker` for the session, empty at its start: give your topics names of their own
     moldau_topic       the name of a topic of one partition that no other test has
-    moldau_faults      what happens to the next requests: see `moldau.testing.faults`; cleared after the test
+    moldau_faults      faults of the next requests: see `moldau.testing.faults`; cleared after the test
     moldau_process     one broker as a process of its own, to be killed and started again; there and well at the start of each test
     moldau_cluster     three of them that are one cluster, started once, all there and well at the start of each test
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @pytest.fixture(scope="session")
 def moldau_broker() -> "Iterator[EmbeddedBroker]":
     """A running broker."""
-    # Imported here, because pytest loads the plugin in every project where the package is installed.
+    # The import stands here, because pytest loads the plugin in every project where the package is installed.
     from moldau.testing.embedded import EmbeddedBroker
 
     with EmbeddedBroker() as broker:
@@ -44,14 +44,14 @@ def moldau_topic(moldau_broker: "EmbeddedBroker") -> str:
 
 @pytest.fixture
 def moldau_faults(moldau_broker: "EmbeddedBroker") -> "Iterator[Faults]":
-    """The broker's faults, none of which outlives the test."""
+    """The broker's faults; none outlives the test."""
     yield moldau_broker.faults
     moldau_broker.faults.clear()
 
 
 @pytest.fixture(scope="session")
 def moldau_process_of_session() -> "Iterator[BrokerProcess]":
-    """Behind `moldau_process`."""
+    """The broker behind `moldau_process`."""
     from moldau.testing.process import BrokerProcess
 
     with BrokerProcess() as broker:
@@ -63,7 +63,7 @@ def moldau_process(moldau_process_of_session: "BrokerProcess") -> "BrokerProcess
     """A running broker in a process: `kill()`, `stop()`, `start()`; the same folder and port."""
     broker = moldau_process_of_session
     if broker.process is not None and broker.process.poll() is not None:
-        broker.kill()  # it has ended by itself
+        broker.kill()  # the process has ended by itself
     if broker.process is None:
         broker.start()
     return broker
@@ -71,7 +71,7 @@ def moldau_process(moldau_process_of_session: "BrokerProcess") -> "BrokerProcess
 
 @pytest.fixture(scope="session")
 def moldau_cluster_of_session() -> "Iterator[Cluster]":
-    """Behind `moldau_cluster`."""
+    """The cluster behind `moldau_cluster`."""
     from moldau.testing.cluster import Cluster
 
     with Cluster(brokers=3) as cluster:
@@ -80,12 +80,12 @@ def moldau_cluster_of_session() -> "Iterator[Cluster]":
 
 @pytest.fixture
 def moldau_cluster(moldau_cluster_of_session: "Cluster") -> "Cluster":
-    """Three nodes, each broker and controller, all of which serve."""
+    """Three nodes, each broker and controller, all of them serving."""
     cluster = moldau_cluster_of_session
     for node in cluster.nodes.values():
         if node.is_paused:
             node.resume()
         if node.process is not None and not node.is_running:
-            node.kill()  # it has ended by itself
+            node.kill()  # the process has ended by itself
     cluster.start()
     return cluster

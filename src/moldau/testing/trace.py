@@ -1,4 +1,4 @@
-"""◇ What happened in a simulation, as one SHA-256: two runs that differ anywhere end with different digests."""
+"""◇ The events of a simulation as one SHA-256: two runs that differ anywhere end with different digests."""
 
 import hashlib
 from struct import Struct

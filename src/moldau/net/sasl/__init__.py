@@ -1,7 +1,7 @@
-"""◇ SASL, seen from the client: who we are, and the machines that say so, step by step.
+"""◇ SASL on the client's side: the credentials, and the machines that prove them step by step.
 
     exchange = Scram("alice", "secret").exchange(nonce="…")     # one for each connection
-    first = exchange.respond(b"")                               # what to send first
+    first = exchange.respond(b"")                               # the first bytes to send
     …  = exchange.respond(challenge)                            # for every answer of the broker, until `exchange.is_done`
 
 `moldau.net.authentication` carries the steps over a channel; a blocking client can do the same in a few lines.  One file a mechanism:

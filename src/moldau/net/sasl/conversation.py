@@ -1,4 +1,4 @@
-"""◇ A client's authentication as requests and responses, whatever carries them: SaslHandshake, then SaslAuthenticate until it is done.
+"""◇ A client's authentication as requests and responses, without IO: SaslHandshake, then SaslAuthenticate until it is done.
 
     conversation = converse(credentials, peer="broker:9093", nonce=fresh_nonce())
     request = next(conversation)
@@ -22,7 +22,11 @@ Conversation = Generator[SaslHandshakeRequest | SaslAuthenticateRequest, SaslHan
 
 
 def converse(credentials: Credentials, *, peer: str, nonce: str) -> Conversation:
-    """Returns for how many milliseconds the broker accepts it; 0: as long as the connection lasts.  Errors: AuthenticationFailed."""
+    """The requests of an authentication, as a generator that is sent their responses.
+
+    It returns for how many milliseconds the broker accepts the connection; 0: as long as the connection lasts.  Errors:
+    AuthenticationFailed.
+    """
     handshake = yield SaslHandshakeRequest(mechanism=credentials.mechanism)
     assert isinstance(handshake, SaslHandshakeResponse)
     if handshake.error_code:

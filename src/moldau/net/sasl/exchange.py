@@ -1,10 +1,10 @@
-"""◇ What every mechanism has in common: credentials, and an exchange for each connection made of them."""
+"""◇ The common base of all mechanisms: credentials, from which each connection makes an exchange."""
 
 from typing import Protocol
 
 
 class AuthenticationFailed(Exception):
-    """The broker refuses the credentials, or cannot prove who it is.  Trying again with the same ones does not help."""
+    """The broker refuses the credentials, or cannot prove its identity.  Another attempt with the same credentials does not help."""
 
 
 class Exchange(Protocol):
@@ -12,22 +12,22 @@ class Exchange(Protocol):
 
     @property
     def is_done(self) -> bool:
-        """Nothing more is to be sent, and the broker has proven what its mechanism asks it to prove."""
+        """Whether no more bytes have to be sent, and the broker has given the proof that its mechanism demands."""
         ...
 
     def respond(self, challenge: bytes) -> bytes:
-        """What to send for the broker's `challenge`; at first for an empty one.  Errors: AuthenticationFailed."""
+        """The bytes to send for the broker's `challenge`; the first challenge is empty.  Errors: AuthenticationFailed."""
         ...
 
 
 class Credentials(Protocol):
-    """Who a client is.  Its `repr` shows no secret."""
+    """The identity of a client.  Its `repr` shows no secret."""
 
     @property
     def mechanism(self) -> str:
-        """As SaslHandshake names it."""
+        """The mechanism's name in SaslHandshake."""
         ...
 
     def exchange(self, *, nonce: str) -> Exchange:
-        """A fresh one.  `nonce`: printable ASCII without commas that nobody can foresee.  Errors: AuthenticationFailed."""
+        """A fresh exchange.  `nonce`: unpredictable printable ASCII without commas.  Errors: AuthenticationFailed."""
         ...

@@ -1,4 +1,4 @@
-"""◇ OAUTHBEARER: a token that somebody else issued, so only over TLS.
+"""◇ OAUTHBEARER: a token that an authorization server issued.  The token is a secret, so use it only over TLS.
 
 A refusal comes as a JSON document, which the client must acknowledge before the broker ends the exchange with an error of its own.
 Source: RFC 7628; KIP-255, KIP-342; OAuthBearerSaslClient.
@@ -23,7 +23,7 @@ MAX_SHOWN: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class OAuthBearer:
-    """A token, or what brings a fresh one for each connection.  `extensions`: told to the broker beside it.
+    """A token, or a function that gets a fresh one for each connection.  `extensions`: sent to the broker beside the token.
 
     Errors: ValueError for an extension that the mechanism cannot carry.
     """
@@ -44,7 +44,7 @@ class OAuthBearer:
         return "OAUTHBEARER"
 
     def with_token(self, token: str) -> "OAuthBearer":
-        """The same with the token that the provider gave."""
+        """The same credentials with the provider's token."""
         return replace(self, token=token)
 
     def exchange(self, *, nonce: str) -> "OAuthBearerExchange":
@@ -56,7 +56,7 @@ class OAuthBearer:
 
 
 class OAuthBearerExchange:
-    """One message; an empty answer is consent."""
+    """The exchange of one message; an empty answer is consent."""
 
     def __init__(self, credentials: OAuthBearer, token: str) -> None:
         self._credentials = credentials

@@ -1,4 +1,4 @@
-"""◇ PLAIN: name and password as they are, so only over TLS.  Source: RFC 4616, PlainSaslClient."""
+"""◇ PLAIN: name and password in clear text, so use it only over TLS.  Source: RFC 4616, PlainSaslClient."""
 
 from dataclasses import dataclass, field
 
@@ -26,7 +26,7 @@ class Plain:
 
 
 class PlainExchange:
-    """One message; the broker answers with nothing."""
+    """The exchange of one message; the broker's answer is empty."""
 
     def __init__(self, credentials: Plain) -> None:
         self._credentials = credentials

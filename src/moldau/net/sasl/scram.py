@@ -1,8 +1,7 @@
 """◇ SCRAM-SHA-256 and SCRAM-SHA-512: both sides prove that they know the password, and neither shows it.
 
-The arithmetic is `scramp`'s.  A broker chooses the number of iterations: fewer than Kafka allows would make the password cheap to guess,
-far more would hold this client up.  Source: RFC 5802, 7677; KIP-84, ScramSaslClient.
-"""
+The library `scramp` computes.  A broker chooses the number of iterations.  Fewer than Kafka allows would make the password cheap to guess;
+far more would hold this client up.  Source: RFC 5802, 7677; KIP-84, ScramSaslClient."""
 
 import re
 from dataclasses import dataclass, field
@@ -42,7 +41,7 @@ class Scram:
 
 
 class ScramExchange:
-    """client-first → server-first → client-final → server-final."""
+    """The exchange client-first → server-first → client-final → server-final."""
 
     def __init__(self, client: "ScramClient") -> None:
         self._client = client
@@ -78,7 +77,7 @@ class ScramExchange:
 
 
 def _check_iterations(challenge: bytes) -> None:
-    """Errors: ValueError."""
+    """Check the broker's number of iterations.  Errors: ValueError."""
     found = _ITERATIONS.search(challenge)
     iterations = int(found[1]) if found else 0
     if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:

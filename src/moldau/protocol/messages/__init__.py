@@ -1,10 +1,9 @@
-"""◇ One file per API, request and response side by side; here the requests by their api key.
+"""◇ One file per API, request and response side by side; this module holds the requests by their api key.
 
-Classes and fields bear Kafka's names; where a request and its response both have a struct of one name that differs, each puts the
-message's name in front.  What a field cannot say by its name stands in its `about`.  `request.refused(code)` answers any request
-with an error in the response's own form.
+Classes and fields bear Kafka's names; If a request and its response have different structs of one name, each puts the message's name in
+front.  A field's `about` says what its name cannot.  `request.refused(code)` answers any request with an error in the response's own form.
 
-Source: Kafka 4.3.1's message definitions; facts of the wire, none of their text.
+Source: Kafka 4.3.1's message definitions; only facts of the wire are taken over, no text.
 """
 
 from collections.abc import Iterator, Mapping
@@ -110,7 +109,7 @@ MODULES: Final = (
 class Requests(Mapping[int, type[Request[Any]]]):
     """Every request that Kafka 4.3 knows, by api key; its response is `.RESPONSE`.
 
-    Loaded when first looked into: a client needs a dozen of them, and all would cost it 50 ms.
+    A request is loaded when first looked up: a client needs a dozen of them, and loading all would take 50 ms.
     """
 
     @cached_property

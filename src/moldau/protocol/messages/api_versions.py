@@ -12,7 +12,7 @@ class ApiVersionsRequest(Request["ApiVersionsResponse"]):
     client_software_version: str = string("3+", default="", ignorable=True)
 
     def refused(self, code: int, message: str | None = None) -> "ApiVersionsResponse":
-        """Whoever asked in a version unknown here learns which ones are known (KIP-511)."""
+        """The response for a client that asked in an unknown version: it names the known versions (KIP-511)."""
         known = ApiVersion(api_key=self.API_KEY, min_version=self.VERSIONS[0], max_version=self.VERSIONS[-1])
         return ApiVersionsResponse(error_code=code, api_keys=[known] if code == ErrorCode.UNSUPPORTED_VERSION else [])
 

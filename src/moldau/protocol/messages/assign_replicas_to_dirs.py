@@ -24,7 +24,7 @@ class AssignReplicasToDirsRequestDirectoryData:
 
 @message(api_key=73, versions="0", flexible="0+", listeners=("controller",))
 class AssignReplicasToDirsRequest(Request["AssignReplicasToDirsResponse"]):
-    """Tell the controller which log directory each replica lies in.  Sent by brokers."""
+    """Tell the controller the log directory of each replica.  Sent by brokers."""
 
     broker_id: int = int32()
     broker_epoch: int = int64(default=-1)

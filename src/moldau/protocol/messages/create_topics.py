@@ -29,7 +29,7 @@ class CreatableTopic:
 
 @message(api_key=19, versions="2-7", flexible="5+", listeners=("broker", "controller"))
 class CreateTopicsRequest(Request["CreateTopicsResponse"]):
-    """Create topics.  Sent by admin tools, and by brokers for topics that come into being on first use.  Source: KIP-464, 525, 599."""
+    """Create topics.  Sent by admin tools, and by brokers for topics that are created on first use.  Source: KIP-464, 525, 599."""
 
     topics: list[CreatableTopic] = array(CreatableTopic)
     timeout_ms: int = int32(default=60000)

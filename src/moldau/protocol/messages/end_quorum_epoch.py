@@ -35,7 +35,7 @@ class LeaderEndpoint:
 
 @message(api_key=54, versions="0-1", flexible="1+", listeners=("controller",))
 class EndQuorumEpochRequest(Request["EndQuorumEpochResponse"]):
-    """Resign as KRaft leader and name who should follow.  Sent by that leader to the voters.  Source: KIP-853."""
+    """Resign as KRaft leader and name its preferred successors.  Sent by that leader to the voters.  Source: KIP-853."""
 
     cluster_id: str | None = string(nullable="0+", default=None)
     topics: list[EndQuorumEpochRequestTopicData] = array(EndQuorumEpochRequestTopicData)

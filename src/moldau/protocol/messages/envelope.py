@@ -5,7 +5,7 @@ from moldau.protocol.wire import Request, Response, StoredRecord, boolean, bytes
 
 @record(versions="0", flexible="0+")
 class DefaultPrincipalData(StoredRecord):
-    """Who sent the enveloped request, as the default principal builder writes it."""
+    """The sender of the enveloped request, as the default principal builder writes it."""
 
     type: str = string()
     name: str = string()
@@ -14,7 +14,7 @@ class DefaultPrincipalData(StoredRecord):
 
 @message(api_key=58, versions="0", flexible="0+", listeners=("controller",))
 class EnvelopeRequest(Request["EnvelopeResponse"]):
-    """Carry another request, with the principal and address of who sent it.  Sent by brokers that forward to the active controller."""
+    """Carry another request, with the principal and address of its sender.  Sent by brokers that forward to the active controller."""
 
     request_data: bytes = bytes_()
     request_principal: bytes | None = bytes_(nullable="0+")

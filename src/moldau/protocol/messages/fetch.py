@@ -59,7 +59,10 @@ class FetchRequest(Request["FetchResponse"]):
     rack_id: str = string("11+", default="", ignorable=True)
 
     def refused(self, code: int, message: str | None = None) -> "FetchResponse":
-        """Only versions that name topics repeat them: those with ids have clients that look at the error on top."""
+        """The response with `code`.
+
+        Only versions that name topics repeat them: clients of the versions with topic ids read the error at the top.
+        """
         response = Request.refused(self, code, message)
         response.session_id = self.session_id
         response.responses = [topic for topic in response.responses if topic.topic]

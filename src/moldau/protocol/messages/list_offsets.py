@@ -20,7 +20,7 @@ class ListOffsetsTopic:
 
 @message(api_key=2, versions="1-11", flexible="6+")
 class ListOffsetsRequest(Request["ListOffsetsResponse"]):
-    """Find offsets by timestamp, or by the special ones for earliest, latest and their kin.  Sent by clients and follower brokers.
+    """Find offsets by timestamp, or by special values such as earliest and latest.  Sent by clients and follower brokers.
 
     Source: KIP-405, 734, 1005, 1023, 1075.
     """

@@ -2,7 +2,7 @@
 
     offset size
       0     8   base_offset             set by the leader
-      8     4   batch_length            of what follows this field
+      8     4   batch_length            the bytes that follow this field
      12     4   partition_leader_epoch  set by the leader; the CRC does not cover what stands before it
      16     1   magic                   2
      17     4   crc                     CRC-32C of everything from here on
@@ -10,16 +10,15 @@
      23     4   last_offset_delta       kept when compaction removes the last record
      27     8   base_timestamp          the delete horizon when bit 6 is set
      35     8   max_timestamp
-     43     8   producer_id             -1: none, then so are the next two
+     43     8   producer_id             -1: none; the next two fields are -1, too
      51     2   producer_epoch
      53     4   base_sequence
      57     4   records_count
      61         records, or one compressed stream of them
 
-Guarantee: whatever the bytes are, the answer is a value or `CorruptBatch`; no length in them is believed before it was checked against the
-bytes that are there.  Source: DefaultRecordBatch.java, DefaultRecord.java; KIP-98, KIP-534.
-Called by the log (header, CRC, offsets), by coordinators and loaders (records), by consumers.
-"""
+Guarantee: for any bytes the result is a value or `CorruptBatch`.  Each length is checked against the bytes that are there before it is
+used.  Source: DefaultRecordBatch.java, DefaultRecord.java; KIP-98, KIP-534. Called by the log (header, CRC, offsets), by coordinators and
+loaders (records), by consumers."""
 
 from collections.abc import Iterator
 from struct import Struct, error
@@ -61,7 +60,7 @@ __all__ = [
 HEADER: Final = Struct(">qiiBIhiqqqhii")
 HEADER_SIZE: Final = HEADER.size
 LOG_OVERHEAD: Final = 12
-"""base_offset and batch_length: what a batch's length does not count."""
+"""base_offset and batch_length: the bytes that a batch's length does not count."""
 CRC_START: Final = 21
 MAGIC: Final = 2
 MAX_SEQUENCE: Final = 0x7FFFFFFF
@@ -85,14 +84,14 @@ MIN_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
 
 class TimestampType:
-    """What a record's timestamp says: when its producer made it, or when the broker wrote it."""
+    """The meaning of a record's timestamp: when its producer made it, or when the broker wrote it."""
 
     CREATE_TIME: Final = 0
     LOG_APPEND_TIME: Final = 1
 
 
 def next_sequence(sequence: int, count: int) -> int:
-    """`count` further; after 2^31 - 1 comes 0.  Source: DefaultRecordBatch.incrementSequence."""
+    """The sequence `count` further; 0 follows 2^31 - 1.  Source: DefaultRecordBatch.incrementSequence."""
     following = sequence + count
     return following if following <= MAX_SEQUENCE else following - MAX_SEQUENCE - 1
 
@@ -114,12 +113,12 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """All bytes of the batch, base_offset and batch_length included."""
+        """The size of the whole batch in bytes, base_offset and batch_length included."""
         return self.batch_length + LOG_OVERHEAD
 
     @property
     def last_offset(self) -> int:
-        """Inclusive."""
+        """The offset of the last record."""
         return self.base_offset + self.last_offset_delta
 
     @property
@@ -128,7 +127,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def codec(self) -> Codec:
-        """Errors: CorruptBatch for the three numbers that no codec has."""
+        """The codec of the records.  Errors: CorruptBatch for the three numbers that stand for no codec."""
         number = self.attributes & CODEC_MASK
         if number > Codec.ZSTD:
             raise CorruptBatch(f"codec {number} is unknown")
@@ -152,23 +151,26 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Inclusive; -1 without a sequence."""
+        """The sequence of the last record; -1 without a sequence."""
         return NO_SEQUENCE if self.base_sequence == NO_SEQUENCE else next_sequence(self.base_sequence, self.last_offset_delta)
 
 
 class RecordHeader(NamedTuple):
     key: str
-    """Bytes that are no UTF-8 are kept as lone surrogates (PEP 383), so that a rewritten batch has them again; see `shown_key`."""
+    """The key.
+
+    Bytes that are no UTF-8 are kept as lone surrogates (PEP 383), so that a rewritten batch has them again; see `shown_key`.
+    """
     value: memoryview | None
 
     @property
     def shown_key(self) -> str:
-        """For people and for clients: what is no UTF-8 becomes U+FFFD, as in Java."""
+        """The key for people and clients: bytes that are no UTF-8 become U+FFFD, as in Java."""
         return self.key if self.key.isascii() else self.key.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 class Record(NamedTuple):
-    """`key` and `value` are views into the batch (or into its decompressed bytes)."""
+    """One record.  `key` and `value` are views into the batch, or into its decompressed bytes."""
 
     offset: int
     timestamp: int
@@ -195,15 +197,15 @@ def read_header(view: Buffer, position: int = 0) -> BatchHeader:  # hot: 1.0 µs
 
 
 def _refuse_old_magic(view: Buffer, position: int) -> None:
-    """Message sets of old have their magic at the same place, and one may be shorter than our header."""
+    """Raise for a message set of magic 0 or 1.  Its magic is at the same place, and it may be shorter than a header of magic 2."""
     if len(view) - position > _MAGIC_AT and view[position + _MAGIC_AT] != MAGIC:
         raise UnsupportedMagic(view[position + _MAGIC_AT])
 
 
 def batches(view: Buffer, *, strict: bool = False) -> Iterator[tuple[int, BatchHeader]]:
-    """Position and header of every whole batch, first to last.
+    """The position and header of every whole batch, first to last.
 
-    A torn batch at the end is what a fetch limited by size gives: it is left out, or with `strict` a CorruptBatch.
+    A torn batch at the end comes from a fetch limited by size.  It is left out, or with `strict` a CorruptBatch.
     """
     position, end = 0, len(view)
     while position < end:
@@ -223,26 +225,26 @@ def batches(view: Buffer, *, strict: bool = False) -> Iterator[tuple[int, BatchH
 
 
 def verify_crc(view: memoryview, position: int, header: BatchHeader) -> bool:  # hot: 0.5 µs + 60 ns per KiB
-    """Whether the batch at `position` is whole and its bytes are those that its producer summed up."""
+    """Whether the batch at `position` is whole and its CRC matches its bytes."""
     end = position + header.batch_length + LOG_OVERHEAD
     return end <= len(view) and crc32c(view[position + CRC_START : end]) == header.crc
 
 
 def patch_offsets(view: memoryview | bytearray, position: int, base_offset: int, leader_epoch: int) -> None:  # hot: 0.4 µs
-    """Writes the two fields that the leader decides, in place and outside the CRC."""
+    """Write the two fields that the leader decides, in place and outside the CRC."""
     _INT64.pack_into(view, position, base_offset)
     _INT32.pack_into(view, position + _LEADER_EPOCH_AT, leader_epoch)
 
 
 def patch_max_timestamp_log_append(view: memoryview | bytearray, position: int, header: BatchHeader, timestamp_ms: int) -> None:
-    """Turns the batch into one of LogAppendTime: every record then bears `timestamp_ms`.  The CRC is computed anew."""
+    """Turn the batch into one of LogAppendTime: every record then bears `timestamp_ms`.  The CRC is computed anew."""
     _INT16.pack_into(view, position + CRC_START, header.attributes | LOG_APPEND_TIME)
     _INT64.pack_into(view, position + _MAX_TIMESTAMP_AT, timestamp_ms)
     _patch_crc(view, position, header)
 
 
 def patch_create_time(view: memoryview | bytearray, position: int, header: BatchHeader) -> None:
-    """Turns the batch into one of CreateTime: every record then bears its own timestamp.  The CRC is computed anew."""
+    """Turn the batch into one of CreateTime: every record then bears its own timestamp.  The CRC is computed anew."""
     _INT16.pack_into(view, position + CRC_START, header.attributes & ~LOG_APPEND_TIME)
     _patch_crc(view, position, header)
 
@@ -253,9 +255,9 @@ def _patch_crc(view: memoryview | bytearray, position: int, header: BatchHeader)
 
 
 def records_of(batch: Buffer, *, max_bytes: int = DEFAULT_MAX_BYTES) -> Iterator[Record]:
-    """The records of the one batch that `batch` starts with, decompressed if need be.  The CRC is the caller's business.
+    """The records of the first batch in `batch`, decompressed if need be.  The caller checks the CRC.
 
-    Errors: CorruptBatch when the batch is torn, when a record says something else than its bytes, when there are more or fewer records than
+    Errors: CorruptBatch when the batch is torn, when a record contradicts its bytes, when there are more or fewer records than
     `records_count`, or when they hold more than `max_bytes` once decompressed.
     """
     header = read_header(batch)
@@ -310,12 +312,12 @@ def _nullable_bytes(data: memoryview, position: int, end: int) -> tuple[memoryvi
 
 
 def parse_headers(data: memoryview, position: int, end: int) -> tuple[tuple[RecordHeader, ...], int]:
-    """Those of one record that ends at `end`, and where they end.
+    """The headers of one record that ends at `end`, and where they end.
 
     Errors: CorruptBatch, VarintTooLong; IndexError at the end of the data.
     """
     count, position = read_signed(data, position)
-    if count < 0 or count > (end - position) // 2:  # a header has two bytes at least
+    if count < 0 or count > (end - position) // 2:  # a header has at least two bytes
         raise CorruptBatch(f"a record says it has {count} headers in the {end - position} bytes left")
     headers = []
     for _ in range(count):

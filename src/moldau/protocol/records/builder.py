@@ -1,9 +1,8 @@
 """◇ Writes record batches of magic 2, as Kafka's own producer does (base timestamp = the first record's).
 
-Guarantee: what `RecordBatchBuilder.build` and `recompressed` return is one whole batch with a valid CRC, in a buffer of its own that may be
-patched.
-Called by producers' accumulators, coordinators, the controller's log, and where the broker must write a batch anew.  Source: KIP-98.
-"""
+Guarantee: `RecordBatchBuilder.build` and `recompressed` return one whole batch with a valid CRC, in a buffer of its own that may be
+patched. Called by producers' accumulators, coordinators, the controller's log, and by the broker where it writes a batch anew.  Source:
+KIP-98."""
 
 from collections.abc import Iterable, Sequence
 from struct import Struct
@@ -32,11 +31,11 @@ _CRC: Final = Struct(">I")
 _CRC_AT: Final = CRC_START - 4
 _PRODUCER: Final = Struct(">qhi")
 _PRODUCER_AT: Final = 43
-_ATTRIBUTES: Final = b"\x00"  # of a record: none is defined yet
+_ATTRIBUTES: Final = b"\x00"  # a record's attributes: Kafka defines none yet
 
 
 class NewRecord(NamedTuple):
-    """`offset` None: the one after the record before.  Compaction keeps offsets, and so leaves gaps."""
+    """A record to write.  `offset` None: the one after the record before.  Compaction keeps offsets, and so leaves gaps."""
 
     timestamp: int
     key: Buffer | None = None
@@ -46,11 +45,7 @@ class NewRecord(NamedTuple):
 
 
 class BatchOptions(NamedTuple):
-    """What stands in a batch's header beside its records.
-
-    `level` None: the codec's default.  `log_append_time_ms`: makes it a batch of LogAppendTime.  `last_offset`: at least the last record's,
-    higher when records at the end were removed.  `delete_horizon_ms`: compaction drops tombstones of this batch after it (KIP-534).
-    """
+    """The fields of a batch's header beside those that its records determine."""
 
     base_offset: int = 0
     codec: Codec = Codec.NONE
@@ -80,7 +75,7 @@ DEFAULTS: Final = BatchOptions()
 
 
 class RecordBatchBuilder:
-    """One batch in the making: `append` records, then `build` once."""
+    """A batch in the making: call `append` for each record, then `build` once."""
 
     __slots__ = ("_base_timestamp", "_count", "_last_delta", "_max_timestamp", "_options", "_records")
 
@@ -93,12 +88,12 @@ class RecordBatchBuilder:
         self._max_timestamp = NO_TIMESTAMP
 
     def __len__(self) -> int:
-        """Records so far."""
+        """The number of records so far."""
         return self._count
 
     @property
     def size(self) -> int:
-        """Bytes of the batch so far, before compression."""
+        """The size of the batch so far in bytes, before compression."""
         return HEADER_SIZE + len(self._records)
 
     @property
@@ -106,7 +101,7 @@ class RecordBatchBuilder:
         return self._options.base_offset + self._last_delta + 1
 
     def append(self, record: NewRecord) -> int:
-        """Returns the record's offset."""
+        """Add a record.  Returns its offset.  Errors: ValueError for an offset that is not above the last one."""
         if self._base_timestamp is None:
             self._base_timestamp = record.timestamp
         self._max_timestamp = max(self._max_timestamp, record.timestamp)
@@ -136,7 +131,7 @@ class RecordBatchBuilder:
 def seal_batch(
     records: Buffer, options: BatchOptions, *, count: int, base_timestamp: int, max_timestamp: int, last_delta: int | None = None
 ) -> bytearray:
-    """The batch around encoded records.  `last_delta` None: their offsets have no gaps."""
+    """The batch around encoded records.  `last_delta` None: the offsets have no gaps."""
     payload = records if options.codec is Codec.NONE else compress(options.codec, records, options.level)
     batch = bytearray(HEADER_SIZE)
     HEADER.pack_into(
@@ -162,7 +157,7 @@ def seal_batch(
 
 
 def stamp_producer(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """Whose batch it is, written over what it said before; the CRC is computed anew."""
+    """Write the producer's id, epoch and sequence into a batch, over the former ones.  The CRC is computed anew."""
     _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, producer_epoch, base_sequence)
     _CRC.pack_into(batch, _CRC_AT, crc32c(memoryview(batch)[CRC_START:]))
 
@@ -183,7 +178,7 @@ def build_batch(
     last_offset: int | None = None,
     delete_horizon_ms: int | None = None,
 ) -> bytearray:
-    """All of them in one batch.  The arguments are those of `BatchOptions`."""
+    """One batch of all records.  The arguments are those of `BatchOptions`."""
     builder = RecordBatchBuilder(
         BatchOptions(
             base_offset,
@@ -208,7 +203,7 @@ def build_batch(
 def recompressed(batch: Buffer, codec: Codec, level: int | None = None, *, max_bytes: int = DEFAULT_MAX_BYTES) -> bytearray:
     """The same records, byte for byte, behind the same header, with another codec.
 
-    Errors: CorruptBatch when they cannot be decompressed, ExpandsTooFar when there are more than `max_bytes` of them.
+    Errors: CorruptBatch when they cannot be decompressed, ExpandsTooFar when they have more than `max_bytes`.
     """
     header = read_header(batch)
     payload = compress(codec, decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], max_bytes), level)

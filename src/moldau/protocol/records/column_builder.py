@@ -1,9 +1,10 @@
-"""◇ One batch from columns of keys and values: no object and no call a record, where records have neither headers nor offsets of their own.
+"""◇ One batch from columns of keys and values: no object and no call per record.  The records have neither headers nor offsets of their
+own.
 
     batch = build_columns(Columns([b"k"], [b"v"], [now_ms]), BatchOptions(codec=Codec.ZSTD))
 
-A record is nine pieces at most, each from a table by a length or a place; the pieces are laid out and joined without a turn of Python's
-loop for any of them.  About 0.3 µs a record of 100 bytes; `RecordBatchBuilder` needs several times that, and takes everything.
+A record is nine pieces at most, each looked up in a table by a length or a position.  The pieces are laid out and joined without a Python
+loop over them.  A record of 100 bytes takes about 0.3 µs; `RecordBatchBuilder` needs several times that, and takes every kind of record.
 
 Guarantee: the same bytes as `RecordBatchBuilder` makes.  Called by producers.
 """
@@ -53,7 +54,7 @@ def _build_one_by_one(columns: Columns, options: BatchOptions) -> bytearray:
 
 
 def _encode(keys: Sequence[bytes] | None, values: Sequence[bytes], timestamp_deltas: Sequence[int] | None) -> bytes:
-    """length, attributes, timestamp delta, offset delta, key, value, no headers: the body's size is known from its parts."""
+    """The records' bytes: length, attributes, timestamp delta, offset delta, key, value, no headers.  The parts give the body's size."""
     count = len(values)
     offsets = _offset_deltas(count)
     value_sizes = list(map(len, values))
@@ -87,7 +88,7 @@ _length: Final = lru_cache(maxsize=8192)(write_signed)
 
 @lru_cache(maxsize=8192)
 def _record_head(size: int) -> bytes:
-    """The length, and attributes, of which none is defined."""
+    """A record's length and its attributes, of which Kafka defines none."""
     return write_signed(size) + b"\x00"
 
 

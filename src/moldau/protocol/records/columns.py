@@ -1,14 +1,13 @@
-"""◇ Records of many batches, column by column: where each key and value lies, as arrays, without an object a record.
+"""◇ Reads records of many batches, column by column.  Arrays say where each key and value lies, without an object per record.
 
-    for columns in decode_columns([(header, batch), ...]):      # whole batches whose CRC was looked at
+    for columns in decode_columns([(header, batch), ...]):      # whole batches whose CRC was checked
         columns.offsets, columns.value_starts, columns.value_sizes
 
 One walk over the bytes finds where each record begins; all fields of all records are then read together with numpy.  A consumer that wants
 Arrow arrays, or numpy's, needs one copy of the bytes from here; `columns.data` is the fetched bytes themselves when nothing is compressed.
 
-Guarantee: whatever the bytes are, the answer is columns whose places lie within `data`, or `CorruptBatch`.  Headers are looked at only when
-`header_lists` asks for them.  Called by clients that hand out columns.  Source: DefaultRecord.java.
-"""
+Guarantee: for any bytes the result is columns whose positions lie within `data`, or `CorruptBatch`.  Headers are read only by
+`header_lists`.  Called by clients that hand out columns.  Source: DefaultRecord.java."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -33,14 +32,14 @@ Bytes: TypeAlias = npt.NDArray[np.uint8]
 
 NULL_SIZE: Final = -1
 LEAST_RECORD_BYTES: Final = 7
-"""Length, attributes, two deltas, two sizes, a count of headers."""
+"""The fewest bytes of a record: length, attributes, two deltas, two sizes, a count of headers."""
 BYTES_AT_ONCE: Final = 32 * 1024 * 1024
 _VARINT_BYTES: Final = 5
 _VARLONG_BYTES: Final = 10
 
 
 class RecordColumns(NamedTuple):
-    """Row i is a record.  Starts are places in `data`; a size of -1 is a null, whose start is still a place."""
+    """The columns; row i is a record.  Starts are positions in `data`.  A size of -1 is a null, whose start is still a position."""
 
     data: memoryview
     offsets: Int64s
@@ -52,23 +51,23 @@ class RecordColumns(NamedTuple):
     value_starts: Int64s
     value_sizes: Int64s
     header_starts: Int64s
-    """Where the count of headers stands."""
+    """The position of each record's count of headers."""
     ends: Int64s
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def between(self, from_offset: int, to_offset: int) -> "RecordColumns":
-        """Those with from_offset <= offset < to_offset."""
+        """The records with from_offset <= offset < to_offset."""
         first, last = np.searchsorted(self.offsets, (from_offset, to_offset))
         return self.rows(slice(int(first), int(last)))
 
     def rows(self, rows: Any) -> "RecordColumns":
-        """`rows`: a slice, or a mask."""
+        """Some of the records.  `rows`: a slice, or a mask."""
         return RecordColumns(self.data, *(column[rows] for column in self[1:]))
 
     def header_lists(self) -> Sequence[tuple[RecordHeader, ...]]:
-        """An object a header: for who asks for them.  Errors: CorruptBatch."""
+        """The headers as objects, for callers that need them.  Errors: CorruptBatch."""
         data, starts, ends = self.data, self.header_starts.tolist(), self.ends.tolist()
         found: list[tuple[RecordHeader, ...]] = [()] * len(starts)
         counts = np.frombuffer(data, np.uint8)[self.header_starts]
@@ -85,11 +84,10 @@ class RecordColumns(NamedTuple):
 def decode_columns(
     batches: Iterable[tuple[BatchHeader, memoryview]], *, max_bytes: int = DEFAULT_MAX_BYTES, bytes_at_once: int = BYTES_AT_ONCE
 ) -> Iterator[RecordColumns]:
-    """All records of these batches, in order; control batches are the caller's to leave out.
+    """All records of these batches, in order.  The caller leaves control batches out.
 
-    `max_bytes`: of one batch, decompressed.  `bytes_at_once`: after about so many a new group of columns begins, however much
-    compressed batches hold.  Errors: CorruptBatch.
-    """
+    `max_bytes`: the limit for one batch, decompressed.  `bytes_at_once`: after about so many bytes a new group of columns begins.  Errors:
+    CorruptBatch."""
     headers: list[BatchHeader] = []
     payloads: list[memoryview] = []
     size = 0
@@ -119,7 +117,7 @@ def _columns(headers: Sequence[BatchHeader], payloads: Sequence[memoryview]) -> 
     key_sizes, key_starts = _varints(view, places, _VARINT_BYTES)
     value_sizes, value_starts = _varints(view, key_starts + np.maximum(key_sizes, 0), _VARINT_BYTES)
     header_starts = value_starts + np.maximum(value_sizes, 0)
-    # A size below the smallest record's or beyond the record shows in one of these: places only grow.
+    # A size below the smallest record's or beyond the record shows in one of these checks, because positions only grow.
     if ((key_starts + np.maximum(key_sizes, 0) > ends) | (header_starts >= ends)).any():
         raise CorruptBatch("a record's key and value need more bytes than it says it has")
     if ((view.take(header_starts, mode="clip") == 0) & (header_starts + 1 != ends)).any():
@@ -142,7 +140,7 @@ def _columns(headers: Sequence[BatchHeader], payloads: Sequence[memoryview]) -> 
 
 
 def _bounds(headers: Sequence[BatchHeader], sizes: Sequence[int], data: memoryview) -> tuple[Int64s, Int64s]:
-    """Where each record's attributes stand, and where it ends (exclusive)."""
+    """The position of each record's attributes, and its end (exclusive)."""
     bodies: list[int] = []
     ends: list[int] = []
     limit = 0
@@ -155,7 +153,7 @@ def _bounds(headers: Sequence[BatchHeader], sizes: Sequence[int], data: memoryvi
 
 
 def _walk(data: memoryview, position: int, limit: int, count: int, bodies: list[int], ends: list[int]) -> int:  # hot: 0.15 us a record
-    """Steps from length to length; the numbers are zig-zag, and a length is never negative."""
+    """Step from length to length.  The lengths are zig-zag numbers and never negative."""
     for _ in range(count):
         if position >= limit:
             raise CorruptBatch(f"{count} records are declared, the bytes end before")
@@ -179,7 +177,10 @@ def _walk(data: memoryview, position: int, limit: int, count: int, bodies: list[
 
 
 def _varints(view: Bytes, places: Int64s, most_bytes: int) -> tuple[Int64s, Int64s]:
-    """One zig-zag number at each place, and the places after them.  Places beyond the end read its last byte: bounds are checked later."""
+    """The zig-zag number at each position, and the positions after them.
+
+    A position beyond the end reads the last byte: bounds are checked later.
+    """
     first = view.take(places, mode="clip")
     values = (first & 0x7F).astype(np.uint64)
     after = places + 1

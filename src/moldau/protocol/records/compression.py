@@ -1,14 +1,13 @@
-"""◇ The four codecs of record batches, as Kafka's Java client frames them, never expanding beyond a limit.
+"""◇ The four codecs of record batches, framed as by Kafka's Java client.  No codec expands data beyond a limit.
 
 gzip    one stream per batch; several members in a row are read too
 snappy  written in xerial framing (header, then length-prefixed raw blocks); raw snappy is read too
 lz4     the standard frame, independent blocks of 64 KiB; linked blocks are refused, since Java's client cannot read them
 zstd    one frame, with or without its content size; several frames in a row are read too
 
-Guarantee: `decompress` holds at most `max_bytes` of output, plus what it needs to notice that there is more; anything else than a
-whole, well-formed stream is a `CorruptBatch`.  Checksums inside lz4 frames are skipped: the batch's CRC-32C covers the same bytes.
-Called by `batch` and `builder`.
-"""
+Guarantee: `decompress` holds at most `max_bytes` of output, plus the few bytes that it needs to notice more.  Any input but a whole,
+well-formed stream is a `CorruptBatch`.  Checksums inside lz4 frames are skipped: the batch's CRC-32C covers the same bytes. Called by
+`batch` and `builder`."""
 
 import zlib
 from collections.abc import Callable
@@ -26,7 +25,7 @@ DEFAULT_MAX_BYTES: Final = 256 * 1024 * 1024
 
 
 class Codec(IntEnum):
-    """The low three bits of a batch's attributes."""
+    """A codec, by the low three bits of a batch's attributes."""
 
     NONE = 0
     GZIP = 1
@@ -36,7 +35,7 @@ class Codec(IntEnum):
 
     @classmethod
     def from_name(cls, name: str) -> "Codec":
-        """The value of `compression.type`: none, uncompressed, gzip, snappy, lz4 or zstd.  Errors: ValueError."""
+        """The codec for a value of `compression.type`: none, uncompressed, gzip, snappy, lz4 or zstd.  Errors: ValueError."""
         try:
             return cls["NONE" if name == "uncompressed" else name.upper()]
         except KeyError:
@@ -44,7 +43,7 @@ class Codec(IntEnum):
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> Buffer:
-    """`level` None means the codec's own default; snappy has no levels."""
+    """The compressed bytes.  `level` None means the codec's own default; snappy has no levels."""
     return _COMPRESSORS[codec](data, level)
 
 
@@ -72,7 +71,7 @@ def _keep_capped(data: memoryview, max_bytes: int) -> Buffer:
 
 # ---------------------------------------------------------------- gzip
 
-_GZIP_WINDOW: Final = 31  # zlib's way of saying: a gzip header and the largest window
+_GZIP_WINDOW: Final = 31  # zlib's number for a gzip header and the largest window
 
 
 def _compress_gzip(data: Buffer, level: int | None) -> Buffer:
@@ -106,7 +105,7 @@ _XERIAL_HEADER_SIZE: Final = len(_XERIAL_MAGIC) + len(_XERIAL_VERSIONS)
 _XERIAL_BLOCK_SIZE: Final = 32 * 1024
 _INT32: Final = Struct(">i")
 
-# The densest element of the format is a copy of 64 bytes in three: nothing honest declares more than this for its size.
+# The densest element of the format is a copy of 64 bytes in three: no honest stream declares more than this for its size.
 _SNAPPY_MAX_RATIO: Final = 22
 
 
@@ -126,7 +125,7 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> Buffer:
     plain = bytearray()
     position, end = 0, len(data)
     while position < end:
-        if bytes(data[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:  # streams written one after the other
+        if bytes(data[position : position + len(_XERIAL_MAGIC)]) == _XERIAL_MAGIC:  # several streams may follow one another
             position += _XERIAL_HEADER_SIZE
             if position > end:
                 raise CorruptBatch("snappy: the stream's header is cut short")
@@ -143,7 +142,7 @@ def _decompress_snappy(data: memoryview, max_bytes: int) -> Buffer:
 
 
 def _snappy_block(block: memoryview, room: int, max_bytes: int) -> bytearray:
-    """One raw block.  What it declares is believed only as far as the cap and the format allow."""
+    """One raw block.  Its declared size is believed only as far as the limit and the format allow."""
     if not block:
         raise CorruptBatch("snappy: no bytes at all")
     try:
@@ -175,7 +174,7 @@ _LZ4_BLOCK_SIZE: Final = 64 * 1024
 _LZ4_STORED: Final = 0x8000_0000
 _LZ4_END_MARK: Final = bytes(4)
 _LZ4_BLOCK_SIZES: Final = {4: 64 * 1024, 5: 256 * 1024, 6: 1024 * 1024, 7: 4 * 1024 * 1024}
-_LZ4_FAST_LEVEL: Final = 9  # Kafka's default level stands for the fast compressor, every other for the slow one
+_LZ4_FAST_LEVEL: Final = 9  # Kafka's default level means the fast compressor, every other level the slow one
 
 
 def _compress_lz4(data: Buffer, level: int | None) -> Buffer:
@@ -191,7 +190,7 @@ def _compress_lz4(data: Buffer, level: int | None) -> Buffer:
 
 
 def _lz4_block_at_level(plain: memoryview, level: int) -> Buffer:
-    """The library's block function knows no levels: a better block is cut out of a frame of its own."""
+    """A block at a level.  The library's block function knows no levels, so the block is cut out of a frame."""
     if level == _LZ4_FAST_LEVEL:
         return bytes(cramjam.lz4.compress_block(plain, store_size=False))
     compressor = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
@@ -234,7 +233,7 @@ class _Lz4Trailers:
 
 
 def _lz4_header(data: memoryview) -> tuple[int, int, _Lz4Trailers]:
-    """Where the blocks start, how large one may be, and what trails them."""
+    """The start of the blocks, the largest block's size, and the checksums that follow blocks and frame."""
     if len(data) < 7 or _UINT32_LE.unpack_from(data)[0] != _LZ4_MAGIC:
         raise CorruptBatch("lz4: the frame's magic number is missing")
     flags, descriptor = data[4], data[5]
@@ -255,7 +254,7 @@ def _lz4_block(block: memoryview, scratch: bytearray, block_size: int) -> memory
     try:
         written: int = cramjam.lz4.decompress_block_into(block, scratch)
     except cramjam.DecompressionError as error:
-        if len(scratch) < block_size:  # the library does not tell the two apart
+        if len(scratch) < block_size:  # the library gives both the same error
             raise ExpandsTooFar(f"lz4: {error}, or the records hold more than is allowed") from error
         raise CorruptBatch(f"lz4: {error}") from error
     return memoryview(scratch)[:written]
@@ -300,7 +299,10 @@ def _compress_zstd(data: Buffer, level: int | None) -> Buffer:
 
 
 def _decompress_zstd(data: memoryview, max_bytes: int) -> Buffer:
-    """Into a buffer of the declared size, or of guesses four times larger each: the work done twice is a third at most."""
+    """Decompress into a buffer of the declared size, or into guesses, each four times larger.
+
+    At most a third of the work is done twice.
+    """
     if len(data) < 5 or _UINT32_LE.unpack_from(data)[0] != _ZSTD_MAGIC:
         raise CorruptBatch("zstd: the frame's magic number is missing")
     guess = min(_zstd_content_size(data) or max(_ZSTD_FIRST_GUESS, 4 * len(data)), max_bytes)
@@ -319,7 +321,7 @@ def _decompress_zstd(data: memoryview, max_bytes: int) -> Buffer:
 
 
 def _zstd_content_size(data: memoryview) -> int | None:
-    """What the first frame's header declares: only a hint, and believed only as far as 1 MiB more than a hundredfold."""
+    """The size that the first frame's header declares.  It is a hint, believed only up to 1 MiB more than a hundredfold."""
     descriptor = data[4]
     single_segment, size_flag = descriptor & 0x20, descriptor >> 6
     position = 5 + (0 if single_segment else 1) + (0, 1, 2, 4)[descriptor & 0x03]

@@ -4,7 +4,7 @@
     value  ABORT, COMMIT: int16 version (0) · int32 coordinator_epoch
            KRaft's own: a message of `raft/records.py`, whose first field is its version
 
-A control batch holds one record, but for KRaft, which may write several together.  Consumers never see them, and each takes an offset.
+A control batch holds one record; only KRaft may write several together.  Consumers never see control records, but each takes an offset.
 Source: ControlRecordType.java, EndTransactionMarker.java; KIP-98, 595, 630, 853.
 """
 
@@ -38,7 +38,7 @@ _TYPES: Final = {int(kind): kind for kind in ControlType}
 
 
 class ControlKey(NamedTuple):
-    """`number` is what the key says; `type` is UNKNOWN when it is from a newer Kafka."""
+    """A control record's key.  `number` is the type in the key.  `type` is UNKNOWN for a type of a newer Kafka."""
 
     version: int
     type: ControlType
@@ -51,7 +51,7 @@ class EndTxnMarker(NamedTuple):
 
 
 def parse_control_key(key: Buffer | None) -> ControlKey:
-    """Errors: CorruptBatch.  A newer version may have more after the type."""
+    """Read a control record's key.  A newer version may have more bytes after the type.  Errors: CorruptBatch."""
     if key is None or len(key) < _KEY.size:
         raise CorruptBatch("a control record's key has a version and a type: four bytes")
     version, number = _KEY.unpack_from(key)
@@ -66,7 +66,7 @@ def control_key(kind: ControlType) -> bytes:
 
 
 def parse_end_txn_marker(value: Buffer | None) -> EndTxnMarker:
-    """The value of an ABORT or COMMIT record.  Errors: CorruptBatch."""
+    """Read the value of an ABORT or COMMIT record.  Errors: CorruptBatch."""
     if value is None or len(value) < _END_TXN_MARKER.size:
         raise CorruptBatch("an end-of-transaction marker has a version and a coordinator epoch: six bytes")
     marker = EndTxnMarker._make(_END_TXN_MARKER.unpack_from(value))

@@ -1,12 +1,12 @@
-"""◇ The one error that bytes of records can end in, whatever is wrong with them."""
+"""◇ The one error for broken bytes of records, whatever is wrong with them."""
 
 
 class CorruptBatch(Exception):
-    """These bytes are not what the format says: torn, lying about a length or a count, or expanding beyond the limit given."""
+    """The bytes contradict the format: they are torn, a length or a count is wrong, or they expand beyond the limit given."""
 
 
 class ExpandsTooFar(CorruptBatch):
-    """Decompressed, there is more than the limit given."""
+    """The decompressed data has more bytes than the limit given."""
 
 
 class UnsupportedMagic(CorruptBatch):

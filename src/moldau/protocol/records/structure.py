@@ -1,4 +1,4 @@
-"""◇ Whether the records of a batch are what they say: every length, every count, every byte accounted for, and nothing is made of them.
+"""◇ Checks that the records of a batch are well-formed: every length, every count, every byte.  It makes no objects of them.
 
     record  size · attributes (1 byte) · timestamp delta · offset delta · key size · key · value size · value · header count · headers
     header  key size · key · value size · value
@@ -15,19 +15,19 @@ from moldau.protocol.records.corrupt import CorruptBatch
 from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed
 
 TWO_BYTES: Final = 1 << 13
-"""What a number must be below to take two bytes at most."""
+"""A number below this takes two bytes at most."""
 _NEVER: Final = 1 << 62
-"""A size that nothing has room for."""
+"""A size that no batch has room for."""
 _SIZE: Final = [_NEVER if byte & 1 else byte >> 1 for byte in range(128)]
-"""Of a one-byte number that must not be negative."""
+"""The sizes by their first byte: one-byte numbers that must not be negative."""
 _NULLABLE: Final = [0 if byte & 1 else byte >> 1 for byte in range(128)]
-"""Of a one-byte number where a negative one says null."""
+"""The sizes by their first byte: one-byte numbers of which a negative one means null."""
 
 
 def are_plain_records(data: Buffer, position: int, limit: int, count: int) -> bool:  # hot: 0.4 µs a record
     """Whether there are exactly `count` records of the commonest shape: offsets without a gap, no headers, numbers below 8 Ki.
 
-    False says nothing: `check_each_record` tells what is there.
+    False does not mean that the records are broken: `check_each_record` finds that out.
     """
     if count > TWO_BYTES:
         return False
@@ -55,7 +55,7 @@ def are_plain_records(data: Buffer, position: int, limit: int, count: int) -> bo
                 if data[at] != delta & 0x7F | 0x80 or data[at + 1] != delta >> 7:
                     return False
                 at += 2
-            size = data[at]  # of the key
+            size = data[at]  # the key's size
             at += 1
             if size >= 0x80:
                 size += (data[at] << 7) - 0x80
@@ -64,7 +64,7 @@ def are_plain_records(data: Buffer, position: int, limit: int, count: int) -> bo
                 if size & 1 or size >= 2 * TWO_BYTES:
                     return False
                 at += size >> 1
-            size = data[at]  # of the value
+            size = data[at]  # the value's size
             at += 1
             if size >= 0x80:
                 size += (data[at] << 7) - 0x80
@@ -82,7 +82,10 @@ def are_plain_records(data: Buffer, position: int, limit: int, count: int) -> bo
 
 
 def check_structure(batch: Buffer, header: BatchHeader, max_bytes: int = DEFAULT_MAX_BYTES) -> None:  # hot: 0.5 µs a record
-    """Errors: CorruptBatch, ExpandsTooFar when there are more than `max_bytes` of records once decompressed."""
+    """Check the records of a whole batch.
+
+    Errors: CorruptBatch; ExpandsTooFar when the records have more than `max_bytes` once decompressed.
+    """
     start, limit = HEADER_SIZE, header.size
     if header.attributes & CODEC_MASK:
         batch = bytes(decompress(header.codec, memoryview(batch)[start:limit], max_bytes))
@@ -92,7 +95,7 @@ def check_structure(batch: Buffer, header: BatchHeader, max_bytes: int = DEFAULT
 
 
 def check_each_record(data: Buffer, position: int, limit: int, header: BatchHeader) -> None:
-    """Records of any shape, decompressed, from `position` to `limit`.  Errors: CorruptBatch."""
+    """Check decompressed records of any shape from `position` to `limit`.  Errors: CorruptBatch."""
     number = 0
     try:
         while number < header.records_count:
@@ -146,7 +149,7 @@ def _end_of_headers(data: Buffer, at: int, end: int) -> int:
     if at >= end:
         raise CorruptBatch(f"says it ends at byte {end}, its fields end behind that")
     count, at = read_signed(data, at)
-    if count < 0 or count > (end - at) // 2:  # a header has two bytes at least
+    if count < 0 or count > (end - at) // 2:  # a header has at least two bytes
         raise CorruptBatch(f"says it has {count} headers in the {end - at} bytes left")
     for _ in range(count):
         size, at = read_signed(data, at)

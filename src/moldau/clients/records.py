@@ -9,22 +9,14 @@ Control records are left out; with read_committed the records of aborted transac
 response lists as aborted covers its records from `first_offset` up to its ABORT marker.  Source: CompletedFetch.java, KIP-98.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from moldau.clients.aborted import Aborted
+from moldau.clients.columns import Columns, read_columns
 from moldau.protocol.messages.fetch import PartitionData
-from moldau.protocol.records.batch import (
-    HEADER_SIZE,
-    BatchHeader,
-    CorruptBatch,
-    RecordHeader,
-    batches,
-    records_of,
-    verify_crc,
-)
-from moldau.protocol.records.compression import Codec, decompress
-from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed, read_unsigned
+from moldau.protocol.records.batch import BatchHeader, CorruptBatch, batches, verify_crc
 from moldau.types import TopicPartition
 
 Deserializer = Callable[[bytes], Any]
@@ -49,16 +41,6 @@ class ConsumerRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
     leader_epoch: int
     error: Exception | None = None
-
-
-class Columns(NamedTuple):
-    """Records side by side.  `headers` None: no record has any."""
-
-    offsets: list[int]
-    timestamps: list[int]
-    keys: list[bytes | None]
-    values: list[bytes | None]
-    headers: list[tuple[tuple[str, bytes | None], ...]] | None
 
 
 class Records:
@@ -102,7 +84,8 @@ class Records:
     def columns(self) -> Columns:
         if self._columns is None:
             assert self._batch is not None
-            self._columns = _from(read_columns(self._header, self._batch), self._from_offset)
+            columns = read_columns(self._header, self._batch)
+            self._columns = columns if self._header.base_offset >= self._from_offset else _from(columns, self._from_offset)
             self._batch = None
         return self._columns
 
@@ -137,12 +120,12 @@ class Records:
     def __len__(self) -> int:
         if self._columns is None and self._from_offset <= self._header.base_offset:
             return self._header.records_count
-        return len(self.columns.offsets)
+        return len(self.columns.values)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
         topic, partition, kind, epoch = self.topic, self.partition, self.timestamp_type, self.leader_epoch
-        offsets, timestamps, keys, values, _ = self.columns
-        headers = self.headers
+        columns, headers = self.columns, self.headers
+        offsets, timestamps, keys, values = columns.offsets, columns.timestamps, columns.keys, columns.values
         if self._key_deserializer is None and self._value_deserializer is None:
             for offset, timestamp, key, value, listed in zip(offsets, timestamps, keys, values, headers, strict=True):
                 yield ConsumerRecord(topic, partition, offset, timestamp, kind, key, value, listed, epoch)
@@ -168,8 +151,7 @@ class Records:
         if count >= len(self):
             return self, None
         columns = self.columns
-        head, rest = self._part(Columns(*(_cut(column, slice(None, count)) for column in columns))), None
-        rest = self._part(Columns(*(_cut(column, slice(count, None)) for column in columns)))
+        head, rest = self._part(columns.rows(slice(None, count))), self._part(columns.rows(slice(count, None)))
         head.next_offset = rest.offsets[0]
         head.size = rest.size = self.size // 2
         return head, rest
@@ -264,112 +246,9 @@ def _view_of(records: object) -> memoryview:
     return memoryview(records) if isinstance(records, bytes | bytearray | memoryview) else memoryview(b"")
 
 
-def read_columns(header: BatchHeader, batch: memoryview) -> Columns:  # hot: 0.7 µs a record
-    """The columns of a whole batch.  Few batches have headers; those are read record by record.  Errors: CorruptBatch."""
-    payload = batch[HEADER_SIZE : header.size]
-    # The batch is copied, and fields are copied out of the copy: bytes are indexed and sliced in half the time that a view takes. Numbers
-    # of one and of two bytes are read right here: a call costs as much as half a record.
-    data = bytes(payload if header.codec is Codec.NONE else decompress(header.codec, payload))
-    count = header.records_count
-    base_offset, base_timestamp = header.base_offset, header.base_timestamp
-    offsets: list[int] = []
-    deltas: list[int] = []
-    keys: list[bytes | None] = []
-    values: list[bytes | None] = []
-    position = 0
-    try:
-        for _ in range(count):
-            byte = data[position]
-            if byte < 0x80:
-                position += 1
-            elif (following := data[position + 1]) < 0x80:
-                byte = byte & 0x7F | following << 7
-                position += 2
-            else:
-                byte, position = read_unsigned(data, position)
-            end = position + (byte >> 1)
-            if byte & 1:
-                raise CorruptBatch("a record has a negative size")
-            position += 1
-            byte = data[position]
-            if byte < 0x80:
-                position += 1
-                deltas.append((byte >> 1) ^ -(byte & 1))
-            else:
-                delta, position = read_signed(data, position, INT64_BYTES)
-                deltas.append(delta)
-            byte = data[position]
-            if byte < 0x80:
-                position += 1
-            elif (following := data[position + 1]) < 0x80:
-                byte = byte & 0x7F | following << 7
-                position += 2
-            else:
-                byte, position = read_unsigned(data, position)
-            offsets.append(base_offset + ((byte >> 1) ^ -(byte & 1)))
-            byte = data[position]
-            if byte < 0x80:
-                position += 1
-            elif (following := data[position + 1]) < 0x80:
-                byte = byte & 0x7F | following << 7
-                position += 2
-            else:
-                byte, position = read_unsigned(data, position)
-            if byte & 1:
-                keys.append(None)
-            else:
-                start, position = position, position + (byte >> 1)
-                keys.append(data[start:position])
-            byte = data[position]
-            if byte < 0x80:
-                position += 1
-            elif (following := data[position + 1]) < 0x80:
-                byte = byte & 0x7F | following << 7
-                position += 2
-            else:
-                byte, position = read_unsigned(data, position)
-            if byte & 1:
-                values.append(None)
-            else:
-                start, position = position, position + (byte >> 1)
-                values.append(data[start:position])
-            if data[position] or position + 1 != end:
-                return _one_by_one(batch)
-            position = end
-    except (IndexError, VarintTooLong):
-        return _one_by_one(batch)
-    if position != len(data):
-        raise CorruptBatch(f"{len(data) - position} bytes are left after the {count} records declared")
-    if header.timestamp_type:
-        return Columns(offsets, [header.max_timestamp] * count, keys, values, None)
-    return Columns(offsets, [base_timestamp + delta for delta in deltas], keys, values, None)
-
-
-def _one_by_one(batch: memoryview) -> Columns:
-    """The columns of a batch with headers, or the reason why it cannot be read."""
-    columns = Columns([], [], [], [], [])
-    assert columns.headers is not None
-    for record in records_of(batch):
-        columns.offsets.append(record.offset)
-        columns.timestamps.append(record.timestamp)
-        columns.keys.append(None if record.key is None else bytes(record.key))
-        columns.values.append(None if record.value is None else bytes(record.value))
-        listed = map(RecordHeader._make, record.headers)
-        columns.headers.append(tuple((one.shown_key, None if one.value is None else bytes(one.value)) for one in listed))
-    return columns
-
-
 def _from(columns: Columns, from_offset: int) -> Columns:
     """The columns without the records before `from_offset`: a batch begins at its own offset, which may lie before it."""
-    offsets = columns.offsets
-    if not offsets or offsets[0] >= from_offset:
-        return columns
-    first = next((index for index, offset in enumerate(offsets) if offset >= from_offset), len(offsets))
-    return Columns(*(_cut(column, slice(first, None)) for column in columns))
-
-
-def _cut(column: Any, part: slice) -> Any:
-    return None if column is None else column[part]
+    return columns.rows(slice(bisect_left(columns.offsets, from_offset), None))
 
 
 def _deserialized(column: list[bytes | None], deserializer: Deserializer | None) -> list[Any]:

@@ -75,29 +75,35 @@ class Fetcher:
             return
         now_ms = self._clock.monotonic_ms()
         unset: dict[int, list[Position]] = defaultdict(list)
-        wanted: dict[int, list[Position]] = defaultdict(list)
         later_ms: int | None = None
-        has_room = self._positions.buffered_bytes < self._options.prefetch_max_bytes
         for position in self._positions.by_partition.values():
-            if position.topic_partition in self._resolving or position.fetching_from is not None:
-                continue
-            if position.retry_at_ms > now_ms:
+            if position.retry_at_ms > now_ms and position.fetching_from is None:
                 later_ms = position.retry_at_ms if later_ms is None else min(later_ms, position.retry_at_ms)
-                continue
-            if position.fetch_offset is not None and (position.is_paused or position.buffered or not has_room):
-                continue
-            node_id = self._node_of(position, now_ms)
-            if node_id == NO_NODE:
-                self._topics.use(position.topic_partition.topic)
-                self._topics.refresh_soon()
-            else:
-                (unset if position.fetch_offset is None else wanted)[node_id].append(position)
+            elif position.fetch_offset is None and position.topic_partition not in self._resolving:
+                unset[self._node_of(position, now_ms)].append(position)
+        unset.pop(NO_NODE, None)
         for node_id, positions in unset.items():
             self._spawn(self._resolve(node_id, positions))
-        for node_id, positions in wanted.items():
+        for node_id, positions in self._fetchable(now_ms).items():
             if node_id not in self._busy:
+                self._busy.add(node_id)
                 self._spawn(self._fetch(node_id, positions))
         self._set_timer(now_ms, later_ms)
+
+    def _fetchable(self, now_ms: int) -> dict[int, list[Position]]:
+        """By the node to ask.  Beside what is buffered of a partition as much again is asked for, while the caller is at work."""
+        wanted: dict[int, list[Position]] = defaultdict(list)
+        most = self._options.max_partition_fetch_bytes
+        if self._is_closed or self._positions.buffered_bytes >= self._options.prefetch_max_bytes:
+            return wanted
+        for position in self._positions.by_partition.values():
+            if position.fetch_offset is None or position.fetching_from is not None or position.topic_partition in self._resolving:
+                continue
+            if position.is_paused or position.buffered_bytes >= most or position.retry_at_ms > now_ms:
+                continue
+            wanted[self._node_of(position, now_ms)].append(position)
+        wanted.pop(NO_NODE, None)
+        return wanted
 
     def _set_timer(self, now_ms: int, at_ms: int | None) -> None:
         if self._timer is not None:
@@ -112,7 +118,11 @@ class Fetcher:
         if position.fetch_offset is not None and preferred is not None and now_ms < position.preferred_until_ms and preferred in view.nodes:
             return preferred
         leader = view.leader_of(position.topic_partition)
-        return NO_NODE if leader is None else leader.node_id
+        if leader is not None:
+            return leader.node_id
+        self._topics.use(position.topic_partition.topic)
+        self._topics.refresh_soon()
+        return NO_NODE
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
@@ -131,7 +141,20 @@ class Fetcher:
     # ------------------------------------------------------------ fetching
 
     async def _fetch(self, node_id: int, positions: Sequence[Position]) -> None:
-        self._busy.add(node_id)
+        """Until there is nothing to ask this node for.
+
+        The next request leaves before anybody sees the answer to the last: the broker works on it while the caller works on that.
+        """
+        try:
+            while positions:
+                await self._fetch_once(node_id, positions)
+                self.wake()
+                positions = self._fetchable(self._clock.monotonic_ms()).get(node_id, ())
+        finally:
+            self._busy.discard(node_id)
+            self.wake()
+
+    async def _fetch_once(self, node_id: int, positions: Sequence[Position]) -> None:
         versions = {}
         for position in positions:
             position.fetching_from = node_id
@@ -152,11 +175,9 @@ class Fetcher:
             self._pause(positions)
             self._fail(error)
         finally:
-            self._busy.discard(node_id)
             for position in positions:
                 if position.version == versions[position.topic_partition]:
                     position.fetching_from = None
-            self.wake()
 
     async def _fetch_from(self, node_id: int, positions: Sequence[Position], versions: Mapping[TopicPartition, int]) -> None:
         session = self._sessions[node_id]
@@ -232,7 +253,7 @@ class Fetcher:
             return
         position.fetched(fetched)
         if fetched.records:
-            self.byte_count += position.buffered_bytes
+            self.byte_count += sum(records.size for records in fetched.records)
             self.record_count += sum(map(len, fetched.records))
             self._on_news()
 

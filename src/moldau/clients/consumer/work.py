@@ -213,6 +213,9 @@ class ConsumerWork:
         until = loop.time() + timeout_s
         self._commits.handed_out = self._positions.offsets()
         limit = self.options.max_poll_records if max_records is None else max_records
+        # Others have their turn, whatever is at hand: requests leave, answers come in.  Not after records were taken, where a caller who is
+        # cancelled would lose them.
+        await asyncio.sleep(0)
         while True:
             self._news.clear()
             await self._upkeep()

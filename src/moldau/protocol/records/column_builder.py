@@ -16,6 +16,7 @@ from operator import add
 from typing import Final, NamedTuple
 
 from moldau.protocol.records.builder import BatchOptions, NewRecord, RecordBatchBuilder, seal_batch
+from moldau.protocol.records.offset_deltas import offset_deltas
 from moldau.protocol.varint import write_signed
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -56,7 +57,7 @@ def _build_one_by_one(columns: Columns, options: BatchOptions) -> bytearray:
 def _encode(keys: Sequence[bytes] | None, values: Sequence[bytes], timestamp_deltas: Sequence[int] | None) -> bytes:
     """The records' bytes: length, attributes, timestamp delta, offset delta, key, value, no headers.  The parts give the body's size."""
     count = len(values)
-    offsets = _offset_deltas(count)
+    offsets = offset_deltas(count)
     value_sizes = list(map(len, values))
     value_heads = list(map(_length, value_sizes))
     sizes: Iterable[int] = map(add, value_sizes, map(len, value_heads))
@@ -90,14 +91,3 @@ _length: Final = lru_cache(maxsize=8192)(write_signed)
 def _record_head(size: int) -> bytes:
     """A record's length and its attributes, of which Kafka defines none."""
     return write_signed(size) + b"\x00"
-
-
-_offsets_known: Final[list[bytes]] = []
-
-
-def _offset_deltas(count: int) -> list[bytes]:
-    while len(_offsets_known) < min(count, 1 << 17):
-        _offsets_known.append(write_signed(len(_offsets_known)))
-    if count <= len(_offsets_known):
-        return _offsets_known[:count]
-    return _offsets_known + [write_signed(delta) for delta in range(len(_offsets_known), count)]

@@ -164,6 +164,8 @@ class World:
 
     def committed(self, driver: Driver, high_watermark: int) -> None:
         disk = driver.disk
+        if high_watermark > disk.end_offset:
+            self.fail(f"{driver.number} takes everything below {high_watermark} for committed, its log ends at {disk.end_offset}")
         if high_watermark < driver.checked:
             if high_watermark < disk.start.offset:
                 return

@@ -246,6 +246,10 @@ class Leading(ReplicaState):
         for ready in (self._ready, self._in_hand):
             if ready is not None:
                 ready.entries.clear()
+                if ready.high_watermark is not None:
+                    ready.high_watermark = min(ready.high_watermark, end_offset)
+        if self.high_watermark is not None:  # what came with the entries told that they are committed, too
+            self.high_watermark = min(self.high_watermark, end_offset)
         if isinstance(self.role, Leader):
             self._resign(now_ms)
         self._paused_until_ms = now_ms + self.timeouts.election_ms

@@ -9,8 +9,9 @@ The driver does what a `Ready` holds in the order of its fields, and one `Ready`
 next one.  The same events give the same `Ready`s: the node knows no clock, no disk and no network, and its chance is an argument.
 
 Guarantees: nothing leaves the node before the election that it rests on is persisted; in one epoch a node votes once, and whom it voted
-for is kept beside the leader; the high watermark (exclusive) never goes back and moves only past an entry of the leader's own epoch;
-what a replica says it has is on its disk; only replicas that vote, by id and directory, count for a majority.
+for is kept beside the leader; the high watermark (exclusive) never goes back, but to the end of what a full disk took, and it moves only
+past an entry of the leader's own epoch; what a replica says it has is on its disk; only replicas that vote, by id and directory, count
+for a majority.
 
 Times are of a steady clock.  Source: KafkaRaftClient, QuorumState, LeaderState; KIP-595, 630, 853, 996, 1166.  Called by `driver.py`.
 

@@ -6,10 +6,10 @@ from uuid import UUID
 import pytest
 
 from moldau.errors import ErrorCode
-from moldau.raft.events import MAX_ENTRY_RECORDS, Answered, Proposal, Received, Resign, Send, Synced, Tick, Timeouts
+from moldau.raft.events import MAX_ENTRY_RECORDS, Answered, Lost, Proposal, Received, Resign, Send, Synced, Tick, Timeouts
 from moldau.raft.following import FIRST_BOOTSTRAP, STAGGER_MS
 from moldau.raft.history import FORMATTED, LogHistory, VoterChange
-from moldau.raft.messages import Fetch, FetchAnswer, Vote, VoteAnswer
+from moldau.raft.messages import Batch, Fetch, FetchAnswer, Vote, VoteAnswer
 from moldau.raft.node import RaftNode
 from moldau.raft.roles import ElectionState
 from moldau.raft.voters import Address, HostPort, ReplicaKey, Voter, VoterSet
@@ -189,3 +189,17 @@ def test_who_has_voted_and_votes_no_more_looks_for_the_leader() -> None:
     assert isinstance(asked.request, Fetch) and asked.to <= FIRST_BOOTSTRAP
     node.step(Answered(asked.to, asked.number, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 5, 3, HostPort("n3", 9093))), 1)
     assert node.leader_id == 3
+
+
+def test_what_a_full_disk_did_not_take_is_not_committed_here() -> None:
+    """The entries and that they are committed come with one answer."""
+    node = a_follower(2)
+    (fetch,) = [one for one in sent(node, 20) if isinstance(one.request, Fetch)]
+    batches = (Batch(0, 2, 3), Batch(2, 5, 3))
+    node.step(Answered(fetch.to, fetch.number, FetchAnswer(ErrorCode.NONE, 3, 1, None, 5, batches=batches, records=b"all")), 21)
+    ready = node.ready()
+    node.step(Lost(2), 21)  # of the two only the first could be appended
+    assert ready.high_watermark == node.high_watermark == 2
+    node.advance(ready, 21)
+    node.step(Synced(2), 22)
+    assert not node.ready().high_watermark

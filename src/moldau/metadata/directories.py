@@ -2,6 +2,9 @@
 
 The controller has to know: when a broker reports a directory as failed, the replicas in it are in sync no more.  One that is assigned to a
 directory which is offline already leaves its in-sync set at once.
+
+A replica that begins anew because its directory is gone has lost its log: where there are other replicas, it must not lead until it has
+fetched from one of them.  Kafka 4.3.1 elects it if it was the last known leader, and all replicas then truncate to its empty log.
 Source: ReplicationControlManager.handleAssignReplicasToDirs.
 """
 
@@ -70,8 +73,12 @@ def _assign(
     may_lead, is_online = change.may_lead, broker.has_online_dir(directory_id)
     # Judged by where the replica lies now: one whose disk was replaced could not lead before, and nothing else would elect it.
     change.may_lead = lambda one: broker.is_active and is_online if one == broker.id else may_lead(one)
-    if is_online:
+    before = partition.directory_of(broker.id)
+    if is_online and (len(partition.replicas) == 1 or before is None or broker.has_online_dir(before)):
         change.election = Election.ONLINE
+    elif is_online:
+        change.isr = [one for one in partition.isr if one != broker.id]
+        change.lost_their_log = change.lost_their_disk = (broker.id,)
     else:
         change.isr = [one for one in partition.isr if one != broker.id]
     record = change.record()

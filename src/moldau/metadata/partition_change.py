@@ -49,6 +49,8 @@ class PartitionChange:
     adding: Sequence[int] | None = None
     lost_their_log: Collection[int] = ()
     """Brokers that stopped uncleanly: not eligible any more."""
+    lost_their_disk: Collection[int] = ()
+    """Brokers that have nothing of this partition any more: not even the last known leader leads then."""
     election: Election = Election.ONLINE
     recovery_state: int | None = None
     new_directories: dict[int, UUID] = field(default_factory=dict)
@@ -132,7 +134,7 @@ class _Build:
         for replica in order:
             if self._is_valid_leader(replica):
                 return replica, False
-        last_known = self.before.last_known_elr
+        last_known = self._last_known()
         if self.change.is_elr_enabled and not self.elr and not self.isr and len(last_known) == 1 and self.change.may_lead(last_known[0]):
             return last_known[0], True
         if self.change.election is Election.UNCLEAN:
@@ -154,9 +156,14 @@ class _Build:
             if self.before.leader_recovery_state != RECOVERING:
                 self.made.leader_recovery_state = RECOVERING
 
+    def _last_known(self) -> tuple[int, ...]:
+        return tuple(one for one in self.before.last_known_elr if one not in self.change.lost_their_disk)
+
     def _note_last_known_leader(self) -> None:
         made, before = self.made, self.before
-        if made.leader == NO_LEADER != before.leader and not before.last_known_elr:
+        if self._last_known() != before.last_known_elr:
+            made.last_known_elr = list(self._last_known())
+        elif made.leader == NO_LEADER != before.leader and not before.last_known_elr:
             made.last_known_elr = [before.leader]
         elif made.leader >= 0 and before.last_known_elr:
             made.last_known_elr = []

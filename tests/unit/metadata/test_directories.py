@@ -8,6 +8,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.delta import replay
 from moldau.metadata.directories import assign_replicas_to_dirs
 from moldau.metadata.image import MetadataImage
+from moldau.metadata.records import PartitionChangeRecord
 from moldau.metadata.topics import create_topics
 from moldau.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -68,6 +69,26 @@ def test_a_replica_that_begins_on_another_disk_leads_again() -> None:
     assert image.topics["t"].partitions[0].leader == -1
     image, _ = assign(image, 1, directory, topic_id)
     assert (image.topics["t"].partitions[0].leader, image.topics["t"].partitions[0].isr) == (1, (1,))
+
+
+def test_the_last_known_leader_leads_no_more_when_its_disk_was_replaced_and_others_may_have_the_records() -> None:
+    image = with_topic(1, 2, 3)
+    topic_id, (directory,) = image.topics["t"].id, image.brokers[1].log_dirs
+    image, _ = assign(image, 1, UUID(int=77777), topic_id)
+    left = PartitionChangeRecord(partition_id=0, topic_id=topic_id, leader=-1, isr=[], last_known_elr=[1])
+    image, _ = assign(replay(image, [left]), 1, directory, topic_id)
+    found = image.topics["t"].partitions[0]
+    assert (found.leader, found.isr, found.elr, found.last_known_elr, found.directory_of(1)) == (-1, (), (), (), directory)
+
+
+def test_one_whose_disk_was_replaced_is_in_sync_no_more() -> None:
+    image = with_topic(1, 2, 3)
+    topic_id, (directory,) = image.topics["t"].id, image.brokers[1].log_dirs
+    image, _ = assign(image, 1, UUID(int=77777), topic_id)
+    image = replay(image, [PartitionChangeRecord(partition_id=0, topic_id=topic_id, isr=[1, 2], leader=2)])
+    image, _ = assign(image, 1, directory, topic_id)
+    found = image.topics["t"].partitions[0]
+    assert (found.leader, found.isr, found.elr) == (2, (2,), ())
 
 
 def test_what_cannot_be_assigned_says_so() -> None:

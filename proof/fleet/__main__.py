@@ -1,0 +1,55 @@
+"""● `python -m proof.fleet --seeds 100`: so many lives of clusters of real nodes, and what went wrong in them."""
+
+import argparse
+import gc
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+
+from proof.fleet.fleet import SHAPES
+from proof.fleet.life import Life
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """An exit code: 1 where something went wrong."""
+    parser = argparse.ArgumentParser(prog="python -m proof.fleet", description=__doc__)
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--seeds", type=int, default=20, help="how many")
+    parser.add_argument("--shape", choices=[str(one) for one in SHAPES], help="only this one; otherwise the seed chooses")
+    parser.add_argument("--verbose", action="store_true", help="show what the nodes log")
+    given = parser.parse_args(arguments)
+    shape = next((one for one in SHAPES if str(one) == given.shape), None)
+    gc.collect()
+    gc.freeze()  # each simulation looks for garbage at its ends: not among modules and classes
+    done: Counter[str] = Counter()
+    shapes: Counter[str] = Counter()
+    alive_s: list[float] = []
+    bad: list[int] = []
+    virtual_s, looks, begun = 0.0, 0, time.process_time()
+    for number, seed in enumerate(range(given.first, given.first + given.seeds), start=1):
+        result = Life(seed, shape=shape, verbose=given.verbose).run()
+        done += result.done
+        shapes[result.shape] += 1
+        virtual_s, looks = virtual_s + result.virtual_s, looks + result.looks
+        alive_s.append(result.alive_s)
+        if result.violations:
+            bad.append(seed)
+            _say(f"seed {seed} ({result.shape}): " + "\n  ".join(result.violations[:5]))
+        if number % 100 == 0 or number == given.seeds:
+            _say(
+                f"{number} seeds to {seed}: {time.process_time() - begun:.0f} s of a processor, {virtual_s / 3600:.2f} hours of clusters, "
+                f"looked {looks:,} times, {done['acknowledged']:,} records acknowledged, {done['start']:,} starts, "
+                f"alive after {max(alive_s):.1f} s at most, bad {bad}"
+            )
+    _say(", ".join(f"{name} {count:,}" for name, count in sorted((done + shapes).items())))
+    return int(bool(bad))
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""● Who uses the cluster: idempotent producers that never give a batch up, and an operator who moves replicas, leaders and voters."""
+
+import asyncio
+import random
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from moldau.errors import ErrorCode, KafkaError
+from moldau.net.channel import Channel
+from moldau.net.framing import ReceiveBuffers
+from moldau.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from moldau.protocol.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from moldau.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+from moldau.protocol.records.builder import NewRecord, build_batch
+from moldau.protocol.wire import AnyResponse, Request
+from moldau.testing.clock import EPOCH_MS
+from moldau.testing.loop import Machine
+from proof.fleet.fleet import CLUSTER_ID, PORT, Fleet, host_of
+
+TOPIC: Final = "t"
+PARTITIONS: Final = 2
+TIMEOUT_S: Final = 2.0
+RETRY_AFTER_S: Final = 0.1
+THINK_S: Final = 0.15
+EXPECTED: Final = frozenset(
+    {
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.NOT_ENOUGH_REPLICAS,
+        ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NOT_CONTROLLER,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+    }
+)
+"""What a producer may meet, and can try again.  Any other code is a violation."""
+
+
+class Acknowledged(NamedTuple):
+    partition: int
+    offset: int
+    value: int
+
+
+class Client:
+    """One machine with connections to all brokers."""
+
+    def __init__(self, fleet: Fleet, host: str) -> None:
+        self.fleet: Final = fleet
+        self.chance: Final = random.Random(fleet.chance.getrandbits(64))
+        self.machine: Final = Machine(host)
+        self._buffers: Final = ReceiveBuffers()
+        self._channels: dict[int, Channel] = {}
+        fleet.network.add(self.machine)
+
+    async def ask(self, broker_id: int, request: Request[AnyResponse]) -> AnyResponse | None:
+        """None: nobody knows."""
+        try:
+            channel = self._channels.get(broker_id)
+            if channel is None or channel.is_closed:
+                network, host = self.fleet.network, host_of(broker_id)
+                channel = await Channel.connect(
+                    network, host, PORT, client_id=self.machine.host, timeout_s=TIMEOUT_S, buffers=self._buffers
+                )
+                self._channels[broker_id] = channel
+            return await channel.send(request)
+        except (OSError, KafkaError):
+            return None
+
+    def anyone(self) -> int:
+        return self.chance.choice(self.fleet.shape.broker_ids)
+
+
+class Producer(Client):
+    """One batch of one partition at a time, again and again with the same sequence until it is acknowledged."""
+
+    def __init__(self, fleet: Fleet, number: int) -> None:
+        super().__init__(fleet, f"10.0.1.{number + 1}")
+        self.number: Final = number
+        self.partition: Final = number % PARTITIONS
+        self.acknowledged: list[Acknowledged] = []
+        self.is_to_end = False
+        self._leader = self._epoch = -1
+        self._topic_id = UUID(int=0)
+
+    async def run(self) -> None:
+        producer = await self._producer_id()
+        sequence = 0
+        while not self.is_to_end:
+            count = self.chance.choice((1, 1, 3))
+            values = [self.number * 1_000_000 + sequence + each for each in range(count)]
+            records = [NewRecord(value=b"%d" % value + bytes(self.chance.randrange(100)), timestamp=EPOCH_MS) for value in values]
+            while (offset := await self._send(producer, sequence, records)) is None:  # noqa: ASYNC110  it asks the next broker
+                await asyncio.sleep(RETRY_AFTER_S)
+            self.acknowledged += [Acknowledged(self.partition, offset + each, value) for each, value in enumerate(values)]
+            sequence += count
+            await asyncio.sleep(self.chance.expovariate(1 / THINK_S))
+
+    async def _producer_id(self) -> tuple[int, int]:
+        while True:
+            response = await self.ask(self.anyone(), InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))
+            if response is not None and not response.error_code:
+                return response.producer_id, response.producer_epoch
+            await asyncio.sleep(RETRY_AFTER_S)
+
+    async def _send(self, producer: tuple[int, int], sequence: int, records: list[NewRecord]) -> int | None:
+        """The offset, or None: not yet."""
+        if self._leader < 0:
+            await self._look_for_leader()
+            if self._leader < 0:
+                return None
+        batch = build_batch(records, producer_id=producer[0], producer_epoch=producer[1], base_sequence=sequence)
+        data = PartitionProduceData(index=self.partition, records=batch)
+        topic = TopicProduceData(name=TOPIC, topic_id=self._topic_id, partition_data=[data])
+        response = await self.ask(self._leader, ProduceRequest(acks=-1, timeout_ms=1500, topic_data=[topic]))
+        if response is None:
+            self._leader = -1
+            return None
+        (answered,) = response.responses[0].partition_responses
+        code = ErrorCode.of(answered.error_code)
+        if code is ErrorCode.NONE:
+            return answered.base_offset
+        if code not in EXPECTED:
+            self.fleet.on_wrong(f"a batch of sequence {sequence} for partition {self.partition} was answered with {code.name}")
+        self._leader = -1
+        return None
+
+    async def _look_for_leader(self) -> None:
+        """Of the newest epoch that it has heard of, as Kafka's clients: a broker that is cut off tells of a leader that leads no more."""
+        request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
+        response = await self.ask(self.anyone(), request)
+        for topic in () if response is None else response.topics:
+            self._topic_id = topic.topic_id
+            for partition in topic.partitions:
+                if partition.partition_index == self.partition and partition.leader_epoch >= self._epoch:
+                    self._leader, self._epoch = partition.leader_id, partition.leader_epoch
+
+
+class Operator(Client):
+    """Does what an administrator may do at any time."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        super().__init__(fleet, "10.0.2.1")
+
+    async def create_topic(self) -> None:
+        wanted = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=3, assignments=[], configs=[])
+        while True:
+            response = await self.ask(self.anyone(), CreateTopicsRequest(topics=[wanted], timeout_ms=5000))
+            if response is not None and response.topics[0].error_code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+                return
+            await asyncio.sleep(RETRY_AFTER_S)
+
+    async def reassign(self) -> None:
+        """The replicas of a partition to three brokers, in any order; or back, while it goes on."""
+        replicas = self.chance.sample(self.fleet.shape.broker_ids, 3)
+        asked = ReassignablePartition(
+            partition_index=self.chance.randrange(PARTITIONS), replicas=None if self.chance.random() < 0.2 else replicas
+        )
+        request = AlterPartitionReassignmentsRequest(timeout_ms=5000, topics=[ReassignableTopic(name=TOPIC, partitions=[asked])])
+        await self.ask(self.anyone(), request)
+
+    async def elect_preferred(self) -> None:
+        wanted = [TopicPartitions(topic=TOPIC, partitions=list(range(PARTITIONS)))]
+        await self.ask(self.anyone(), ElectLeadersRequest(election_type=0, topic_partitions=wanted, timeout_ms=5000))
+
+    async def remove_voter(self) -> None:
+        """It joins again by itself."""
+        member = self.fleet.members[self.chance.choice(self.fleet.shape.controller_ids)]
+        request = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=member.id, voter_directory_id=member.directory_id)
+        await self.ask(self.anyone(), request)
+
+    async def do_something(self) -> Any:
+        await self.chance.choice((self.reassign, self.reassign, self.elect_preferred, self.remove_voter))()

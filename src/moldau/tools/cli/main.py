@@ -35,6 +35,7 @@ COMMANDS: Final = {
     "transactions": Command(f"{_OURS}.transactions", "transactions: open ones, producers, those that hang; end them"),
     "connect": Command(f"{_OURS}.connect", "run a Kafka Connect worker: connectors, over its REST API"),
     "pipelines": Command("moldau.pipelines.running.command", "run pipelines on Spark, pack what its workers need"),
+    "shop": Command("moldau.shop.command", "orders and burgers over HTTP, mails, a live page: what stands around the pipelines"),
     "demo": Command("moldau.pipelines.demo.command", "real orders through a broker and Spark, every verdict checked"),
     "perf": Command(f"{_OURS}.perf.command", "how fast records go in and come out, and how long one is on its way"),
     "profile": Command(f"{_OURS}.shell.profile", "clusters by name: what commands speak to"),

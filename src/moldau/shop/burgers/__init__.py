@@ -1,0 +1,1 @@
+"""● The burger promotion: the answer at once, payment and mails behind it."""

@@ -1,0 +1,117 @@
+"""● `moldau shop`: orders and burgers over HTTP, mails, and the live page, in the foreground."""
+
+import asyncio
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Final
+
+from moldau.tools.cli.failure import Failure
+from moldau.tools.cli.node import set_up_logging
+from moldau.tools.cli.parser import Parser
+
+NEEDED: Final = ("starlette", "uvicorn", "httpx")
+PARTS: Final = ("web", "gateway", "mails")
+
+
+def main(arguments: list[str]) -> int:
+    parser = Parser(
+        "moldau shop",
+        "Run the shop: orders and burger claims over HTTP, a live page that shows them, the gateway for orders from any producer, mails.  "
+        "The checks run beside it: `moldau pipelines run order-validation`.  Log lines go to stderr; SIGTERM or Ctrl-C stops it cleanly.",
+        examples=[
+            "moldau shop",
+            "moldau shop --smtp localhost:25 --metrics http://localhost:9404/metrics",
+            "moldau shop --only mails --smtp localhost:25",
+        ],
+    )
+    parser.add_argument("--bootstrap-server", default="localhost:9092", metavar="HOST:PORT", help="some brokers (%(default)s)")
+    parser.add_argument("--host", default="127.0.0.1", help="where HTTP listens; whoever reaches it is trusted (%(default)s)")
+    parser.add_argument("--port", type=_port, default=8085, help="0 takes a free one (%(default)s)")
+    parser.add_argument("--dir", type=Path, default=Path("shop-data"), metavar="DIR", help="where views and journals are (%(default)s)")
+    parser.add_argument("--name", default="shop", help="of two shops with one name the younger goes on, the older ends (%(default)s)")
+    parser.add_argument("--topic-prefix", default="", metavar="TEXT", help="goes before the names of all topics")
+    parser.add_argument("--partitions", type=_least_one, default=2, metavar="N", help="of topics that have to be made (%(default)s)")
+    parser.add_argument("--smtp", default="", metavar="HOST:PORT", help="the mail server; without it no mails are sent")
+    parser.add_argument("--sender", default="shop@moldau.example", metavar="ADDRESS", help="whom mails come from (%(default)s)")
+    parser.add_argument(
+        "--metrics", action="append", default=[], metavar="URL", help="figures of a pipeline, its metrics_port: lag on the page; repeatable"
+    )
+    parser.add_argument("--only", action="append", choices=PARTS, metavar="PART", help="web, gateway or mails alone; repeatable")
+    burgers = parser.add_argument_group("the burger promotion")
+    burgers.add_argument("--starts", type=_time, default=0, metavar="TIME", help="such as 2026-07-04T11:00+02:00; without it, it has begun")
+    burgers.add_argument("--ends", type=_time, default=2**53, metavar="TIME", help="without it, it goes on")
+    burgers.add_argument("--list-price", type=_least_one, default=899, metavar="CENTS", help="of a burger (%(default)s)")
+    burgers.add_argument("--percent-off", type=_percent, default=70, metavar="P", help="(%(default)s)")
+    burgers.add_argument("--most", type=_least_one, default=5, metavar="N", help="burgers a customer within any 24 hours (%(default)s)")
+    burgers.add_argument("--pay-within", type=_least_one, default=900, metavar="SECONDS", help="or they are given back (%(default)s)")
+    options = parser.parse_args(arguments)
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise Failure(f"not installed: {', '.join(missing)}", "pip install 'moldau[shop]' brings what a shop needs")
+    if options.ends <= options.starts:
+        raise Failure("--ends is not after --starts", "a promotion ends later than it starts")
+    if options.only and "mails" in options.only and not options.smtp:
+        raise Failure("--only mails needs --smtp", "it names the mail server, such as localhost:25")
+    return _run(options)
+
+
+def _run(options: "object") -> int:
+    from argparse import Namespace
+
+    from moldau.clients.errors import ClientError, Fenced
+    from moldau.errors import KafkaError
+    from moldau.shop.burgers.promotion import Promotion
+    from moldau.shop.process import NotListening, free_port, run
+    from moldau.shop.settings import Settings
+    from moldau.tools.cli.terminal import say
+
+    assert isinstance(options, Namespace)
+    settings = Settings(
+        options.bootstrap_server,
+        options.dir,
+        options.name,
+        options.topic_prefix,
+        options.partitions,
+        options.host,
+        options.port or free_port(options.host),
+        options.smtp,
+        options.sender,
+        tuple(options.metrics),
+        Promotion(options.starts, options.ends, options.list_price, options.percent_off, options.most, options.pay_within * 1000),
+    )
+    parts = options.only or PARTS
+    set_up_logging()
+    try:
+        asyncio.run(run(settings, parts, lambda: say(f"The shop is open: {settings.url}" if "web" in parts else "The shop works.")))
+    except Fenced as error:
+        raise Failure(f"another shop named {settings.name} has taken this one's place", "give each its own --name") from error
+    except NotListening as error:
+        raise Failure(str(error)) from error
+    except (ClientError, KafkaError, OSError) as error:
+        raise Failure(f"the shop cannot go on: {error}") from error
+    return 0
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise ValueError
+    return int(text)
+
+
+def _least_one(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError
+    return int(text)
+
+
+def _percent(text: str) -> int:
+    if not text.isdecimal() or int(text) > 100:
+        raise ValueError
+    return int(text)
+
+
+def _time(text: str) -> int:
+    from datetime import UTC, datetime
+
+    found = datetime.fromisoformat(text)
+    return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

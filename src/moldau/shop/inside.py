@@ -1,0 +1,113 @@
+"""● The inside of the shop: everything that needs the brokers, opened together, closed together, opened anew when one part of it fails.
+
+The writer comes first, since it ends what an earlier process left open; then the view and the book are read to the end of their topics.
+Only then anything is decided.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final
+
+from moldau import Producer
+from moldau.clients.errors import ClientError, Fenced
+from moldau.clock import Clock
+from moldau.shop.burgers.burgers import Burgers
+from moldau.shop.follow import Follower, Positions
+from moldau.shop.made_topics import make_topics
+from moldau.shop.orders.orders import Orders
+from moldau.shop.orders.view import View
+from moldau.shop.settings import Settings
+from moldau.shop.writer import Unavailable, Writer
+
+LOG: Final = logging.getLogger(__name__)
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
+VIEW: Final = "orders.db"
+
+
+class Inside:
+    """What requests need while the brokers can be reached."""
+
+    def __init__(self, orders: Orders, burgers: Burgers) -> None:
+        self.orders = orders
+        self.burgers = burgers
+
+
+@asynccontextmanager
+async def opened(settings: Settings, clock: Clock, told: Callable[[], None]) -> AsyncIterator[tuple[Inside, Awaitable[None]]]:
+    """The inside, and what ends when it fails.  Errors: ClientError, OSError, Positions."""
+    async with AsyncExitStack() as stack:
+        await make_topics(settings)
+        options = {**settings.security, "transactional.id": f"{settings.prefix}{settings.name}-web", "linger.ms": "0"}
+        producer = await stack.enter_async_context(Producer(settings.servers, options))
+        view = View(settings.folder / VIEW)
+        stack.callback(view.close)
+        try:
+            followed = Follower(settings.servers, settings.orders.orders, settings.security, view.positions())
+            follower = await stack.enter_async_context(followed)
+        except Positions:
+            view.clear()
+            followed = Follower(settings.servers, settings.orders.orders, settings.security, {})
+            follower = await stack.enter_async_context(followed)
+        writer = Writer(producer)
+        orders = Orders(settings, view, writer, clock, len(follower.partitions), told)
+        burgers = Burgers(settings, writer, clock, told)
+        async with Follower(settings.servers, settings.topics.claims, settings.security, {}) as claims:
+            await burgers.load(claims)
+        at_end = asyncio.Event()
+        parts = [_begun("view", orders.follow(follower, at_end)), _begun("writer", writer.run()), _begun("burgers", burgers.expire())]
+        stack.push_async_callback(_end, parts)
+        failing = asyncio.ensure_future(_first_failure(parts))
+        stack.callback(failing.cancel)
+        await asyncio.wait([asyncio.ensure_future(at_end.wait()), failing], return_when=asyncio.FIRST_COMPLETED)
+        if failing.done():
+            await failing
+        yield Inside(orders, burgers), failing
+
+
+class Kept:
+    """The inside kept open: None while it is closed."""
+
+    def __init__(self, settings: Settings, clock: Clock, told: Callable[[], None]) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._told = told
+        self.inside: Inside | None = None
+        self.opened = asyncio.Event()
+
+    async def run(self) -> None:
+        """For ever.  Errors: Fenced, when another shop with this name has opened."""
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                async with opened(self._settings, self._clock, self._told) as (inside, failing):
+                    self.inside, pause_s = inside, FIRST_PAUSE_S
+                    self.opened.set()
+                    await failing
+            except Fenced:
+                raise
+            except (ClientError, OSError, Unavailable, TimeoutError) as error:
+                LOG.warning("the shop is closed (%s); it opens again in %.1f s", error, pause_s)
+            finally:
+                self.inside = None
+                self.opened.clear()
+            await asyncio.sleep(pause_s)
+            pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+
+
+def _begun(name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
+    return asyncio.get_running_loop().create_task(work, name=name)
+
+
+async def _first_failure(parts: "list[asyncio.Task[None]]") -> None:
+    done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+    for part in done:
+        await part
+    raise Unavailable("a part of the shop ended")
+
+
+async def _end(parts: "list[asyncio.Task[None]]") -> None:
+    for part in parts:
+        part.cancel()
+    await asyncio.gather(*parts, return_exceptions=True)

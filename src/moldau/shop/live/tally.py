@@ -1,0 +1,76 @@
+"""◇ The figures of the live page: orders by state, verdicts by reason, by the second, and how long a verdict took.
+
+    take(change)          frame()  →  what the page is sent
+
+It remembers counts, the last two minutes and the last few hundred verdicts, however many orders there are.
+"""
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from typing import Any, Final
+
+from moldau.pipelines.validation.model import State
+from moldau.shop.orders.rows import Change
+
+SECONDS: Final = 120
+LATENCIES: Final = 1_000
+RECENT: Final = 14
+
+
+class Tally:
+    def __init__(self, states: Mapping[str, int], reasons: Mapping[str, int]) -> None:
+        self.states: Counter[str] = Counter(states)
+        self.reasons: Counter[str] = Counter(reasons)
+        self._created: Counter[int] = Counter()
+        self._judged: Counter[int] = Counter()
+        self._latencies: deque[tuple[int, int]] = deque(maxlen=LATENCIES)  # (judged_ms, latency_ms)
+        self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
+        self.number = 0
+        """Of the newest change: nothing is sent as long as it stays."""
+
+    def take(self, change: Change) -> None:
+        self.number += 1
+        if change.before is not None:
+            self.states[change.before] -= 1
+        row = change.row
+        if row is None:
+            return
+        self.states[row.state] += 1
+        self.reasons.update(row.reasons)
+        if row.is_final:
+            self._judged[row.changed_ms // 1000] += 1
+            self._latencies.append((row.changed_ms, max(0, row.changed_ms - change.created_ms)))
+        if change.before is None:
+            self._created[change.created_ms // 1000] += 1
+        self._recent.appendleft(
+            {
+                "order_id": row.order_id,
+                "customer_id": row.customer_id,
+                "state": row.state,
+                "cents": row.total_cents,
+                "reasons": list(row.reasons),
+                "at_ms": row.changed_ms,
+                "took_ms": row.changed_ms - change.created_ms if row.is_final else None,
+            }
+        )
+
+    def frame(self, now_ms: int) -> dict[str, Any]:
+        now = now_ms // 1000
+        for seconds in (self._created, self._judged):
+            for second in [one for one in seconds if one < now - SECONDS]:
+                del seconds[second]
+        span = range(now - SECONDS, now)
+        latencies = sorted(latency for judged_ms, latency in self._latencies if judged_ms > now_ms - SECONDS * 1000)
+        return {
+            "now_ms": now_ms,
+            "states": {state: self.states[state] for state in State},
+            "reasons": dict(+self.reasons),
+            "created": [self._created[second] for second in span],
+            "judged": [self._judged[second] for second in span],
+            "latency_ms": {"p50": _share(latencies, 0.5), "p99": _share(latencies, 0.99)},
+            "recent": list(self._recent),
+        }
+
+
+def _share(ordered: list[int], share: float) -> int | None:
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))] if ordered else None

@@ -1,0 +1,1 @@
+"""● Mails: one for each order and state."""

@@ -1,0 +1,1 @@
+"""● HTTP: requests in, answers and problems out, events as they happen."""

@@ -42,7 +42,7 @@ from moldau.server.requests.broker import Features, Leader
 from moldau.server.requests.dispatch import Dispatcher, RequestContext
 from moldau.server.requests.registry import apis_of
 from moldau.storage.config import LogConfig
-from moldau.storage.flusher import Flusher
+from moldau.storage.flush.flusher import Flusher
 from moldau.storage.log import AppendResult, Log
 from moldau.storage.manager import LogManager
 from moldau.testing.clock import SimClock

@@ -33,8 +33,8 @@ from moldau.server.node.folders import StartRefused
 from moldau.server.node.node import Node
 from moldau.server.node.outside import Outside
 from moldau.storage.log import Log
-from moldau.storage.producer_state import AppendOrigin
-from moldau.storage.replay import headers_from
+from moldau.storage.producers.replay import headers_from
+from moldau.storage.producers.state import AppendOrigin
 from moldau.testing.clock import EPOCH_MS, SimClock
 from moldau.testing.files import MemoryFiles
 from moldau.testing.loop import Machine, SimLoop

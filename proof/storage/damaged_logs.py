@@ -30,7 +30,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.storage.recovery import LogDamaged
 from moldau.testing.files import MemoryFiles
 from moldau.types import TopicPartition

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from moldau.protocol.records.batch import BatchHeader, batches
 from moldau.storage.log import Log
-from moldau.storage.replay import read_marker
+from moldau.storage.producers.replay import read_marker
 from proof.storage.logs import stored_bytes
 
 

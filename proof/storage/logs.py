@@ -11,7 +11,7 @@ from moldau.protocol.records.control import build_end_txn_marker
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files
 from moldau.storage.log import AppendResult, FetchData, Log
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.storage.time_search import TimestampOffset, first_record_at_or_after
 from moldau.storage.validator import AppendFailure, Unexamined
 from moldau.types import TopicPartition

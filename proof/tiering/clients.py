@@ -16,7 +16,7 @@ from moldau.replication.partition import ALL_IN_SYNC, Isolation
 from moldau.replication.waits import ProduceWait
 from moldau.server.coordinators.log import Slot
 from moldau.storage.log import AppendResult
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.storage.validator import AppendFailure, Unexamined
 from moldau.types import FileSlice
 from proof.tiering.cluster import TierBroker, TierCluster

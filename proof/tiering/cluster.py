@@ -25,7 +25,7 @@ from moldau.replication.tier_start import NotYet, begin_after_tier
 from moldau.server.tier.manager import RemoteLogManager
 from moldau.storage.config import LogConfig
 from moldau.storage.epochs import EpochEnd
-from moldau.storage.flusher import Flusher
+from moldau.storage.flush.flusher import Flusher
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.storage.tiered.config import RemoteLogConfig, StoreConfig

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from moldau.protocol.records.batch import batches, records_of
-from moldau.storage.replay import read_marker
+from moldau.storage.producers.replay import read_marker
 
 
 class Seen(NamedTuple):

@@ -59,7 +59,7 @@ AWAITED = {
     "server/node/outside.py": "awaited where it begins",
     "server/share/remote.py": "the fetch takes its result",
     "server/tier/fetch.py": "the handler awaits what is read",
-    "storage/compactor.py": "catches everything itself",
+    "storage/cleaner/compactor.py": "catches everything itself",
     "storage/tiered/reader.py": "whoever reads awaits it",
 }
 """Files that begin tasks by themselves, and who learns of their exceptions."""

@@ -17,7 +17,7 @@ from moldau.coordinator.txn.coordinator import TransactionMachine
 from moldau.server.coordinators.markers import MarkerWriter
 from moldau.server.coordinators.transactions import Membership
 from moldau.server.requests.connection_order import TransactionOrder
-from moldau.storage.producer_state import ProducerStates
+from moldau.storage.producers.state import ProducerStates
 
 Patch = Any
 """What `unittest.mock.patch` returns: typeshed has no public name for it."""

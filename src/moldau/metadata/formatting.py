@@ -29,9 +29,9 @@ from moldau.protocol.wire import StoredRecord
 from moldau.raft.log_bytes import METADATA_PARTITION
 from moldau.raft.snapshots import CorruptSnapshot, build_snapshot, read_snapshot, snapshot_name
 from moldau.raft.voters import Address, Voter, VoterSet
-from moldau.storage.checkpoints import META_PROPERTIES, MetaProperties, read_meta_properties
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import Files
+from moldau.storage.folders.checkpoints import META_PROPERTIES, MetaProperties, read_meta_properties
 from moldau.types import OffsetAndEpoch, uuid_from_text, uuid_to_text
 
 BOOTSTRAP: Final = "bootstrap.checkpoint"

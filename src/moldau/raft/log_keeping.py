@@ -23,7 +23,7 @@ from moldau.raft.snapshot_folder import SnapshotFolder
 from moldau.raft.snapshots import CorruptSnapshot, Snapshot
 from moldau.storage.files import Files, is_shortage
 from moldau.storage.log import Log
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.storage.validator import AppendFailure
 from moldau.types import OffsetAndEpoch
 

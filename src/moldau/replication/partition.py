@@ -31,7 +31,7 @@ from moldau.replication.isr import (
 from moldau.replication.waits import Acknowledged, Deleted, FetchWait, ProduceWait, Watch
 from moldau.storage.epochs import UNKNOWN_END
 from moldau.storage.log import AppendResult, Log
-from moldau.storage.producer_state import AppendOrigin, VerificationGuard
+from moldau.storage.producers.state import AppendOrigin, VerificationGuard
 from moldau.storage.validator import AppendFailure, Examined, Unexamined
 from moldau.types import INTERNAL_TOPICS, NO_EPOCH, NO_LEADER, NO_OFFSET, Records, TopicPartition
 

@@ -5,7 +5,7 @@
 
 The replica then has no record older than that on its disk and knows all the same what a leader has to know: which epoch each of them is of,
 so that they are found in remote storage, and what the producers had written.  Nothing here changes before everything is known; then the log
-is replaced in one go, whole after a crash or empty (`storage/unfinished.py`).
+is replaced in one go, whole after a crash or empty (`storage/folders/unfinished.py`).
 
 More is checked than Kafka does, each for a history that forked (unclean election): a segment that the last leader copied may go on with
 records that this one never saw, and one may be missing between the log's start and there.

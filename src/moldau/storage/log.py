@@ -13,9 +13,9 @@ Guarantees:
 
 A log is put together of parts; it keeps the offsets and sees to the order of the steps:
 
-    log_segments        the segments and how they roll             durability            what is owed to the disk, and the flushes
-    log_reader          what readers get                           producer_state        who has sent what, and open transactions
-    retention           what size and age let go                   producer_snapshots    the same in files
+    log_segments        the segments and how they roll             flush.durability      what is owed to the disk, and the flushes
+    log_reader          what readers get                           producers.state       who has sent what, and open transactions
+    retention           what size and age let go                   producers.snapshots   the same in files
     validator           what a client's batch must be              epochs                which leader epoch began where
     log_values          what a log answers with
 
@@ -48,20 +48,20 @@ from moldau.protocol.records.batch import (
     read_header,
     verify_crc,
 )
-from moldau.storage.checkpoints import PARTITION_METADATA, write_partition_metadata
 from moldau.storage.config import LogConfig
-from moldau.storage.durability import Durability, Flush
 from moldau.storage.epochs import UNDEFINED_EPOCH, EpochEnd
 from moldau.storage.files import Files, is_shortage
+from moldau.storage.flush.durability import Durability, Flush
+from moldau.storage.folders.checkpoints import PARTITION_METADATA, write_partition_metadata
 from moldau.storage.index import AbortedTransaction
 from moldau.storage.log_reader import LogReader
 from moldau.storage.log_segments import LogSegments
 from moldau.storage.log_values import AppendResult, FetchData, Past, ProducerStatus
-from moldau.storage.producer_recall import recall
-from moldau.storage.producer_snapshots import ProducerSnapshots
-from moldau.storage.producer_state import AppendOrigin, VerificationGuard
+from moldau.storage.producers.recall import recall
+from moldau.storage.producers.replay import read_marker, replay_producer
+from moldau.storage.producers.snapshots import ProducerSnapshots
+from moldau.storage.producers.state import AppendOrigin, VerificationGuard
 from moldau.storage.recovery import LogState, RecoveryProgress, load_log
-from moldau.storage.replay import read_marker, replay_producer
 from moldau.storage.retention import passed
 from moldau.storage.segment import Segment, delete_files_of
 from moldau.storage.time_search import Candidate, TimestampOffset, first_record_at_or_after

@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from moldau.storage.config import LogConfig
-from moldau.storage.durability import Durability
 from moldau.storage.files import Files
+from moldau.storage.flush.durability import Durability
 from moldau.storage.index import OFFSET_ENTRY, TIME_ENTRY
 from moldau.storage.segment import DELETED_SUFFIX, Segment
 

@@ -20,7 +20,9 @@ from typing import Final
 from uuid import UUID
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.storage.checkpoints import (
+from moldau.storage.config import LogConfig
+from moldau.storage.files import Files, LockHeld, is_shortage
+from moldau.storage.folders.checkpoints import (
     CLEAN_SHUTDOWN,
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
@@ -34,16 +36,14 @@ from moldau.storage.checkpoints import (
     read_offsets,
     read_partition_metadata,
 )
-from moldau.storage.config import LogConfig
-from moldau.storage.directory import Checkpoint, Deletion, FoundLog, LogDirectory
-from moldau.storage.files import Files, LockHeld, is_shortage
+from moldau.storage.folders.directory import Checkpoint, Deletion, FoundLog, LogDirectory
+from moldau.storage.folders.move import LogMove, TargetFailed
+from moldau.storage.folders.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, partition_of, set_aside_name, set_aside_of
+from moldau.storage.folders.unfinished import begin as begin_anew
+from moldau.storage.folders.unfinished import end as end_anew
 from moldau.storage.log import Log, Past
-from moldau.storage.move import LogMove, TargetFailed
-from moldau.storage.names import DELETE_SUFFIX, FUTURE_SUFFIX, STRAY_SUFFIX, partition_of, set_aside_name, set_aside_of
 from moldau.storage.recovery import TEMPORARY_SUFFIX
 from moldau.storage.retention_clock import RetentionClock
-from moldau.storage.unfinished import begin as begin_anew
-from moldau.storage.unfinished import end as end_anew
 from moldau.types import METADATA_TOPIC, RESERVED_UUIDS, TopicPartition
 
 MAX_PREFERRED: Final = 10_000

@@ -22,11 +22,11 @@ from moldau.protocol.records.batch import BatchHeader, CorruptBatch
 from moldau.storage.config import LogConfig
 from moldau.storage.epochs import LeaderEpochs
 from moldau.storage.files import Files
+from moldau.storage.folders.unfinished import discard, is_unfinished
 from moldau.storage.index import CorruptIndex
-from moldau.storage.producer_state import SNAPSHOT_SUFFIX, CorruptSnapshot, ProducerStates, load_snapshot
-from moldau.storage.replay import headers_from, replay_producer
+from moldau.storage.producers.replay import headers_from, replay_producer
+from moldau.storage.producers.state import SNAPSHOT_SUFFIX, CorruptSnapshot, ProducerStates, load_snapshot
 from moldau.storage.segment import DELETED_SUFFIX, LOG_SUFFIX, Segment, file_name
-from moldau.storage.unfinished import discard, is_unfinished
 from moldau.storage.verification import BadBatch, OtherEpoch, verified
 
 CLEANED_SUFFIX: Final = ".cleaned"

@@ -24,7 +24,7 @@ def declared_in(module: ModuleType) -> list[type[Message]]:
 
 
 MODULES_WITH_MESSAGES = [importlib.import_module(f"moldau.protocol.messages.{name}") for name in MODULES]
-MODULES_WITH_RECORDS = [importlib.import_module(f"moldau.{room}") for room in (*ROOMS, "storage.remote_log_records")] + [consumer_protocol]
+MODULES_WITH_RECORDS = [importlib.import_module(f"moldau.{room}") for room in (*ROOMS, "storage.tiered.records")] + [consumer_protocol]
 DECLARED = [one for module in (*MODULES_WITH_MESSAGES, *MODULES_WITH_RECORDS) for one in declared_in(module)]
 
 # A message has many versions and many fields: a tenth of the profile's examples, each in every version.

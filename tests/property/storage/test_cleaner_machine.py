@@ -17,7 +17,7 @@ from moldau.storage.cleaner.plan import dirtiness, plan_cleaning
 from moldau.storage.cleaner.swap import install
 from moldau.storage.config import LogConfig
 from moldau.storage.log import AppendResult, Log
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.testing.files import MemoryFiles
 from proof.storage.cleaner_model import CleanerModel, ModelRecord
 from proof.storage.logs import NOW_MS, open_log, stored_bytes

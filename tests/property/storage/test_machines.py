@@ -14,7 +14,7 @@ from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.storage.config import LogConfig
 from moldau.storage.index import OffsetIndex, TimeIndex
 from moldau.storage.log import AppendResult, FetchData
-from moldau.storage.producer_state import AppendOrigin, EndMarker, ProducerStates
+from moldau.storage.producers.state import AppendOrigin, EndMarker, ProducerStates
 from moldau.testing.files import MemoryFiles
 from proof.storage.logs import NOW_MS, open_log, stored_bytes
 

@@ -11,8 +11,8 @@ import pytest
 
 from moldau.errors import ErrorCode
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.storage.checkpoints import RECOVERY_POINTS
 from moldau.storage.config import LogConfig
+from moldau.storage.folders.checkpoints import RECOVERY_POINTS
 from moldau.storage.log import AppendResult, Log
 from moldau.storage.manager import LogManager
 from moldau.testing.files import Fault, MemoryFiles

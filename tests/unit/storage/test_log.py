@@ -10,7 +10,7 @@ from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.control import build_end_txn_marker
 from moldau.storage.config import LogConfig
 from moldau.storage.log import AppendResult, FetchData, Log
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.storage.recovery import LogDamaged
 from moldau.storage.validator import AppendFailure
 from moldau.testing.files import MemoryFiles

@@ -7,7 +7,10 @@ from uuid import UUID
 import pytest
 
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.storage.checkpoints import (
+from moldau.storage.config import LogConfig
+from moldau.storage.epochs import CorruptCheckpoint
+from moldau.storage.files import LockHeld
+from moldau.storage.folders.checkpoints import (
     CLEAN_SHUTDOWN,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -17,12 +20,9 @@ from moldau.storage.checkpoints import (
     read_clean_shutdown,
     read_partition_metadata,
 )
-from moldau.storage.config import LogConfig
-from moldau.storage.epochs import CorruptCheckpoint
-from moldau.storage.files import LockHeld
+from moldau.storage.folders.names import partition_of, set_aside_name
 from moldau.storage.log import AppendFailure, AppendResult, Log
 from moldau.storage.manager import DuplicateLog, LogManager
-from moldau.storage.names import partition_of, set_aside_name
 from moldau.storage.recovery import LogDamaged
 from moldau.storage.retention_clock import RetentionClock
 from moldau.storage.segment import LOG_SUFFIX

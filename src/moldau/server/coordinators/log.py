@@ -23,7 +23,7 @@ from moldau.protocol.stored import KeyedRecords
 from moldau.protocol.wire import StoredRecord
 from moldau.replication.partition import ALL_IN_SYNC, Partition
 from moldau.replication.waits import ProduceWait
-from moldau.storage.producer_state import AppendOrigin, VerificationGuard
+from moldau.storage.producers.state import AppendOrigin, VerificationGuard
 from moldau.storage.validator import AppendFailure
 
 LOG: Final = logging.getLogger(__name__)

@@ -28,7 +28,7 @@ from moldau.replication.waits import ProduceWait
 from moldau.server.coordinators.log import Slot
 from moldau.server.peers.brokers import Brokers, by_leader
 from moldau.server.requests.pieces import in_pieces
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.storage.validator import AppendFailure
 from moldau.types import TopicPartition
 

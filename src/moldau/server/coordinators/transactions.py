@@ -31,7 +31,7 @@ from moldau.replication.partition import Partition
 from moldau.server.coordinators.topic import answered
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import ConnectionClosed, RequestContext
-from moldau.storage.producer_state import VerificationGuard
+from moldau.storage.producers.state import VerificationGuard
 from moldau.types import NO_LEADER, NO_SEQUENCE, TRANSACTION_TOPIC, TopicPartition
 
 LOG: Final = logging.getLogger(__name__)

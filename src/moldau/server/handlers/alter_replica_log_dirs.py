@@ -20,7 +20,7 @@ from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import RequestContext
 from moldau.server.requests.pieces import in_pieces
 from moldau.server.requests.registry import handles
-from moldau.storage.names import fits_set_aside
+from moldau.storage.folders.names import fits_set_aside
 from moldau.types import TopicPartition
 
 

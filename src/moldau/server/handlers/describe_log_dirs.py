@@ -21,7 +21,7 @@ from moldau.replication.partition import Partition
 from moldau.server.requests.broker import Broker
 from moldau.server.requests.dispatch import RequestContext
 from moldau.server.requests.registry import handles
-from moldau.storage.directory import LogDirectory
+from moldau.storage.folders.directory import LogDirectory
 
 
 @handles(DescribeLogDirsRequest)

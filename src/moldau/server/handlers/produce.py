@@ -49,7 +49,7 @@ from moldau.server.requests.dispatch import ConnectionClosed, RequestContext
 from moldau.server.requests.registry import handles
 from moldau.storage.log import AppendResult
 from moldau.storage.processes import WorkerDied
-from moldau.storage.producer_state import VerificationGuard
+from moldau.storage.producers.state import VerificationGuard
 from moldau.storage.validator import AppendFailure, Examined, Rules, Unexamined, examine
 from moldau.types import NO_OFFSET, Records, TopicPartition
 

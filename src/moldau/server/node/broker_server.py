@@ -50,7 +50,7 @@ from moldau.server.requests.registry import apis_of
 from moldau.server.tier.manager import RemoteLogManager
 from moldau.server.tier.metadata import RemoteMetadata
 from moldau.storage.config import CleanerConfig
-from moldau.storage.flusher import Flusher
+from moldau.storage.flush.flusher import Flusher
 from moldau.storage.log import Log
 from moldau.storage.tiered.config import RemoteLogConfig
 from moldau.storage.tiered.store import Obstore

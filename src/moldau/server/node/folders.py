@@ -8,8 +8,8 @@ from typing import Final
 from uuid import UUID
 
 from moldau.metadata.image import MetadataImage
-from moldau.storage.checkpoints import MetaProperties
 from moldau.storage.epochs import CorruptCheckpoint
+from moldau.storage.folders.checkpoints import MetaProperties
 from moldau.types import TopicPartition, uuid_to_text
 
 DAMAGED_ID_BITS: Final = 12

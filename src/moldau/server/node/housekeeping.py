@@ -12,10 +12,10 @@ from typing import Final
 from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.server.node.options import ServerConfig
-from moldau.storage.compactor import Compactor, clean_elsewhere
+from moldau.storage.cleaner.compactor import Compactor, clean_elsewhere
 from moldau.storage.config import CleanerConfig
 from moldau.storage.files import Files, is_shortage
-from moldau.storage.flusher import Flusher
+from moldau.storage.flush.flusher import Flusher
 from moldau.storage.manager import LogManager
 
 LOG: Final = logging.getLogger(__name__)

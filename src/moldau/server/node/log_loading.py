@@ -15,9 +15,9 @@ from typing import Final
 
 from moldau.background import in_background
 from moldau.clock import Clock
-from moldau.storage.directory import FoundLog, LogDirectory
 from moldau.storage.epochs import CorruptCheckpoint
 from moldau.storage.files import Files
+from moldau.storage.folders.directory import FoundLog, LogDirectory
 from moldau.storage.manager import LogManager
 from moldau.storage.recovery import LogDamaged
 

@@ -2,7 +2,7 @@
 
 What they copy a second together is limited by replica.alter.log.dirs.io.max.bytes.per.second, how many move at once by
 num.replica.alter.log.dirs.threads.  A move that the last life of this broker did not finish is begun again.
-Source: ReplicaAlterLogDirsManager.  The steps themselves are in `storage/move.py`.  Called by AlterReplicaLogDirs and by `node.py`.
+Source: ReplicaAlterLogDirsManager.  The steps themselves are in `storage/folders/move.py`.  Called by AlterReplicaLogDirs and by `node.py`.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from typing import Final
 from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.replication.throttle import Pace
-from moldau.storage.directory import LogDirectory
 from moldau.storage.files import Files
+from moldau.storage.folders.directory import LogDirectory
+from moldau.storage.folders.move import LogMove, TargetFailed
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
-from moldau.storage.move import LogMove, TargetFailed
 from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from uuid import UUID
 from moldau.server.node.config import NodeConfig
 from moldau.server.node.folders import StartRefused, check_folders
 from moldau.server.node.outside import Outside
-from moldau.storage.checkpoints import MetaProperties, read_meta_properties
 from moldau.storage.files import Files, LockHeld
+from moldau.storage.folders.checkpoints import MetaProperties, read_meta_properties
 from moldau.storage.manager import LogManager
 
 LOG: Final = logging.getLogger(__name__)

@@ -35,7 +35,7 @@ from moldau.server.coordinators.log import Slot
 from moldau.server.peers.brokers import Brokers
 from moldau.storage.config import LogConfig
 from moldau.storage.files import Files
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.storage.validator import AppendFailure
 from moldau.types import NO_LEADER, FileSlice, TopicPartition
 

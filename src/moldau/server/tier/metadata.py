@@ -3,7 +3,7 @@
     append ─▶ the partition's log ─ acknowledged (in sync, on stable storage) ─▶ replayed here ─▶ whether it was taken
 
 Everything is decided by the order of its records, so a writer learns from the reader what became of what it wrote.  Nothing is replayed
-that could still be lost.  Kafka's own brokers read and write the same records (`storage/remote_log_records.py`).
+that could still be lost.  Kafka's own brokers read and write the same records (`storage/tiered/records.py`).
 Source: TopicBasedRemoteLogMetadataManager, ConsumerTask, RemotePartitionMetadataStore; KIP-405.  Owned by `manager.py`.
 """
 
@@ -23,9 +23,9 @@ from moldau.protocol.wire import DecodeError, StoredRecord
 from moldau.replication.partition import ALL_IN_SYNC, Isolation, Partition
 from moldau.replication.waits import FetchWait, ProduceWait
 from moldau.server.coordinators.log import Slot
-from moldau.storage.producer_state import AppendOrigin
-from moldau.storage.remote_log_records import REMOTE_LOG_RECORDS
+from moldau.storage.producers.state import AppendOrigin
 from moldau.storage.tiered.config import MetadataTopicConfig
+from moldau.storage.tiered.records import REMOTE_LOG_RECORDS
 from moldau.storage.tiered.remote_log import RemoteLog
 from moldau.storage.tiered.segments import TopicIdPartition, where_of
 from moldau.storage.validator import AppendFailure

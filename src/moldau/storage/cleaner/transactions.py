@@ -2,7 +2,7 @@
 
 from moldau.protocol.records.batch import BatchHeader
 from moldau.storage.index import AbortedTransaction
-from moldau.storage.replay import read_marker
+from moldau.storage.producers.replay import read_marker
 
 
 class Transactions:

@@ -23,7 +23,7 @@ from moldau.protocol.wire import StoredRecord
 from moldau.storage.epochs import checkpoint_text
 from moldau.storage.files import Files
 from moldau.storage.log import Log
-from moldau.storage.producer_state import SNAPSHOT_SUFFIX
+from moldau.storage.producers.state import SNAPSHOT_SUFFIX
 from moldau.storage.recovery import producers_at
 from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from moldau.storage.tiered.copy_and_expiry import Candidate, leader_epochs_in

@@ -15,7 +15,7 @@ from typing import Final
 from uuid import UUID
 
 from moldau.storage.index import ABORTED_ENTRY, OFFSET_ENTRY, TIME_ENTRY, AbortedTransaction
-from moldau.storage.producer_state import SNAPSHOT_SUFFIX
+from moldau.storage.producers.state import SNAPSHOT_SUFFIX
 from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from moldau.storage.tiered.segments import RemoteSegment, TopicIdPartition
 from moldau.types import uuid_from_text, uuid_to_text

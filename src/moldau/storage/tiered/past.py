@@ -7,7 +7,7 @@ Called by `server/tier/manager.py`, beside the loop.
 
 from moldau.storage.epochs import CorruptCheckpoint, EpochEntry, parsed_epochs
 from moldau.storage.log import Past
-from moldau.storage.producer_state import SNAPSHOT_SUFFIX, CorruptSnapshot, ProducerStates
+from moldau.storage.producers.state import SNAPSHOT_SUFFIX, CorruptSnapshot, ProducerStates
 from moldau.storage.tiered.copy_and_expiry import leader_epochs_in
 from moldau.storage.tiered.objects import LEADER_EPOCHS_SUFFIX, object_name
 from moldau.storage.tiered.segments import RemoteSegment

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from moldau.protocol.wire import StoredRecord
 from moldau.storage.epochs import EpochEntry
-from moldau.storage.remote_log_records import (
+from moldau.storage.tiered.records import (
     RemoteLogSegmentMetadataRecord,
     RemoteLogSegmentMetadataUpdateRecord,
     RemotePartitionDeleteMetadataRecord,

@@ -15,7 +15,7 @@ from moldau.protocol.records.batch import batches
 from moldau.protocol.records.control import build_end_txn_marker
 from moldau.replication.partition import Partition
 from moldau.server.coordinators.log import GATHERED_BYTES, PartitionLog, RecordFormat
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.testing.loop import SimLoop
 from moldau.types import GROUP_TOPIC, TopicPartition
 

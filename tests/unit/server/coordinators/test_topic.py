@@ -18,7 +18,7 @@ from moldau.protocol.records.control import build_end_txn_marker
 from moldau.server.coordinators.log import RecordFormat
 from moldau.server.coordinators.topic import LOAD_RECORDS_A_TURN, CoordinatorTopic, answered, gather
 from moldau.server.handlers.list_groups import list_groups
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.testing.loop import SimLoop
 from moldau.types import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC, TopicPartition
 

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 
 from moldau.server.node.folders import StartRefused, check_folders
-from moldau.storage.checkpoints import MetaProperties
+from moldau.storage.folders.checkpoints import MetaProperties
 
 
 def of(cluster_id: str) -> MetaProperties:

@@ -7,7 +7,7 @@ from moldau.server.node.log_mover import LogMover
 from moldau.storage.config import LogConfig
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.testing.clock import SimClock
 from moldau.testing.files import MemoryFiles
 from moldau.testing.loop import Machine, SimLoop

@@ -46,7 +46,7 @@ from moldau.server.node.folders import StartRefused
 from moldau.server.node.node import Node
 from moldau.server.node.outside import Outside
 from moldau.server.node.publisher import Publisher
-from moldau.storage.checkpoints import MetaProperties
+from moldau.storage.folders.checkpoints import MetaProperties
 from moldau.storage.log import Log
 from moldau.testing.clock import EPOCH_MS, SimClock
 from moldau.testing.files import Fault, MemoryFiles

@@ -11,7 +11,7 @@ from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.control import build_end_txn_marker
 from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import AppendResult, FetchData
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.storage.tiered.cache import ByteCache
 from moldau.storage.tiered.copy_and_expiry import copied_up_to
 from moldau.storage.tiered.quota import ByteQuota

@@ -4,7 +4,7 @@ from uuid import UUID
 import pytest
 
 from moldau.storage.epochs import EpochEntry
-from moldau.storage.remote_log_records import REMOTE_LOG_RECORDS
+from moldau.storage.tiered.records import REMOTE_LOG_RECORDS
 from moldau.storage.tiered.remote_log import RemoteLog, filtered, is_within
 from moldau.storage.tiered.segments import PartitionDeletion, RemoteSegment, SegmentState, TopicIdPartition, partition_deletion, segment_of
 from moldau.types import uuid_from_text

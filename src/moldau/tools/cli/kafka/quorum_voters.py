@@ -13,8 +13,8 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from moldau.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from moldau.protocol.wire import Request
-from moldau.storage.checkpoints import read_meta_properties
 from moldau.storage.files import SystemFiles
+from moldau.storage.folders.checkpoints import read_meta_properties
 from moldau.tools.cli.connecting import client_options, client_settings
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.node import load_config

@@ -14,7 +14,7 @@ Guarantees:
 
 A thread is not there at once.  What is appended until it asks the disk shares its sync: the thread reports the size of the file that it
 synced, and the marks, which the loop made meanwhile, say which offset that size stands for.
-Called by `log`; the queue of flushes is `flushing`, the shell that runs them is `flusher`.
+Called by `log`; the queue of flushes is `queue`, the shell that runs them is `flusher`.
 """
 
 from collections.abc import Iterable

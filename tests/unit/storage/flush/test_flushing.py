@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from moldau.storage.config import LogConfig
-from moldau.storage.flusher import Flusher
-from moldau.storage.flushing import SYNCS_AT_ONCE, FlushJob, FlushQueue
+from moldau.storage.flush.flusher import Flusher
+from moldau.storage.flush.queue import SYNCS_AT_ONCE, FlushJob, FlushQueue
 from moldau.storage.log import AppendResult, Log
-from moldau.storage.producer_state import AppendOrigin
+from moldau.storage.producers.state import AppendOrigin
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.testing.loop import SimLoop
 from proof.storage.logs import NOW_MS, SomeBatch, append, append_as, batches_of_every_kind, open_log

@@ -12,7 +12,7 @@ from typing import Final
 
 from moldau.background import in_background
 from moldau.storage.files import Files
-from moldau.storage.flushing import FlushJob, FlushQueue
+from moldau.storage.flush.queue import FlushJob, FlushQueue
 from moldau.storage.log import Log
 
 LOG: Final = logging.getLogger(__name__)

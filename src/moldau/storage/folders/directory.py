@@ -9,7 +9,9 @@ from contextlib import suppress
 from typing import NamedTuple
 from uuid import UUID
 
-from moldau.storage.checkpoints import (
+from moldau.storage.config import LogConfig
+from moldau.storage.files import Files, Lock
+from moldau.storage.folders.checkpoints import (
     CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
@@ -19,8 +21,6 @@ from moldau.storage.checkpoints import (
     offsets_text,
     read_partition_metadata,
 )
-from moldau.storage.config import LogConfig
-from moldau.storage.files import Files, Lock
 from moldau.storage.log import Log
 from moldau.storage.recovery import TEMPORARY_SUFFIX, RecoveryProgress, bytes_to_recover
 from moldau.storage.segment import Segment, delete_files_of

@@ -5,9 +5,9 @@ It is not synced when it is written: a torn one fails its CRC, and the flush tha
 Source: ProducerStateManager.  Called by `log`.
 """
 
-from moldau.storage.durability import Durability, sync_path
 from moldau.storage.files import Files
-from moldau.storage.producer_state import SNAPSHOT_SUFFIX, ProducerStates
+from moldau.storage.flush.durability import Durability, sync_path
+from moldau.storage.producers.state import SNAPSHOT_SUFFIX, ProducerStates
 from moldau.storage.recovery import load_producers, producers_at, snapshot_offsets
 from moldau.storage.segment import Segment, file_name
 

@@ -25,13 +25,13 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from moldau.storage.checkpoints import PARTITION_METADATA
-from moldau.storage.durability import sync_path
 from moldau.storage.epochs import FILE_NAME as LEADER_EPOCHS
 from moldau.storage.files import File, Files
+from moldau.storage.flush.durability import sync_path
+from moldau.storage.folders.checkpoints import PARTITION_METADATA
+from moldau.storage.folders.names import FUTURE_SUFFIX, set_aside_name
 from moldau.storage.log import Log
-from moldau.storage.names import FUTURE_SUFFIX, set_aside_name
-from moldau.storage.producer_state import SNAPSHOT_SUFFIX
+from moldau.storage.producers.state import SNAPSHOT_SUFFIX
 from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, Segment, file_name
 
 COPY_CHUNK: Final = 4 << 20

@@ -14,8 +14,8 @@ The recovery point on the disk is 0 and the log's start is noted as it was all t
 from contextlib import suppress
 from typing import Final
 
-from moldau.storage.checkpoints import PARTITION_METADATA
 from moldau.storage.files import Files
+from moldau.storage.folders.checkpoints import PARTITION_METADATA
 
 UNFINISHED: Final = "unfinished"
 

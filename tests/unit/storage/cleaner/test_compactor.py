@@ -9,12 +9,12 @@ from uuid import UUID
 import pytest
 
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.storage.checkpoints import CLEANER_OFFSETS
+from moldau.storage.cleaner.compactor import Compactor, clean_here, clean_in_process, pace_of
 from moldau.storage.cleaner.plan import CleaningPlan, CleaningResult
-from moldau.storage.compactor import Compactor, clean_here, clean_in_process, pace_of
 from moldau.storage.config import CleanerConfig, LogConfig
 from moldau.storage.files import Files, SystemFiles
-from moldau.storage.flusher import Flusher
+from moldau.storage.flush.flusher import Flusher
+from moldau.storage.folders.checkpoints import CLEANER_OFFSETS
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.testing.files import MemoryFiles
@@ -238,8 +238,8 @@ def test_options_that_are_set_meanwhile_hold_for_what_begins() -> None:
 
 def test_the_pace_holds_what_goes_through_back(monkeypatch: pytest.MonkeyPatch) -> None:
     slept: list[float] = []
-    monkeypatch.setattr("moldau.storage.compactor.time.monotonic", lambda: 0.0)
-    monkeypatch.setattr("moldau.storage.compactor.time.sleep", slept.append)
+    monkeypatch.setattr("moldau.storage.cleaner.compactor.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("moldau.storage.cleaner.compactor.time.sleep", slept.append)
     pace = pace_of(1000)
     for _ in range(3):
         pace(100)

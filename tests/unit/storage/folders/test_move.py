@@ -11,10 +11,10 @@ from uuid import UUID
 import pytest
 
 from moldau.storage.config import LogConfig
-from moldau.storage.directory import LogDirectory
+from moldau.storage.folders.directory import LogDirectory
+from moldau.storage.folders.move import COPY_CHUNK, LogMove, TargetFailed
 from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
-from moldau.storage.move import COPY_CHUNK, LogMove, TargetFailed
 from moldau.testing.files import Fault, MemoryFiles
 from proof.storage.log_model import LogModel
 from proof.storage.logs import NOW_MS, PARTITION, SomeBatch, append, batches_of_every_kind, stored_bytes

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from moldau.protocol.records.batch import BatchHeader
-from moldau.storage.producer_state import BATCHES_KEPT, ProducerEntry, StoredBatch
+from moldau.storage.producers.state import BATCHES_KEPT, ProducerEntry, StoredBatch
 from moldau.storage.segment import Segment
 
 FIRST_STEP: Final = 64

@@ -12,7 +12,7 @@ follows the disk's speed and not the number of requests.  Logs take turns in the
 
 from typing import Final
 
-from moldau.storage.durability import Flush
+from moldau.storage.flush.durability import Flush
 from moldau.storage.log import Log
 
 SYNCS_AT_ONCE: Final = 4

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from moldau.protocol.records.batch import BatchHeader, records_of
 from moldau.protocol.records.control import ControlType, parse_control_key, parse_end_txn_marker
 from moldau.storage.index import AbortedTransaction
-from moldau.storage.producer_state import CompletedTransaction, EndMarker, ProducerStates
+from moldau.storage.producers.state import CompletedTransaction, EndMarker, ProducerStates
 from moldau.storage.segment import Segment
 
 

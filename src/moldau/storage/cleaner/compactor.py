@@ -5,8 +5,8 @@
     compactor.take_options(others)
     await compactor.stop()
 
-The process (`python -m moldau.storage.compactor`) gets the plan on its standard input and answers on its standard output; it runs at a
-lower priority and within log.cleaner.io.max.bytes.per.second.  Until its result is swapped in nothing has happened, so the log may be
+The process (`python -m moldau.storage.cleaner.compactor`) gets the plan on its standard input and answers on its standard output.  It runs
+at a lower priority and within log.cleaner.io.max.bytes.per.second.  Until its result is swapped in nothing has happened, so the log may be
 truncated, moved or deleted meanwhile.  A log with a damaged batch is not compacted any more, which is said once; one for which there is no
 room on the disk, or no process, comes round again.
 """

@@ -10,7 +10,7 @@ from moldau.storage.config import LogConfig
 from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import AppendResult, FetchData, Log, Past
 from moldau.storage.manager import LogManager
-from moldau.storage.producer_state import ProducerEntry, ProducerStates, StoredBatch
+from moldau.storage.producers.state import ProducerEntry, ProducerStates, StoredBatch
 from moldau.testing.files import Fault, MemoryFiles
 from moldau.types import TopicPartition
 

@@ -3,7 +3,7 @@ import pytest
 from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import BatchHeader, read_header
 from moldau.protocol.records.builder import NewRecord, build_batch
-from moldau.storage.producer_state import MAX_SEQUENCE, AppendOrigin, CorruptSnapshot, EndMarker, ProducerStates, VerificationGuard
+from moldau.storage.producers.state import MAX_SEQUENCE, AppendOrigin, CorruptSnapshot, EndMarker, ProducerStates, VerificationGuard
 
 NOW = 1_700_000_000_000
 

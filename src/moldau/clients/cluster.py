@@ -5,8 +5,10 @@ to try again; `retrying` does it for callers that may.
 """
 
 import asyncio
+import contextlib
 import errno
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
@@ -32,6 +34,8 @@ CONNECT_WITHIN_S: Final = 10.0
 ANSWER_WITHIN_S: Final = 30.0
 GIVE_UP_AFTER_S: Final = 60.0
 RETRY_AFTER_S: Final = 0.1
+CONTROLLERS: Final = 2
+"""The type of endpoint that DescribeCluster is asked for."""
 RETIRES_AFTER: Final = 0.85
 """The share of the time for which a broker accepts a connection's credentials after which the client gives the connection up."""
 
@@ -82,6 +86,8 @@ class Cluster:
         self._opening: dict[tuple[str, int], asyncio.Lock] = {}
         self._answer_within_s = answer_within_s
         self.view: ClusterView = EMPTY
+        self.is_at_controllers = False
+        """Whether `bootstrap` are controllers: these serve no Metadata."""
 
     @classmethod
     def connect(
@@ -150,7 +156,13 @@ class Cluster:
         (await self.channel_to(node_id)).post(request)
 
     async def any_channel(self) -> Channel:
-        """An open connection to any broker, else a new one to the first address that can be reached."""
+        """An open connection to any broker, else a new one to the first address that can be reached.
+
+        Among controllers the active one, where it can be reached.
+        """
+        if self.is_at_controllers and (active := self.view.nodes.get(self.view.controller_id)) is not None:
+            with contextlib.suppress(OSError):
+                return await self._open((active.host, active.port))
         for channel in self._channels.values():
             if not channel.is_closed and asyncio.get_running_loop().time() < channel.retire_at:
                 return channel
@@ -163,17 +175,30 @@ class Cluster:
                 reasons.append(f"{address[0]}:{address[1]}: {_reason(error)}")
         raise Unreachable("; ".join(reasons))
 
+    async def turn_to_controller(self) -> None:
+        """`bootstrap` are controllers: the active one is asked from now on, which alone decides.  Errors: as `send`; KafkaError."""
+        from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
+
+        request = DescribeClusterRequest(include_cluster_authorized_operations=False, endpoint_type=CONTROLLERS)
+        response = await self.send(request)
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code), response.error_message)
+        nodes = {one.broker_id: Node(one.broker_id, one.host, one.port) for one in response.brokers}
+        self.view = replace(self.view, nodes=nodes, cluster_id=response.cluster_id, controller_id=response.controller_id)
+        self.is_at_controllers = True
+
     async def channel_to(self, node_id: int) -> Channel:
+        kind = "controller" if self.is_at_controllers else "broker"
         node = self.view.nodes.get(node_id)
         if node is None:
-            await self.refresh([])
+            await (self.turn_to_controller() if self.is_at_controllers else self.refresh([]))
             node = self.view.nodes.get(node_id)
         if node is None:
-            raise Unreachable(f"the cluster has no broker {node_id}")
+            raise Unreachable(f"the cluster has no {kind} {node_id}")
         try:
             return await self._open((node.host, node.port))
         except OSError as error:
-            raise Unreachable(f"broker {node_id} at {node}: {_reason(error)}") from error
+            raise Unreachable(f"{kind} {node_id} at {node}: {_reason(error)}") from error
 
     async def refresh(self, topics: Collection[str] | None = None, *, allow_auto_topic_creation: bool = False) -> ClusterView:
         """Ask for the brokers and these topics; None asks for all topics."""

@@ -17,7 +17,7 @@ from proof.kafka.twins import Ended, ours, theirs
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
 
 WITHIN_S = 60.0
-QUORUM, FEATURES = "kafka-metadata-quorum", "kafka-features"
+QUORUM, FEATURES, CONFIGS = "kafka-metadata-quorum", "kafka-features", "kafka-configs"
 JAVA = pytest.param(theirs, id="Kafka's tool", marks=pytest.mark.java)
 OURS = pytest.param(ours, id="ours")
 Run = Callable[..., Ended]
@@ -112,6 +112,20 @@ def test_a_controller_is_added_and_another_removed_through_a_broker_and_through_
         first.stop()
         again = run(QUORUM, *at, *removal)
         assert again.exit_code == 1 and "101" in again.out + again.err
+
+
+def test_settings_of_a_controller_are_shown_and_changed_through_any_controller(cluster: Cluster) -> None:
+    for asked in (101, 102, 103):
+        through = ("--bootstrap-controller", f"127.0.0.1:{cluster.nodes[asked].controller_port}", "--entity-type", "brokers")
+        threads = f"log.cleaner.threads={asked - 100}"
+        succeeds(ours, CONFIGS, *through, "--alter", "--entity-default", "--add-config", threads)
+        said = succeeds(ours, CONFIGS, *through, "--describe", "--entity-default")
+        assert f"  {threads} sensitive=false synonyms={{DYNAMIC_DEFAULT_BROKER_CONFIG:{threads}}}\n" in said
+    # A controller that is not the one that was asked, nor perhaps the active one.
+    assert succeeds(ours, CONFIGS, *through, "--describe", "--entity-name", "101") == "Dynamic configs for broker 101 are:\n"
+    assert "  node.id=102 " in succeeds(ours, CONFIGS, *through, "--describe", "--entity-name", "102", "--all")
+    nobody = succeeds(ours, CONFIGS, *through, "--describe", "--entity-name", "1")
+    assert nobody == "The broker '1' doesn't exist and doesn't have dynamic config.\n"
 
 
 def test_a_controller_joins_by_itself(cluster: Cluster) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from moldau.clients.cluster import Cluster, Unreachable, parse_bootstrap, retrying
 from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,40 @@ async def test_the_first_address_that_answers_is_taken_once() -> None:
         assert await cluster.any_channel() is channels[0]
     assert tried.count(2) == 1
     assert channels[0].is_closed
+
+
+class FakeController(FakeChannel):
+    """One of three, of which 2 is active and 3 is down."""
+
+    def __init__(self, node_id: int) -> None:
+        self.node_id = node_id
+
+    async def send(self, request: Any, version: int | None = None, *, timeout_s: float) -> Any:
+        assert isinstance(request, DescribeClusterRequest) and request.endpoint_type == 2
+        brokers = [DescribeClusterBroker(broker_id=number, host="h", port=number) for number in (1, 2, 3)]
+        return DescribeClusterResponse(cluster_id="c", endpoint_type=2, controller_id=2, brokers=brokers)
+
+
+async def test_among_controllers_the_active_one_is_asked_and_each_is_found_by_its_number() -> None:
+    async def connect(host: str, port: int) -> Any:
+        if port == 3:
+            raise ConnectionRefusedError(111, "Connection refused")
+        return FakeController(port)
+
+    async def asked() -> int:
+        channel: Any = await cluster.any_channel()
+        return int(channel.node_id)
+
+    async with Cluster([("h", 3), ("h", 1)], connect) as cluster:
+        assert await asked() == 1
+        await cluster.turn_to_controller()
+        assert await asked() == 2
+        channel: Any = await cluster.channel_to(1)
+        assert channel.node_id == 1
+        with pytest.raises(Unreachable, match="controller 3 at h:3: connection refused"):
+            await cluster.channel_to(3)
+        with pytest.raises(Unreachable, match="the cluster has no controller 4"):
+            await cluster.channel_to(4)
 
 
 async def test_unreachable_names_every_address_and_why() -> None:

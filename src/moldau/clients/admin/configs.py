@@ -30,7 +30,7 @@ class ConfigAdmin:
     ) -> dict[Resource, list[DescribeConfigsResourceResult] | KafkaError]:
         """The configs of each resource.  Each broker answers for its own configs; any broker answers for the others."""
         found: dict[Resource, list[DescribeConfigsResourceResult] | KafkaError] = {}
-        for node_id, group in _by_node(resources).items():
+        for node_id, group in _by_node(resources, ResourceType.BROKER, ResourceType.BROKER_LOGGER).items():
             asked = [DescribeConfigsResource(resource_type=kind, resource_name=name, configuration_keys=None) for kind, name in group]
             request = DescribeConfigsRequest(resources=asked, include_synonyms=synonyms, include_documentation=documentation)
             response = await self._cluster.send(request, node_id=node_id)
@@ -43,7 +43,9 @@ class ConfigAdmin:
         self, changes: Mapping[Resource, Sequence[ConfigChange]], *, validate_only: bool = False
     ) -> dict[Resource, KafkaError | None]:
         answers: dict[Resource, KafkaError | None] = {}
-        for node_id, group in _by_node(changes).items():
+        # A broker looks at what is to be its own before the active controller notes it; a controller notes it if it is the active one.
+        own = (ResourceType.BROKER_LOGGER,) if self._cluster.is_at_controllers else (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+        for node_id, group in _by_node(changes, *own).items():
             asked = [
                 AlterConfigsResource(
                     resource_type=kind,
@@ -65,10 +67,10 @@ class ConfigAdmin:
         return [(ResourceType(one.resource_type), one.resource_name) for one in response.config_resources]
 
 
-def _by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
-    """Resources by the node to ask.  Only a broker itself knows its static configs and its loggers.  None: any node will do."""
+def _by_node(resources: Iterable[Resource], *types: ResourceType) -> dict[int | None, list[Resource]]:
+    """Resources by the node to ask.  Only a node itself knows its static configs and its loggers.  None: any node will do."""
     groups: dict[int | None, list[Resource]] = defaultdict(list)
     for kind, name in resources:
-        own = kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER) and name
+        own = kind in types and name
         groups[int(name) if own else None].append((kind, name))
     return groups

@@ -36,7 +36,7 @@ def on_cluster(options: argparse.Namespace, work: Work) -> int:
     settings = client_settings(getattr(options, "command_config", None))
     every_s = getattr(options, "watch", None)
     if every_s is None:
-        return run(options.bootstrap_server, work, settings)
+        return run(options.bootstrap_server, work, settings, at_controllers=getattr(options, "bootstrap_controller", None) is not None)
     try:
         while True:
             clear()
@@ -47,12 +47,14 @@ def on_cluster(options: argparse.Namespace, work: Work) -> int:
         return 0
 
 
-def run(bootstrap: str, work: Work, settings: ClientSettings = ClientSettings()) -> int:
+def run(bootstrap: str, work: Work, settings: ClientSettings = ClientSettings(), *, at_controllers: bool = False) -> int:
     """Errors: Failure."""
     options = client_options(settings)
 
     async def session() -> int:
         async with cluster_of(bootstrap, options) as cluster:
+            if at_controllers:
+                await cluster.turn_to_controller()
             return await work(cluster)
 
     try:

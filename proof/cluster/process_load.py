@@ -43,6 +43,8 @@ class History:
     replaced_producers: int = 0
     errors: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
+    explanations: list[str] = field(default_factory=list)
+    """What was found where a violation points to."""
 
 
 class Client(threading.Thread):

@@ -62,6 +62,9 @@ class MixedCluster(Cluster):
         """They hold the ports."""
         super().__init__(brokers, controllers, properties=properties, directory=directory)
 
+    def is_java(self, node_id: int) -> bool:
+        return node_id in self._java
+
     def replace(self, node_id: int) -> None:
         """A node that was stopped is the other's from now on, with the same folder, ports and options."""
         before = self.nodes[node_id]

@@ -1,0 +1,171 @@
+"""● A cluster of ours and of Apache Kafka 4.3.1 under stock clients, while leaders move from one's brokers to the other's.
+
+    python -m proof.kafka.moving --java 2 3 --moves 100 --seed 5 --rounds 4 --directory /tmp/moving
+    python -m proof.kafka.moving --java 1 2 3 --controllers 0 --only "replaced node by node"
+
+The load, the faults and what is looked for are those of `proof.cluster.processes`; here the faults are leaders that are moved, one after
+the other with and without a kill in between, coordinators that are moved to one side, and nodes that are replaced by the other's, too.  At
+the end epochs, aborted transactions and producers are the same on all replicas, and no index says what its log does not.  Of a violation
+that names a value, the batches around it are printed.
+
+Kafka's brokers that are stopped after all controllers wait for them for minutes, so nothing here stops everything at once.
+"""
+
+import argparse
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from moldau.errors import ErrorCode
+from moldau.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from moldau.testing.cluster import Cluster
+from proof.cluster.process_load import ORDERS, PARTITIONS
+from proof.cluster.processes import BETWEEN_LOOKS_S, COMPARED, METADATA_LOG, QUICK, SHOWN_VIOLATIONS, WHOLE_WITHIN_S, Hurting
+from proof.cluster.stored import around, different_histories, wrong_indexes
+from proof.kafka.mixed import MixedCluster
+
+MOVES: Final = 6
+KILL_EVERY: Final = 10
+COORDINATED: Final = ("__consumer_offsets", "__transaction_state")
+BROKERS: Final = (1, 2, 3)
+
+
+class Moving(Hurting):
+    """Whose leaders are moved from broker to broker, too."""
+
+    def __init__(
+        self, cluster: MixedCluster, seed: int, say: Callable[[str], None] = print, *, has_copier: bool = True, moves: int = MOVES
+    ) -> None:
+        """`moves`: of leaders, at a time."""
+        super().__init__(cluster, seed, say, has_copier=has_copier)
+        self._moves: Final = moves
+        self.moved = 0
+        self._kinds["leader moved"] = self._move_leaders
+        self._kinds["leaders moved and killed"] = self._move_and_kill_leaders
+        self._kinds["coordinators on one side"] = lambda: self._part(cluster)
+        self._kinds["replaced node by node"] = lambda: self._replace_all(cluster)
+
+    def _move_leaders(self) -> None:
+        for number in range(self._moves):
+            self._move_leader(ORDERS, number % PARTITIONS, 1 + (number // PARTITIONS + number) % len(BROKERS))
+
+    def _move_and_kill_leaders(self) -> None:
+        """Every so many moves the one that has just begun to lead is killed."""
+        for number in range(self._moves):
+            index, wanted = number % PARTITIONS, 1 + (number // PARTITIONS + number) % len(BROKERS)
+            self._move_leader(ORDERS, index, wanted)
+            if number % KILL_EVERY == KILL_EVERY - 1:
+                self._kill_for_a_while(wanted)
+                self._wait_until_whole(f"{ORDERS}-{index} moved to {wanted}, which was killed")
+
+    def _part(self, cluster: MixedCluster) -> None:
+        """Coordinators where Kafka's brokers are and the records where ours are, or the other way round."""
+        theirs = [each for each in BROKERS if cluster.is_java(each)]
+        ours = [each for each in BROKERS if not cluster.is_java(each)]
+        assert theirs and ours, "both have a broker"
+        for coordinators, leaders in ((theirs, ours), (ours, theirs)):
+            for topic, brokers in ((COORDINATED[0], coordinators), (COORDINATED[1], coordinators), (ORDERS, leaders)):
+                for index in range(self._partition_count(topic)):
+                    self._move_leader(topic, index, brokers[index % len(brokers)])
+            self._calm(WHOLE_WITHIN_S / 10)
+            self._kill_for_a_while(self.choice.choice(coordinators))
+            self._wait_until_whole(f"coordinators on {coordinators}, one killed")
+
+    def _partition_count(self, topic: str) -> int:
+        return sum(len(known.partitions) for known in self.cluster.metadata(topic).topics)
+
+    def _replace_all(self, cluster: MixedCluster) -> None:
+        """Each node that was Kafka's is ours, and the other way round."""
+        for node_id in cluster.nodes:
+            assert cluster.stop(node_id) == 0
+            cluster.replace(node_id)
+            cluster.start_again(node_id)
+            self._wait_until_whole(f"node {node_id} replaced")
+
+    def _move_leader(self, topic: str, index: int, wanted: int) -> None:
+        """By making another replica the preferred one, as kafka-reassign-partitions and kafka-leader-election do."""
+        node = self.cluster.nodes[1 + index % len(BROKERS)]
+        replicas = [wanted, *(each for each in BROKERS if each != wanted)]
+        asked = ReassignableTopic(name=topic, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)])
+        told = node.ask(AlterPartitionReassignmentsRequest(topics=[asked]), version=1)
+        assert told.error_code == ErrorCode.NONE
+        until_s = time.monotonic() + WHOLE_WITHIN_S
+        while self.cluster.leader(topic, index) != wanted:
+            elect = ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=topic, partitions=[index])])
+            assert node.ask(elect, version=2).error_code == ErrorCode.NONE
+            assert time.monotonic() < until_s, f"{topic}-{index} is not led by {wanted}"
+            self._calm(BETWEEN_LOOKS_S)
+        self.moved += 1
+
+    def _audit(self) -> None:
+        super()._audit()
+        self.history.violations += untrue_files(self.cluster)
+        for line in list(self.history.violations):
+            self.history.explanations += explained(self.cluster, line)
+
+    def figures(self) -> Iterator[str]:
+        yield f"leaders moved: {self.moved}"
+        yield from super().figures()
+
+
+def untrue_files(cluster: Cluster) -> Iterator[str]:
+    """Of stopped nodes: what lies beside the records and contradicts them."""
+    for name in COMPARED:
+        folders: dict[str, dict[int, Path]] = {}
+        for node in cluster.nodes.values():
+            for folder in sorted(node.log_dir.glob(f"{name}-*")):
+                folders.setdefault(folder.name, {})[node.node_id] = folder
+                yield from wrong_indexes(folder)
+        if name != METADATA_LOG:
+            for folder_name, by_node in folders.items():
+                yield from different_histories(folder_name, by_node)
+
+
+def explained(cluster: Cluster, violation: str) -> Iterator[str]:
+    """What the replicas hold around the values that a violation names."""
+    where = re.search(r"(\w+-\d+)", violation)
+    values = re.findall(r"\b\d+\b", violation.partition(where[1])[2]) if where else []
+    for value in values[-2:]:
+        for node in cluster.nodes.values():
+            if where and (folder := node.log_dir / where[1]).exists():
+                yield from (f"{node.name}: {line}" for line in around(folder, value.encode()))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--rounds", type=int, default=4)
+    parser.add_argument("--moves", type=int, default=MOVES, help="of leaders, in a round that moves them")
+    parser.add_argument("--java", type=int, nargs="*", default=[2, 3], help="nodes that are Kafka's; controllers from 101")
+    parser.add_argument("--controllers", type=int, default=3, help="0: every broker is one")
+    parser.add_argument("--only", action="append", default=[], help="a kind of fault; may be given several times")
+    parser.add_argument("--without-copier", action="store_true", help="nothing is transactional")
+    parser.add_argument("--directory", type=Path, help="where the nodes' folders are left")
+    options = parser.parse_args(arguments)
+    with MixedCluster(len(BROKERS), options.controllers, java=options.java, properties=QUICK, directory=options.directory) as cluster:
+        moving = Moving(cluster, options.seed, _say, has_copier=not options.without_copier, moves=options.moves)
+        try:
+            violations = moving.run(options.rounds, options.only)
+        finally:
+            for line in moving.figures():
+                _say(line)
+            for line in (*moving.history.violations[:SHOWN_VIOLATIONS], *moving.history.explanations):
+                _say(f"WRONG: {line}")
+    return 1 if violations else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
 
-from moldau.metadata.formatting import FormatRequest, format_storage
+from moldau.metadata.formatting.storage import FormatRequest, format_storage
 from moldau.raft.voters import Address
 from moldau.server.node.config import NodeConfig
 from moldau.server.node.node import Node

@@ -17,7 +17,7 @@ from unittest.mock import patch
 from uuid import UUID
 
 from moldau.errors import KafkaError
-from moldau.metadata.formatting import FormatRequest, format_storage
+from moldau.metadata.formatting.storage import FormatRequest, format_storage
 from moldau.raft.voters import Address
 from moldau.server.node.broker_server import BrokerServer
 from moldau.server.node.config import NodeConfig

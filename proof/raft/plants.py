@@ -4,8 +4,8 @@ from typing import Any, Final
 from unittest.mock import patch
 
 from moldau.raft.events import Answered, Entry, Fetched, Ready, Synced
+from moldau.raft.machine.node import RaftNode
 from moldau.raft.messages import Fetch, FetchAnswer, Vote, VoteAnswer
-from moldau.raft.node import RaftNode
 from moldau.raft.roles import Candidate, ElectionState, Follower, Leader, Prospective, Resigned, Unattached
 from moldau.raft.voters import ReplicaKey, VoterSet
 from moldau.types import NO_LEADER, OffsetAndEpoch

@@ -30,8 +30,8 @@ from moldau.raft.events import (
     VotersChange,
 )
 from moldau.raft.history import FORMATTED, LogHistory, VoterChange
+from moldau.raft.machine.node import RaftNode
 from moldau.raft.messages import Batch, FetchAnswer, FetchSnapshotAnswer, RaftAnswer, Vote, VoteAnswer
-from moldau.raft.node import RaftNode
 from moldau.raft.roles import NEVER, Candidate, ElectionState
 from moldau.raft.voters import ReplicaKey, VoterSet
 from moldau.types import OffsetAndEpoch

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from moldau.errors import ErrorCode
-from moldau.metadata.formatting import FormatRequest, format_storage
+from moldau.metadata.formatting.storage import FormatRequest, format_storage
 from moldau.net.channel import Channel
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.raft.voters import Address

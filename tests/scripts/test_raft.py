@@ -39,6 +39,7 @@ from moldau.raft.events import (
     VotersChange,
 )
 from moldau.raft.history import FORMATTED, LogHistory, VoterChange
+from moldau.raft.machine.node import RaftNode
 from moldau.raft.messages import (
     Batch,
     BeginEpoch,
@@ -55,7 +56,6 @@ from moldau.raft.messages import (
     Vote,
     VoteAnswer,
 )
-from moldau.raft.node import RaftNode
 from moldau.raft.roles import ElectionState
 from moldau.raft.voters import Address, HostPort, ReplicaKey, Voter, VoterSet
 from moldau.types import OffsetAndEpoch

@@ -39,6 +39,7 @@ from moldau.raft.events import Answered, Chance, Proposal, Ready, Received, Repl
 from moldau.raft.listener import Listener, QuorumStatus
 from moldau.raft.log_bytes import METADATA_PARTITION, examined
 from moldau.raft.log_keeping import ROOM_CHECK_MS, LogKeeper
+from moldau.raft.machine.node import RaftNode
 from moldau.raft.messages import (
     AddVoter,
     AskVersions,
@@ -51,7 +52,6 @@ from moldau.raft.messages import (
     RemoveVoter,
     UpdateVoter,
 )
-from moldau.raft.node import RaftNode
 from moldau.raft.peers import Peers
 from moldau.raft.questions import Questions
 from moldau.raft.replica_log import MAX_BATCH_BYTES, ReplicaLog

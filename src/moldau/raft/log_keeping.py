@@ -17,7 +17,7 @@ from moldau.raft.config import QuorumConfig
 from moldau.raft.events import Entry, Fetched, Lost, SnapshotChunk, SnapshotInstalled, SnapshotRefused, SnapshotWritten, Synced
 from moldau.raft.listener import Listener
 from moldau.raft.log_bytes import encoded
-from moldau.raft.node import RaftNode
+from moldau.raft.machine.node import RaftNode
 from moldau.raft.replica_log import ReplicaLog
 from moldau.raft.snapshot_folder import SnapshotFolder
 from moldau.raft.snapshots import CorruptSnapshot, Snapshot

@@ -1,7 +1,8 @@
 """● The connections of a replica of the metadata log to the others: a request goes out, its response or None comes back by a callback.
 
 Two connections to an address: fetches wait at the leader until there is something to say, and a vote must not wait behind one.  A
-connection is made when it is needed and thrown away when it breaks; who tries again, and when, is `node.py`'s.  Called by `driver.py`.
+connection is made when it is needed and thrown away when it breaks; who tries again, and when, is `machine/node.py`'s.  Called by
+`driver.py`.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
 """◇ What DescribeQuorum tells of the quorum, by what its leader knows.  Called by `driver.py`."""
 
 from moldau.raft.listener import QuorumStatus, ReplicaStatus
-from moldau.raft.node import RaftNode
+from moldau.raft.machine.node import RaftNode
 from moldau.raft.roles import Leader
 from moldau.raft.voters import ReplicaKey
 

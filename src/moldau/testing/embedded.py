@@ -24,7 +24,7 @@ from moldau.clients.admin import Admin, NewTopic
 from moldau.clients.records import ConsumerRecord
 from moldau.clock import SystemClock
 from moldau.errors import KafkaError
-from moldau.metadata.formatting import FormatRequest, format_storage
+from moldau.metadata.formatting.storage import FormatRequest, format_storage
 from moldau.net.sockets import SystemNetwork
 from moldau.raft.voters import Address
 from moldau.server.node.config import NodeConfig

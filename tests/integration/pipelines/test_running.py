@@ -17,7 +17,7 @@ from moldau.pipelines.promo.model import PromoLine, PromoTopics
 from moldau.pipelines.running.checkpoints import FILE
 from moldau.pipelines.session import SHORT_LIVED, this_tree_first
 from moldau.testing.process import BrokerProcess
-from moldau.tools.cli.ports import free_ports
+from moldau.tools.cli.up.ports import free_ports
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 

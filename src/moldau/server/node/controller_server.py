@@ -11,7 +11,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.controller import Controller, ControllerConfig, idle_interval_ms
 from moldau.metadata.features import supported_ranges
-from moldau.metadata.formatting import read_bootstrap
+from moldau.metadata.formatting.storage import read_bootstrap
 from moldau.metadata.topics import TopicRules
 from moldau.raft.config import QuorumConfig
 from moldau.server.handlers import MODULES

@@ -10,7 +10,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka.group_reset import ResetRefused
+from moldau.tools.cli.kafka.group_tools.reset import ResetRefused
 from moldau.tools.cli.parser import Parser
 from moldau.tools.cli.terminal import say, table
 from moldau.types import TopicPartition

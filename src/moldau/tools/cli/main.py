@@ -21,7 +21,7 @@ _OURS: Final = "moldau.tools.cli"
 _KAFKAS: Final = "moldau.tools.cli.kafka"
 
 COMMANDS: Final = {
-    "up": Command(f"{_OURS}.up", "start a broker right here: formats its folder on first use"),
+    "up": Command(f"{_OURS}.up.command", "start a broker right here: formats its folder on first use"),
     "serve": Command(f"{_OURS}.serve", "run a node from a server.properties file"),
     "storage": Command(f"{_OURS}.storage", "format and inspect a node's folders"),
     "topics": Command(f"{_OURS}.topics", "list, create, describe, extend and delete topics"),

@@ -12,7 +12,7 @@ from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka.group_reset import ResetRefused, existing_partitions
+from moldau.tools.cli.kafka.group_tools.reset import ResetRefused, existing_partitions
 from moldau.tools.cli.parser import Parser, add_actions
 from moldau.tools.cli.terminal import say, size, table
 from moldau.types import TopicPartition

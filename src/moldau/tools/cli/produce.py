@@ -10,7 +10,7 @@ from moldau.protocol.records.compression import Codec
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka.console_producer import produce_lines
-from moldau.tools.cli.kafka.line_reader import LineReader
+from moldau.tools.cli.kafka.lines.reader import LineReader
 from moldau.tools.cli.parser import Parser, add_bootstrap, key_value
 from moldau.tools.cli.terminal import say
 

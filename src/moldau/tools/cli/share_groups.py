@@ -8,8 +8,8 @@ from moldau.clients.admin.share_groups import ShareGroupAdmin
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.group_command import MISSING, add_reset, apply_reset, described, refused, run_action
-from moldau.tools.cli.kafka.group_reset import reset_partitions
-from moldau.tools.cli.kafka.group_tables import assignment_text
+from moldau.tools.cli.kafka.group_tools.reset import reset_partitions
+from moldau.tools.cli.kafka.group_tools.tables import assignment_text
 from moldau.tools.cli.parser import Parser, add_actions
 from moldau.tools.cli.terminal import say, table
 

@@ -19,7 +19,7 @@ def main(arguments: list[str]) -> int:
     if options.action == "random-uuid":
         print(uuid_to_text(random_id()))
         return 0
-    from moldau.metadata.formatting import FormatError, feature_dependencies, version_mapping
+    from moldau.metadata.formatting.storage import FormatError, feature_dependencies, version_mapping
 
     try:
         if options.action == "format":
@@ -93,7 +93,7 @@ def _format(options: argparse.Namespace) -> list[str]:
 
 def format_node(config: "object", options: argparse.Namespace) -> list[str]:
     """The lines that Kafka's tool prints.  Errors: FormatError, Failure."""
-    from moldau.metadata.formatting import FormatRequest, format_storage
+    from moldau.metadata.formatting.storage import FormatRequest, format_storage
     from moldau.raft.voters import Address
     from moldau.server.node.config import NodeConfig
     from moldau.storage.files import SystemFiles
@@ -125,7 +125,7 @@ def format_node(config: "object", options: argparse.Namespace) -> list[str]:
 
 
 def _info(options: argparse.Namespace) -> int:
-    from moldau.metadata.formatting import storage_info
+    from moldau.metadata.formatting.storage import storage_info
     from moldau.storage.files import SystemFiles
     from moldau.tools.cli.node import load_config
 

@@ -12,7 +12,7 @@ import pytest
 
 from moldau.coordinator.runtime import Shard
 from moldau.errors import ErrorCode
-from moldau.metadata.formatting import FormatRequest, format_storage
+from moldau.metadata.formatting.storage import FormatRequest, format_storage
 from moldau.net.channel import Channel
 from moldau.protocol.messages import initialize_share_group_state, read_share_group_state, write_share_group_state
 from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnTopic

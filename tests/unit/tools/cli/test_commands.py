@@ -12,7 +12,7 @@ from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.offsets import moment
 from moldau.tools.cli.storage import random_id
 from moldau.tools.cli.terminal import size
-from moldau.tools.cli.up_properties import properties_text
+from moldau.tools.cli.up.properties import properties_text
 from moldau.types import uuid_to_text
 
 RECORD = ConsumerRecord("t", 2, 7, 1_700_000_000_123, 0, b"key", b"\xff\x00", (("h", b"v"), ("n", None)), 1)

@@ -17,7 +17,7 @@ from moldau.protocol.records.batch import CorruptBatch
 from moldau.tools.cli.connecting import run
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.grouping import consumer_options
-from moldau.tools.cli.kafka.console import POLL_S, LinePrinter, add_console_options, check_formatter, console_settings
+from moldau.tools.cli.kafka.lines.options import POLL_S, LinePrinter, add_console_options, check_formatter, console_settings
 from moldau.tools.cli.kafka.options import KafkaParser, TopicFilter
 from moldau.types import TopicPartition
 

@@ -12,7 +12,7 @@ from moldau.clients.producer import Producer, ProducerOptions, RecordMetadata
 from moldau.errors import KafkaError
 from moldau.tools.cli.connecting import client_settings, read_properties, run
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka.line_reader import LineReader
+from moldau.tools.cli.kafka.lines.reader import LineReader
 from moldau.tools.cli.kafka.options import KafkaParser, deprecated
 from moldau.tools.cli.parser import key_value
 from moldau.tools.cli.standard_input import lines_of_standard_input

@@ -11,7 +11,7 @@ from moldau.clients.cluster import Cluster
 from moldau.clients.share import Acknowledge, ShareConsumer, ShareConsumerOptions
 from moldau.tools.cli.connecting import run
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka.console import POLL_S, LinePrinter, add_console_options, check_formatter, console_settings
+from moldau.tools.cli.kafka.lines.options import POLL_S, LinePrinter, add_console_options, check_formatter, console_settings
 from moldau.tools.cli.kafka.options import KafkaParser
 
 DEFAULT_GROUP: Final = "console-share-consumer"

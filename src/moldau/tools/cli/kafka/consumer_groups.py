@@ -14,9 +14,8 @@ from moldau.clients.admin.groups import CONSUMER, GroupAdmin, GroupDescription
 from moldau.clients.admin.values import LATEST
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.list_groups import ListedGroup
-from moldau.tools.cli.kafka import group_tables as tables
-from moldau.tools.cli.kafka.group_reset import SCENARIOS, add_reset_options, named_partitions, reset_offsets
-from moldau.tools.cli.kafka.group_tool import (
+from moldau.tools.cli.kafka.group_tools import tables
+from moldau.tools.cli.kafka.group_tools.common import (
     given_of,
     group_parser,
     print_block,
@@ -28,6 +27,7 @@ from moldau.tools.cli.kafka.group_tool import (
     wrong_reset_mode,
     wrong_together,
 )
+from moldau.tools.cli.kafka.group_tools.reset import SCENARIOS, add_reset_options, named_partitions, reset_offsets
 from moldau.tools.cli.kafka.java_errors import java_error, message
 from moldau.tools.cli.kafka.options import KafkaParser
 from moldau.types import TopicPartition

@@ -8,7 +8,7 @@ from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.values import UpgradeType
 from moldau.clients.cluster import Cluster
 from moldau.metadata.features import FEATURES, LATEST_LEVEL, METADATA_VERSION, RELEASES, default_level, level_of_release
-from moldau.metadata.formatting import FormatError, feature_dependencies, version_mapping
+from moldau.metadata.formatting.storage import FormatError, feature_dependencies, version_mapping
 from moldau.protocol.messages.api_versions import ApiVersionsResponse
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.failure import Failure

@@ -19,7 +19,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.metadata.placement import UsableBroker, place
 from moldau.tools.cli.connecting import on_cluster
 from moldau.tools.cli.kafka import reassignment as plans
-from moldau.tools.cli.kafka.group_tool import given_of
+from moldau.tools.cli.kafka.group_tools.common import given_of
 from moldau.tools.cli.kafka.java_errors import PACKAGE, java_error, message
 from moldau.tools.cli.kafka.options import KafkaParser
 from moldau.tools.cli.kafka.reassignment import EXISTING, PlanError, Targets

@@ -11,10 +11,8 @@ from typing import Final
 from moldau.clients.admin.share_groups import ShareGroupAdmin, ShareGroupDescription
 from moldau.errors import ErrorCode, KafkaError
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka import share_tables as tables
-from moldau.tools.cli.kafka.group_reset import reset_partitions
-from moldau.tools.cli.kafka.group_tables import reset_lines
-from moldau.tools.cli.kafka.group_tool import (
+from moldau.tools.cli.kafka.group_tools import share_tables as tables
+from moldau.tools.cli.kafka.group_tools.common import (
     given_of,
     group_parser,
     print_block,
@@ -26,6 +24,8 @@ from moldau.tools.cli.kafka.group_tool import (
     wrong_reset_mode,
     wrong_together,
 )
+from moldau.tools.cli.kafka.group_tools.reset import reset_partitions
+from moldau.tools.cli.kafka.group_tools.tables import reset_lines
 from moldau.tools.cli.kafka.java_errors import java_error, message
 from moldau.tools.cli.kafka.options import KafkaParser
 

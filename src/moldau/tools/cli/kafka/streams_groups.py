@@ -12,10 +12,8 @@ from moldau.clients.admin.admin import Admin
 from moldau.clients.admin.streams_groups import StreamsGroupAdmin, StreamsGroupDescription
 from moldau.clients.admin.values import EARLIEST, LATEST
 from moldau.errors import ErrorCode, KafkaError
-from moldau.tools.cli.kafka import streams_tables as tables
-from moldau.tools.cli.kafka.group_reset import SCENARIOS, Offsets, add_reset_options, existing_partitions, named_partitions, reset_offsets
-from moldau.tools.cli.kafka.group_tables import MISSING, deleted_lines, plan_csv
-from moldau.tools.cli.kafka.group_tool import (
+from moldau.tools.cli.kafka.group_tools import streams_tables as tables
+from moldau.tools.cli.kafka.group_tools.common import (
     given_of,
     group_parser,
     print_block,
@@ -27,6 +25,15 @@ from moldau.tools.cli.kafka.group_tool import (
     wrong_reset_mode,
     wrong_together,
 )
+from moldau.tools.cli.kafka.group_tools.reset import (
+    SCENARIOS,
+    Offsets,
+    add_reset_options,
+    existing_partitions,
+    named_partitions,
+    reset_offsets,
+)
+from moldau.tools.cli.kafka.group_tools.tables import MISSING, deleted_lines, plan_csv
 from moldau.tools.cli.kafka.java_errors import java_error, message
 from moldau.tools.cli.kafka.options import KafkaParser
 from moldau.types import TopicPartition

@@ -4,8 +4,8 @@ import pytest
 
 from moldau.clients.records import ConsumerRecord
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka.formatter import Formatter
-from moldau.tools.cli.kafka.line_reader import Line, LineReader
+from moldau.tools.cli.kafka.lines.formatter import Formatter
+from moldau.tools.cli.kafka.lines.reader import Line, LineReader
 
 RECORD = ConsumerRecord("t", 2, 7, 1700, 0, b"k", b"v", (("h1", b"v1"), ("h2", None)), 1)
 

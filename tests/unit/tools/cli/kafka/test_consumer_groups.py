@@ -4,7 +4,7 @@ import pytest
 
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.kafka.consumer_groups import main
-from moldau.tools.cli.kafka.group_tables import plan_csv
+from moldau.tools.cli.kafka.group_tools.tables import plan_csv
 from moldau.types import TopicPartition
 
 NOBODY = "127.0.0.1:1"

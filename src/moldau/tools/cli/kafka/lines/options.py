@@ -7,7 +7,7 @@ from typing import Final
 from moldau.clients.records import ConsumerRecord
 from moldau.tools.cli.connecting import ClientSettings, client_settings, read_properties
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka.formatter import Formatter
+from moldau.tools.cli.kafka.lines.formatter import Formatter
 from moldau.tools.cli.kafka.options import KafkaParser, deprecated
 from moldau.tools.cli.parser import key_value, positive
 

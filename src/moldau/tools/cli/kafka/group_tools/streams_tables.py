@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 from moldau.clients.admin.streams_groups import StreamsGroupDescription, StreamsMember, Tasks
 from moldau.protocol.messages.list_groups import ListedGroup
-from moldau.tools.cli.kafka.group_tables import aligned
+from moldau.tools.cli.kafka.group_tools.tables import aligned
 from moldau.types import TopicPartition
 
 _LISTED: Final = (("GROUP", 15), ("STATE", 0))

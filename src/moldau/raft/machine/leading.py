@@ -10,6 +10,8 @@ from typing import Final
 from moldau.errors import ErrorCode
 from moldau.raft.events import MAX_ENTRY_RECORDS, Entry, EntryPayload, LeaderChange, Reply, VotersChange
 from moldau.raft.history import FORMATTED
+from moldau.raft.machine.reconfiguration import Reconfiguration, rekeyed
+from moldau.raft.machine.replica_state import Parked, ReplicaState
 from moldau.raft.messages import (
     AddVoter,
     AskVersions,
@@ -23,8 +25,6 @@ from moldau.raft.messages import (
     RemoveVoter,
     UpdateVoter,
 )
-from moldau.raft.reconfiguration import Reconfiguration, rekeyed
-from moldau.raft.replica_state import Parked, ReplicaState
 from moldau.raft.roles import NEVER, Leader, Replica, Resigned, Role
 from moldau.raft.voters import KRAFT_VERSIONS, HostPort, ReplicaKey, Voter
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from moldau.clients.admin.share_groups import ShareGroupDescription, ShareOffset
 from moldau.protocol.messages.list_groups import ListedGroup
-from moldau.tools.cli.kafka.group_tables import aligned, assignment_text
+from moldau.tools.cli.kafka.group_tools.tables import aligned, assignment_text
 from moldau.types import TopicPartition
 
 _OFFSETS: Final = (("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), ("LEADER-EPOCH", 13), ("START-OFFSET", 13), ("LAG", 0))

@@ -6,7 +6,7 @@ from moldau.clients.admin.share_groups import ShareGroupDescription, ShareMember
 from moldau.clients.view import Node
 from moldau.protocol.messages.list_groups import ListedGroup
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka import share_tables as tables
+from moldau.tools.cli.kafka.group_tools import share_tables as tables
 from moldau.tools.cli.kafka.share_groups import main
 from moldau.types import TopicPartition
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.tools.cli.kafka.group_reset import ResetRefused, parse_datetime, parse_duration, parse_topic, read_plan
+from moldau.tools.cli.kafka.group_tools.reset import ResetRefused, parse_datetime, parse_duration, parse_topic, read_plan
 from moldau.types import TopicPartition
 
 

@@ -6,7 +6,7 @@ A voter first asks whether it would win (pre-vote), so that one that cannot dist
 from typing import Final
 
 from moldau.errors import ErrorCode
-from moldau.raft.following import Following
+from moldau.raft.machine.following import Following
 from moldau.raft.messages import BeginEpoch, EndEpoch, EpochAnswer, Vote, VoteAnswer
 from moldau.raft.roles import NEVER, Candidate, ElectionState, Follower, Leader, Prospective, Resigned, Role, Unattached
 from moldau.raft.voters import ReplicaKey

@@ -7,9 +7,9 @@ from typing import Final
 
 from moldau.errors import ErrorCode
 from moldau.raft.events import Fetched, SnapshotChunk, SnapshotInstalled
-from moldau.raft.leading import Leading
+from moldau.raft.machine.leading import Leading
+from moldau.raft.machine.replica_state import Line
 from moldau.raft.messages import AddVoter, Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, RemoveVoter, UpdateVoter
-from moldau.raft.replica_state import Line
 from moldau.raft.roles import NEVER, Follower
 from moldau.raft.voters import Voter
 from moldau.types import OffsetAndEpoch

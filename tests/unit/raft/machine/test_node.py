@@ -7,10 +7,10 @@ import pytest
 
 from moldau.errors import ErrorCode
 from moldau.raft.events import MAX_ENTRY_RECORDS, Answered, Lost, Proposal, Received, Resign, Send, Synced, Tick, Timeouts
-from moldau.raft.following import FIRST_BOOTSTRAP, STAGGER_MS
 from moldau.raft.history import FORMATTED, LogHistory, VoterChange
+from moldau.raft.machine.following import FIRST_BOOTSTRAP, STAGGER_MS
+from moldau.raft.machine.node import RaftNode
 from moldau.raft.messages import Batch, Fetch, FetchAnswer, Vote, VoteAnswer
-from moldau.raft.node import RaftNode
 from moldau.raft.roles import ElectionState
 from moldau.raft.voters import Address, HostPort, ReplicaKey, Voter, VoterSet
 

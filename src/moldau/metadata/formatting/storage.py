@@ -22,9 +22,9 @@ from moldau.metadata.features import (
     default_level,
     level_of_release,
 )
+from moldau.metadata.formatting.scram import ScramSyntax, parse_scram
 from moldau.metadata.image import encode_record
 from moldau.metadata.records import METADATA_RECORDS, FeatureLevelRecord, UserScramCredentialRecord
-from moldau.metadata.scram import ScramSyntax, parse_scram
 from moldau.protocol.wire import StoredRecord
 from moldau.raft.log_bytes import METADATA_PARTITION
 from moldau.raft.snapshots import CorruptSnapshot, build_snapshot, read_snapshot, snapshot_name

@@ -19,7 +19,6 @@ Put together, each on top of the one before, of `replica_state.py`, `leading.py`
 """
 
 from moldau.errors import ErrorCode
-from moldau.raft.electing import Electing
 from moldau.raft.events import (
     Answered,
     Event,
@@ -36,6 +35,8 @@ from moldau.raft.events import (
     Tick,
     Upgrade,
 )
+from moldau.raft.machine.electing import Electing
+from moldau.raft.machine.reconfiguration import NEW_VOTER
 from moldau.raft.messages import (
     AddVoter,
     AskVersions,
@@ -55,7 +56,6 @@ from moldau.raft.messages import (
     Vote,
     VoteAnswer,
 )
-from moldau.raft.reconfiguration import NEW_VOTER
 from moldau.raft.roles import NEVER, Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from moldau.raft.voters import KRAFT_VERSIONS
 

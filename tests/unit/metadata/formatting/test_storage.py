@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from moldau.metadata.formatting import (
+from moldau.metadata.formatting.storage import (
     FormatError,
     FormatRequest,
     feature_dependencies,

@@ -5,7 +5,7 @@ import pytest
 from moldau.clients.admin.streams_groups import StreamsGroupDescription, StreamsMember, Subtopology, Tasks
 from moldau.clients.view import Node
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.kafka import streams_tables as tables
+from moldau.tools.cli.kafka.group_tools import streams_tables as tables
 from moldau.tools.cli.kafka.streams_groups import INTERNAL_NAME, main
 from moldau.types import TopicPartition
 

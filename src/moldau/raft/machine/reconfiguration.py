@@ -19,7 +19,7 @@ from moldau.raft.voters import ReplicaKey, Voter, VoterSet
 from moldau.types import ZERO_UUID
 
 if TYPE_CHECKING:
-    from moldau.raft.leading import Leading
+    from moldau.raft.machine.leading import Leading
 
 CAUGHT_UP_WITHIN_MS: Final = 3_600_000
 """A replica that has caught up so lately may vote."""

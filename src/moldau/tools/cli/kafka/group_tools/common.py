@@ -8,7 +8,7 @@ from typing import TypeVar
 from moldau.clients.cluster import Cluster
 from moldau.errors import KafkaError
 from moldau.tools.cli.connecting import on_cluster
-from moldau.tools.cli.kafka.group_reset import ResetRefused
+from moldau.tools.cli.kafka.group_tools.reset import ResetRefused
 from moldau.tools.cli.kafka.options import KafkaParser
 
 G = TypeVar("G")

@@ -3,7 +3,7 @@
 from moldau.clients.admin.groups import GroupDescription, MemberDescription
 from moldau.clients.view import Node
 from moldau.protocol.messages.list_groups import ListedGroup
-from moldau.tools.cli.kafka import group_tables as tables
+from moldau.tools.cli.kafka.group_tools import tables
 from moldau.types import TopicPartition
 
 NODE = Node(1, "127.0.0.1", 43629)

@@ -1,6 +1,6 @@
 """● `moldau up`: a broker right here, without a file to write first.
 
-With `--brokers N` a cluster of N processes: see `up_cluster.py`.
+With `--brokers N` a cluster of N processes: see `cluster.py`.
 
 DIR/server.properties    written on first use; edited by whoever wants to: later starts go by it
 DIR/data                 the node's folder, formatted on first use
@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.parser import Parser
-from moldau.tools.cli.ports import DEFAULT_HOST, DEFAULT_PORT, checked_port, free_ports
-from moldau.tools.cli.up_properties import properties_text
+from moldau.tools.cli.up.ports import DEFAULT_HOST, DEFAULT_PORT, checked_port, free_ports
+from moldau.tools.cli.up.properties import properties_text
 
 if TYPE_CHECKING:
     from moldau.server.node.config import NodeConfig
@@ -35,9 +35,9 @@ def main(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     folder = Path(options.dir)
     if options.brokers != 1:
-        from moldau.tools.cli import up_cluster
+        from moldau.tools.cli.up import cluster
 
-        return up_cluster.main(options)
+        return cluster.main(options)
     if (folder / "node-1").exists():
         raise Failure(f"{folder} holds a cluster", f"Say --brokers {len(list(folder.glob('node-*')))}, or choose another folder with --dir")
     from moldau.tools.cli.node import load_config, run_node, set_up_logging
@@ -138,7 +138,7 @@ def _moved(listener: str, options: argparse.Namespace, controllers: Mapping[str,
 
 
 def _format(config: "NodeConfig") -> None:
-    from moldau.metadata.formatting import FormatError
+    from moldau.metadata.formatting.storage import FormatError
     from moldau.tools.cli.storage import format_node, random_id
     from moldau.types import uuid_to_text
 

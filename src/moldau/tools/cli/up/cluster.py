@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.ports import DEFAULT_HOST, DEFAULT_PORT, checked_port, free_ports
-from moldau.tools.cli.up_properties import properties_text
+from moldau.tools.cli.up.ports import DEFAULT_HOST, DEFAULT_PORT, checked_port, free_ports
+from moldau.tools.cli.up.properties import properties_text
 
 HOST: Final = "localhost"
 MOST: Final = 9
@@ -56,7 +56,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _prepare(folder: Path, count: int, *, host: str, port: int) -> list[Path]:
     """Writes and formats what a first start needs.  Errors: Failure."""
-    from moldau.metadata.formatting import FormatError
+    from moldau.metadata.formatting.storage import FormatError
     from moldau.tools.cli.node import load_config
     from moldau.tools.cli.storage import format_node, random_id
     from moldau.types import uuid_to_text

@@ -1,0 +1,1 @@
+"""◇ What `moldau storage format` writes before a cluster first starts.  Start at `storage`."""

@@ -1,0 +1,1 @@
+"""Records as lines of text, and back: what the console tools share."""

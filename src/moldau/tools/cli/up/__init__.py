@@ -1,0 +1,1 @@
+"""● `moldau up`: a broker or a whole cluster right here.  Start at `command`."""

@@ -1,6 +1,7 @@
 """● `moldau shop`: orders and burgers over HTTP, mails, and the live page, in the foreground."""
 
 import asyncio
+import logging
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -37,6 +38,7 @@ def main(arguments: list[str]) -> int:
         "--metrics", action="append", default=[], metavar="URL", help="figures of a pipeline, its metrics_port: lag on the page; repeatable"
     )
     parser.add_argument("--only", action="append", choices=PARTS, metavar="PART", help="web, gateway or mails alone; repeatable")
+    parser.add_argument("--read-only", action="store_true", help="show what happens, and take neither orders nor claims")
     burgers = parser.add_argument_group("the burger promotion")
     burgers.add_argument("--starts", type=_time, default=0, metavar="TIME", help="such as 2026-07-04T11:00+02:00; without it, it has begun")
     burgers.add_argument("--ends", type=_time, default=2**53, metavar="TIME", help="without it, it goes on")
@@ -77,10 +79,12 @@ def _run(options: "object") -> int:
         options.smtp,
         options.sender,
         tuple(options.metrics),
+        not options.read_only,
         Promotion(options.starts, options.ends, options.list_price, options.percent_off, options.most, options.pay_within * 1000),
     )
     parts = options.only or PARTS
     set_up_logging()
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     try:
         asyncio.run(run(settings, parts, lambda: say(f"The shop is open: {settings.url}" if "web" in parts else "The shop works.")))
     except Fenced as error:

@@ -69,10 +69,10 @@ async def run(settings: Settings, parts: Sequence[str], on_ready: Callable[[], N
 
 
 async def _web(settings: Settings, clock: SystemClock, on_ready: Callable[[], None]) -> None:
-    live = Live(lambda: _frame(kept, queries, clock))
+    live = Live(lambda: {**_frame(kept, queries, clock), "takes_orders": settings.is_open})
     kept, queries = Kept(settings, clock, live.changed), Queries(settings.metrics, live.changed)
     config = uvicorn.Config(
-        Web(kept, live).app,
+        Web(kept, live, is_open=settings.is_open).app,
         settings.host,
         settings.port,
         log_config=None,

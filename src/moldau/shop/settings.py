@@ -24,6 +24,8 @@ class Settings:
     sender: str = "shop@moldau.example"
     metrics: tuple[str, ...] = ()
     """URLs of running pipelines' figures, in Prometheus' form."""
+    is_open: bool = True
+    """Orders and claims are taken; else they are only shown."""
     promotion: Promotion = field(default_factory=Promotion)
     security: Mapping[str, str] = field(default_factory=dict)
 

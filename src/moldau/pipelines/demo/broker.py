@@ -41,7 +41,7 @@ def see_that_it_answers(bootstrap_servers: str) -> None:
 @contextmanager
 def own_broker(directory: Path) -> Iterator[str]:
     """The address of a broker on `directory`, stopped when the block is left."""
-    port = _free_port()
+    port = free_port()
     log_path = directory / "broker.log"
     command = [sys.executable, "-m", "moldau.tools.cli.main", "up", "--dir", str(directory / "broker"), "--port", str(port)]
     environment = {**os.environ, "PYTHONPATH": this_tree_first()}
@@ -55,7 +55,7 @@ def own_broker(directory: Path) -> Iterator[str]:
             _wait_until_it_answers(process, address, log_path)
             yield address
         finally:
-            _stop(process)
+            stop(process)
 
 
 def _wait_until_it_answers(process: subprocess.Popen[bytes], address: str, log_path: Path) -> None:
@@ -72,7 +72,8 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], address: str, log_p
     raise BrokerError(f"the broker did not answer on {address} within {START_TIMEOUT_S:.0f} s (exit code {process.poll()}):\n{last_words}")
 
 
-def _stop(process: subprocess.Popen[bytes]) -> None:
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Asked first, killed when it does not listen."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:
@@ -82,7 +83,15 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
         process.wait()
 
 
-def _free_port() -> int:
+def is_free(port: int) -> bool:
+    try:
+        with socket.create_server(("127.0.0.1", port)):
+            return True
+    except OSError:
+        return False
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

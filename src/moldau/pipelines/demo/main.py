@@ -5,7 +5,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from datetime import datetime
 from itertools import islice
@@ -19,9 +19,10 @@ from rich.table import Table
 
 from moldau.errors import KafkaError
 from moldau.pipelines import retail
-from moldau.pipelines.demo.broker import BrokerError, own_broker, see_that_it_answers
+from moldau.pipelines.demo.broker import BrokerError, free_port, is_free, own_broker, see_that_it_answers
 from moldau.pipelines.demo.figures import Figures, Judgement, MicroBatch
-from moldau.pipelines.demo.options import Options, Phase, phases
+from moldau.pipelines.demo.options import PAGE_PORT, Options, Phase, phases
+from moldau.pipelines.demo.page import PageError, Watched, page
 from moldau.pipelines.demo.progress import progress_on, step
 from moldau.pipelines.demo.report import write_report
 from moldau.pipelines.demo.stage import RunError, Stage, Stopped
@@ -52,13 +53,16 @@ def play(options: Options) -> int:
     # Ctrl-C while Spark starts: py4j logs a stack trace for each call that was cut short, and the exception reaches us all the same.
     logging.getLogger().addHandler(logging.NullHandler())
     try:
-        figures = run(options, console)
+        return run(options, console, lambda figures: _tell(options, console, figures))
     except (KeyboardInterrupt, Stopped):
         console.print("\nStopped. Broker, queries and temporary files are gone.")
         return INTERRUPTED
-    except (RunError, BrokerError, ProvisionError, KafkaError, OSError) as error:
+    except (RunError, BrokerError, PageError, ProvisionError, KafkaError, OSError) as error:
         console.print(f"[bold red]The run broke:[/] {error}", highlight=False)
         return 1
+
+
+def _tell(options: Options, console: Console, figures: Figures) -> int:
     console.print(summary(figures))
     for remark in figures.remarks():
         console.print(f"[bold yellow]{remark}[/]", highlight=False)
@@ -68,7 +72,8 @@ def play(options: Options) -> int:
     return verdict(console, figures)
 
 
-def run(options: Options, console: Console) -> Figures:
+def run(options: Options, console: Console, tell: Callable[[Figures], int]) -> int:
+    """What `tell` returns, which is told the figures while everything still runs."""
     started = time.monotonic()
     with ExitStack() as stack:
         progress = stack.enter_context(progress_on(console))
@@ -94,7 +99,15 @@ def run(options: Options, console: Console) -> Figures:
         topics = Topics.prefixed(prefix)
         service = OrderService(bootstrap, topics, partitions=options.partitions)
         ledger = stack.enter_context(closing(Ledger(bootstrap, topics)))
-        queries = job.start(spark, job.JobConfig(ends, catalogue, topics, deadline_ms=DEADLINE_MS, straggler_ms=STRAGGLER_MS))
+        config = job.JobConfig(ends, catalogue, topics, deadline_ms=DEADLINE_MS, straggler_ms=STRAGGLER_MS)
+        queries = job.start(spark, config)
+        watched, port = stack.enter_context(closing(Watched())), _page_port(options)
+        watched.follow(queries)
+        shown = stack.enter_context(ExitStack())
+        if port:
+            with step(progress, "opening the live page"):
+                url = shown.enter_context(page(directory, bootstrap, prefix, options.partitions, port, watched, is_open=False))
+            console.print(f"Watch it in a browser: {url}", highlight=False)
         stage = Stage(service, ledger, queries, progress, stopping)
         stack.callback(stage.stop)
         judgements = _play(stage, phases(options), sent)
@@ -111,6 +124,36 @@ def run(options: Options, console: Console) -> Figures:
             with step(progress, "the burger promotion: every burger line of the year"):
                 lines, rejected, wrong = _promote(spark, ends, PromoTopics.prefixed(prefix), options.partitions, stopping)
             differences += wrong
+        figures = _figures(options, expectation, judgements, ledger, batches, differences, lines, rejected, spark.version, started)
+        code = tell(figures)
+        if options.stays:
+            shown.close()
+            watched.follow(job.start(spark, config))
+            with page(directory, bootstrap, prefix, options.partitions, port, watched, is_open=True) as url:
+                console.print(f"The page takes orders now: {url}  Ctrl-C ends it.", highlight=False)
+                stopping.wait()
+        return code
+
+
+def _page_port(options: Options) -> int:
+    """0: no page.  The usual port may be taken; one that was asked for has to be free."""
+    if options.page_port is None:
+        return 0
+    return free_port() if options.page_port == 0 or (options.page_port == PAGE_PORT and not is_free(PAGE_PORT)) else options.page_port
+
+
+def _figures(
+    options: Options,
+    expectation: Expectation,
+    judgements: list[Judgement],
+    ledger: Ledger,
+    batches: list[MicroBatch],
+    differences: list[str],
+    lines: int,
+    rejected: int,
+    spark_version: str,
+    started: float,
+) -> Figures:
     return Figures(
         orders=len(expectation.orders),
         judgements=judgements,
@@ -123,7 +166,7 @@ def run(options: Options, console: Console) -> Figures:
         settings={
             "orders": f"{options.orders:,}",
             "broker": options.bootstrap_servers or "our own, started for the run",
-            "Spark": f"{spark.version}, {options.master}",
+            "Spark": f"{spark_version}, {options.master}",
             "partitions a topic": str(options.partitions),
             "phases": "; ".join(
                 f"{phase.name} {phase.orders:,}" + (f" at {phase.rate:g}/s" if phase.rate else "") for phase in phases(options)

@@ -7,10 +7,12 @@ from typing import NamedTuple
 ALL_ORDERS = 155_848
 DEFAULT_ORDERS = 10_000
 STEADY_RATE = 100.0
+PAGE_PORT = 8085
 EXAMPLES = """\
 examples:
   moldau demo
   moldau demo --orders 2000 --rate 50
+  moldau demo --orders 500 --stay
   moldau demo --bootstrap-server localhost:9092
 """
 MOST_WARM_UP, MOST_STEADY = 500, 3_000
@@ -25,6 +27,8 @@ class Options(NamedTuple):
     report: str
     partitions: int
     with_promo: bool
+    page_port: int | None  # None: no live page
+    stays: bool  # broker, queries and page go on after the run
 
 
 class Phase(NamedTuple):
@@ -63,7 +67,12 @@ def parse(arguments: Sequence[str] | None) -> Options:
     parser.add_argument("--report", default="report/demo.html", metavar="FILE", help="where the report goes")
     parser.add_argument("--partitions", type=_at_least_one, default=2, help="partitions of each topic")
     parser.add_argument("--no-promo", action="store_true", help="leave the burger promotion out")
+    parser.add_argument("--page-port", type=_port, default=PAGE_PORT, metavar="PORT", help="where the live page is; 0 takes a free one")
+    parser.add_argument("--no-page", action="store_true", help="leave the live page out")
+    parser.add_argument("--stay", action="store_true", help="after the run the page takes orders, until Ctrl-C")
     given = parser.parse_args(arguments)
+    if given.stay and given.no_page:
+        parser.error("--stay is about the page, and --no-page leaves it out")
     return Options(
         orders=ALL_ORDERS if given.all else min(given.orders, ALL_ORDERS),
         rate=given.rate,
@@ -73,6 +82,8 @@ def parse(arguments: Sequence[str] | None) -> Options:
         report=given.report,
         partitions=given.partitions,
         with_promo=not given.no_promo,
+        page_port=None if given.no_page else given.page_port,
+        stays=given.stay,
     )
 
 
@@ -96,6 +107,12 @@ def _at_least_one(text: str) -> int:
     if number < 1:
         raise argparse.ArgumentTypeError(f"a whole number of at least 1 is expected, not {text!r}")
     return number
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65_535:
+        raise argparse.ArgumentTypeError(f"a port from 0 to 65535 is expected, not {text!r}")
+    return int(text)
 
 
 def _not_negative(text: str) -> float:

@@ -1,16 +1,16 @@
 """● The order service: a stock client that sends orders and their stock requests, at a rate or as fast as it can.
 
-An order goes to the partition of its customer, its stock request to where Java's producer puts its store's key, since the job's
+An order goes to where Java's producer puts its customer, its stock request to where it puts its store's key, since the job's
 own records of a store go there; both have the same timestamp.  The producer is idempotent, so each partition holds its records once
 and in the order of sending.
 """
 
 import time
-import zlib
 from collections.abc import Callable, Iterable
 
 from confluent_kafka import Producer
 
+from moldau.clients.producer.partitioners import partition_for_key
 from moldau.pipelines.topics import create_topics
 from moldau.pipelines.validation.faults import Sent
 from moldau.pipelines.validation.model import Topics, order_json, stock_request_json
@@ -66,7 +66,7 @@ class OrderService:
         self.sent_count += 1
 
     def _partition_of(self, key: str) -> int:
-        return zlib.crc32(key.encode()) % self.partitions
+        return partition_for_key(key.encode(), self.partitions)
 
     def _produce(self, topic: str, key: str, value: bytes, partition: int, timestamp_ms: int) -> None:
         while True:

@@ -6,27 +6,30 @@ It remembers counts, the last two minutes and the last few hundred verdicts, how
 """
 
 from collections import Counter, deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from moldau.pipelines.validation.model import State
 from moldau.shop.orders.rows import Change
 
 SECONDS: Final = 120
-LATENCIES: Final = 1_000
+LATENCIES: Final = 500
 RECENT: Final = 14
 
 
 class Tally:
-    def __init__(self, states: Mapping[str, int], reasons: Mapping[str, int]) -> None:
+    def __init__(self, states: Mapping[str, int], reasons: Mapping[str, int], newest: Iterable[Change] = ()) -> None:
+        """`newest`: what happened last, which the counts hold already."""
         self.states: Counter[str] = Counter(states)
         self.reasons: Counter[str] = Counter(reasons)
         self._created: Counter[int] = Counter()
         self._judged: Counter[int] = Counter()
-        self._latencies: deque[tuple[int, int]] = deque(maxlen=LATENCIES)  # (judged_ms, latency_ms)
+        self._latencies: deque[int] = deque(maxlen=LATENCIES)
         self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
         self.number = 0
-        """Of the newest change: nothing is sent as long as it stays."""
+        """How many changes were taken."""
+        for change in newest:
+            self._show(change)
 
     def take(self, change: Change) -> None:
         self.number += 1
@@ -37,9 +40,15 @@ class Tally:
             return
         self.states[row.state] += 1
         self.reasons.update(row.reasons)
+        self._show(change)
+
+    def _show(self, change: Change) -> None:
+        row = change.row
+        if row is None:
+            return
         if row.is_final:
             self._judged[row.changed_ms // 1000] += 1
-            self._latencies.append((row.changed_ms, max(0, row.changed_ms - change.created_ms)))
+            self._latencies.append(max(0, row.changed_ms - change.created_ms))
         if change.before is None:
             self._created[change.created_ms // 1000] += 1
         self._recent.appendleft(
@@ -60,7 +69,7 @@ class Tally:
             for second in [one for one in seconds if one < now - SECONDS]:
                 del seconds[second]
         span = range(now - SECONDS, now)
-        latencies = sorted(latency for judged_ms, latency in self._latencies if judged_ms > now_ms - SECONDS * 1000)
+        latencies = sorted(self._latencies)
         return {
             "now_ms": now_ms,
             "states": {state: self.states[state] for state in State},

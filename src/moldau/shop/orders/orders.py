@@ -11,7 +11,7 @@ from typing import Any, Final
 from moldau.clock import Clock
 from moldau.pipelines.validation.model import State
 from moldau.shop.follow import Batch, Follower
-from moldau.shop.live.tally import Tally
+from moldau.shop.live.tally import LATENCIES, Tally
 from moldau.shop.orders.requests import DIGEST, MOST_WAIT_S, order_of, records_of
 from moldau.shop.orders.rows import FINAL, Change, Row, row_of
 from moldau.shop.orders.view import View
@@ -33,7 +33,7 @@ class Orders:
         self._told = told
         self._placing: dict[str, tuple[str, asyncio.Task[None]]] = {}
         self._waiting: dict[str, list[asyncio.Future[None]]] = {}
-        self.tally = Tally(*view.counts())
+        self.tally = Tally(*view.counts(), view.newest(LATENCIES))
 
     async def place(self, key: str, body: Mapping[str, Any]) -> tuple[str, bool]:
         """The order's id, and whether it was there already.  Errors: Problem, Unavailable."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from moldau.shop.orders.rows import Change, Row
+from moldau.shop.orders.rows import Change, Row, row_of
 
 SCHEMA: Final = """
 create table if not exists orders (
@@ -52,8 +52,12 @@ class View:
         )
         return [body for (body,) in rows]
 
-    def newest(self, most: int) -> list[str]:
-        return [body for (body,) in self._database.execute("select body from orders order by changed_ms desc limit ?", (most,))]
+    def newest(self, most: int) -> list[Change]:
+        """What changed last, the oldest of it first."""
+        query = "select body, changed_ms, created_ms from orders order by changed_ms desc limit ?"
+        rows = self._database.execute(query, (most,)).fetchall()
+        found = [(row_of(body.encode(), changed_ms), created_ms) for body, changed_ms, created_ms in reversed(rows)]
+        return [Change(row.order_id, None, row, created_ms) for row, created_ms in found if row is not None]
 
     def counts(self) -> tuple[dict[str, int], dict[str, int]]:
         """Orders by state, and failed ones by each of their reasons."""

@@ -35,7 +35,8 @@ BODY_WITHIN_S: Final = 10.0
 class Web:
     """`app` is the ASGI application."""
 
-    def __init__(self, kept: Kept, live: Live) -> None:
+    def __init__(self, kept: Kept, live: Live, *, is_open: bool = True) -> None:
+        self._is_open = is_open
         self._kept = kept
         self._live = live
         routes = [
@@ -59,13 +60,19 @@ class Web:
         }
         self.app = Starlette(routes=routes, exception_handlers=handlers)
 
+    def _open(self) -> Inside:
+        """For what changes something."""
+        if not self._is_open:
+            raise Problem(403, "This shop only shows what happens: it was started with --read-only.")
+        return self._inside()
+
     def _inside(self) -> Inside:
         if self._kept.inside is None:
             raise Unavailable("the shop is opening, or no broker answers")
         return self._kept.inside
 
     async def _place(self, request: Request) -> Response:
-        inside, key = self._inside(), idempotency_key(request.headers.get(HEADER))
+        inside, key = self._open(), idempotency_key(request.headers.get(HEADER))
         body = json_object(await _body(request))
         async with asyncio.timeout(ANSWER_WITHIN_S):
             order_id, was_there = await inside.orders.place(key, body)
@@ -89,7 +96,7 @@ class Web:
         return _json({"orders": [public(body) for body in self._inside().orders.search(query)]})
 
     async def _claim(self, request: Request) -> Response:
-        inside, key = self._inside(), idempotency_key(request.headers.get(HEADER))
+        inside, key = self._open(), idempotency_key(request.headers.get(HEADER))
         body = json_object(await _body(request))
         fields = Fields(body)
         fields.only(("customer_id", "quantity"))
@@ -111,7 +118,7 @@ class Web:
 
     async def _pay(self, request: Request) -> Response:
         async with asyncio.timeout(ANSWER_WITHIN_S):
-            return _json(_claim_json(await self._inside().burgers.pay(request.path_params["claim_id"])))
+            return _json(_claim_json(await self._open().burgers.pay(request.path_params["claim_id"])))
 
     async def _events(self, request: Request) -> Response:
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}

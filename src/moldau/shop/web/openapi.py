@@ -57,7 +57,7 @@ def _place() -> dict[str, Any]:
                 "headers": {"Location": _header("The order."), "Idempotent-Replayed": _header("true or false")},
                 "content": {"application/json": {"schema": _ref("Placed")}},
             },
-            **_problems("400", "408", "413", "415", "422", "503"),
+            **_problems("400", "403", "408", "413", "415", "422", "503"),
         },
     }
 
@@ -93,13 +93,13 @@ def _claim() -> dict[str, Any]:
         "responses": {
             "201": {"description": "Yours, if paid in time.", "content": {"application/json": {"schema": _ref("Claim")}}},
             "409": {"description": "Refused, with the reason.", "content": {"application/json": {"schema": _ref("Refused")}}},
-            **_problems("400", "413", "415", "422", "503"),
+            **_problems("400", "403", "408", "413", "415", "422", "503"),
         },
     }
 
 
 def _one_claim(summary: str, kind: str) -> dict[str, Any]:
-    gone = _problems("404", "410", "503") if kind == "pay" else _problems("404", "503")
+    gone = _problems("403", "404", "410", "503") if kind == "pay" else _problems("404", "503")
     content = {"application/json": {"schema": _ref("Claim")}}
     return {
         "summary": summary,
@@ -166,6 +166,7 @@ def _ref(name: str) -> dict[str, str]:
 
 _MEANINGS: Final = {
     "400": "Something is missing or wrong; every field is named.",
+    "403": "This shop only shows what happens.",
     "404": "There is none.",
     "408": "The body did not come in time.",
     "410": "It was not paid in time.",

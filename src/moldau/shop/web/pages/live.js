@@ -113,6 +113,8 @@ function draw(frame) {
   drawQueries(frame.queries);
   byId("status").className = frame.open ? "pill open" : "pill closed";
   set("status", frame.open ? "open" : "waiting for the brokers");
+  for (const field of document.querySelectorAll("form input, form button")) field.disabled = !frame.takes_orders;
+  if (!frame.takes_orders) for (const id of ["claimed", "ordered"]) set(id, "This page only shows what happens.");
   if (!frame.open) return;
   set("orders", whole.format(Object.values(frame.states).reduce((sum, one) => sum + one, 0)));
   for (const [state, count] of Object.entries(frame.states)) set(state, whole.format(count));

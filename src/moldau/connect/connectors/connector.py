@@ -74,6 +74,12 @@ class SinkTask(ABC):
         """Afterwards what was put is safe, and its offsets are committed."""
         return
 
+    async def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Where reading may begin next time, of these partitions; `offsets`: behind all that was put.  Source: SinkTask.preCommit.
+        Errors: ConnectError; RetriableError: nothing is committed, and it is asked again."""
+        await self.flush()
+        return offsets
+
     async def stop(self) -> None:
         """Also after a `start` that failed."""
         return

@@ -183,10 +183,15 @@ class SinkRun(TaskRun):
         """First the sink's flush, then the offsets.  Errors: ConnectError."""
         if not self._put:
             return
-        await self._task.flush()
-        offsets, self._put = self._put, {}
         try:
-            await self._consumer.commit(offsets)
+            offsets = await self._task.pre_commit(dict(self._put))
+        except RetriableError as error:
+            LOG.warning("task %s: %s; its offsets are committed later", self.task, error)
+            return
+        await self._send_dead_letters()
+        self._put = {}
+        try:
+            await self._consumer.commit(dict(offsets))
         except KafkaError as error:
             LOG.warning("task %s: offsets could not be committed: %s", self.task, error)
             self._put = {**offsets, **self._put}

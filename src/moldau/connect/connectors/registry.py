@@ -14,6 +14,8 @@ _MODULES: Final = {
     "io.confluent.connect.jdbc.JdbcSourceConnector": (f"{_HERE}.jdbc.source", "JdbcSource"),
     "io.confluent.connect.s3.S3SinkConnector": (f"{_HERE}.warehouse.parquet", "S3Sink"),
     "moldau.connect.DeltaSinkConnector": (f"{_HERE}.warehouse.delta", "DeltaSink"),
+    "moldau.connect.HttpSourceConnector": (f"{_HERE}.http_source", "HttpSource"),
+    "moldau.connect.LogFilesSourceConnector": (f"{_HERE}.logs.source", "LogFiles"),
     "moldau.connect.ParquetSinkConnector": (f"{_HERE}.warehouse.parquet", "ParquetSink"),
     "org.apache.iceberg.connect.IcebergSinkConnector": (f"{_HERE}.warehouse.iceberg", "IcebergSink"),
     "io.confluent.connect.http.HttpSinkConnector": (f"{_HERE}.http", "HttpSink"),

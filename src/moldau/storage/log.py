@@ -219,12 +219,13 @@ class Log:
 
     def update_high_watermark(self, offset: int) -> int:
         """The new one, which never leaves what the log holds."""
-        moved = min(max(offset, self.log_start_offset), self.log_end_offset)
-        if moved != self.high_watermark:
-            self.high_watermark = moved
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            offset = min(max(offset, self.log_start_offset), self.log_end_offset)
+        if offset != self.high_watermark:
+            self.high_watermark = offset
             if self.producers.unreplicated:
-                self.producers.high_watermark_moved(moved)
-        return moved
+                self.producers.high_watermark_moved(offset)
+        return offset
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
         """Where the largest epoch that is not newer than `epoch` ended; an epoch of which no record is left ended where the log starts."""

@@ -161,7 +161,9 @@ class Segment:
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
         """How old the segment is for segment.ms: by the records' own time, first batch to the one at hand; by the clock without."""
-        first = self.first_timestamp
+        first = self._first_timestamp
+        if first is None:
+            first = self.first_timestamp
         if first is not None and first >= 0 and timestamp >= 0:
             return timestamp - first
         return now_ms - self.created_ms

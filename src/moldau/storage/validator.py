@@ -155,7 +155,7 @@ def wants_examination(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
     """Whether the header is not enough: an option asks for what only the records tell, or for another codec."""
     if rules.codec is not None and header.attributes & CODEC_MASK != rules.codec:
         return True
-    return _must_walk(header, rules) or _must_look_inside(header, rules, now_ms)
+    return _must_walk(header, rules) or rules.is_compacted or _must_look_closely(header, rules, now_ms)
 
 
 def _must_walk(header: BatchHeader, rules: Rules) -> bool:
@@ -189,7 +189,7 @@ def examine(
     try:
         if _must_walk(header, rules):
             check_structure(records, header, max_bytes)
-        if _must_look_inside(header, rules, now_ms):
+        if rules.is_compacted or _must_look_closely(header, rules, now_ms):
             failure = _check_records(records, header, rules, now_ms, max_bytes)
             if failure is not None:
                 return failure
@@ -203,10 +203,6 @@ def examine(
     except CorruptBatch as error:
         return AppendFailure(ErrorCode.INVALID_RECORD, f"Record batch cannot be read: {error}")
     return too_large(len(rebuilt), rules.max_message_bytes) if len(rebuilt) > rules.max_message_bytes else Examined(rules, rebuilt)
-
-
-def _must_look_inside(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
-    return rules.is_compacted or _must_look_closely(header, rules, now_ms)
 
 
 def _must_look_closely(header: BatchHeader, rules: Rules, now_ms: int) -> bool:

@@ -182,7 +182,10 @@ class Appending:
         broker, context = self.broker, self.context
         version, acks = context.header.api_version, self.request.acks
         hosted = broker.replicas.hosted
-        for topic in _last_of_each(self.request.topic_data):
+        topics = self.request.topic_data
+        if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
+            topics = _last_of_each(topics)
+        for topic in topics:
             name = topic.name if version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id)
             slots: list[PartitionProduceResponse] = []
             self._answers.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=slots))
@@ -351,8 +354,6 @@ def _wait_for_acknowledgements(broker: Broker, response: ProduceResponse, timeou
 
 def _last_of_each(topics: list[TopicProduceData]) -> list[TopicProduceData]:
     """Of a partition that is named twice, what was named last: the request has one answer for it."""
-    if len(topics) == 1 and len(topics[0].partition_data) == 1:
-        return topics
     count = 0
     last: dict[tuple[str, UUID], dict[int, PartitionProduceData]] = {}
     for topic in topics:

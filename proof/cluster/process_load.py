@@ -34,6 +34,9 @@ class History:
     acknowledged: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     acknowledged_at_s: list[float] = field(default_factory=list)
     read: Counter[tuple[int, int]] = field(default_factory=Counter)
+    jumps: list[tuple[str, int, int, int]] = field(default_factory=list)
+    """Reader, partition, a value and the next that it got, which does not follow it."""
+    resent: int = 0
     copied: dict[int, int] = field(default_factory=dict)
     """The last value of each partition that a committed transaction holds."""
     committed_transactions: int = 0
@@ -210,7 +213,7 @@ class Reader(Client):
                 continue
             partition, _, value = placed(message)
             if partition in last and value != last[partition] + 1:
-                self.history.violations.append(f"{self.name}: {ORDERS}-{partition} gave {value} after {last[partition]}")
+                self.history.jumps.append((self.name, partition, last[partition], value))
             last[partition] = value
             self.history.read[partition, value] += 1
         consumer.close()

@@ -29,6 +29,7 @@ from moldau.protocol.messages.describe_quorum import (
 from moldau.testing.child import BrokerFailed
 from moldau.testing.cluster import Cluster
 from proof.cluster.process_load import COPIES, ORDERS, PARTITIONS, WITHIN_S, Client, Copier, History, Reader, Writer, read_everything
+from proof.cluster.stored import written
 
 WHOLE_WITHIN_S: Final = 30.0
 CAUGHT_UP_WITHIN_S: Final = 90.0
@@ -222,16 +223,25 @@ class Hurting:
     def _audit(self) -> None:
         wrong = self.history.violations
         orders, copies = (read_everything(self.cluster.bootstrap, topic) for topic in (ORDERS, COPIES))
+        self._stop_all_for_good()
+        any_broker = next(node for node in self.cluster.nodes.values() if node.is_broker)
         for partition in range(PARTITIONS):
-            acknowledged, there, copied = self.history.acknowledged[partition], orders[partition], copies[partition]
-            wrong += _differences(f"{ORDERS}-{partition}", acknowledged, there)
+            there, copied, stored = orders[partition], copies[partition], written(any_broker.log_dir / f"{ORDERS}-{partition}")
+            if there != stored.values:
+                wrong.append(f"{ORDERS}-{partition}: what is read is not what {any_broker.name} has stored")
+            wrong += _differences(f"{ORDERS}-{partition}", self.history.acknowledged[partition], stored.sent_once)
+            self.history.resent += stored.resent
+            wrong += [
+                f"{reader}: {ORDERS}-{partition} gave {value} after {before}"
+                for reader, at, before, value in self.history.jumps
+                if at == partition and (before, value) not in stored.seams
+            ]
             if copied != there[: len(copied)]:
                 wrong += _differences(f"{COPIES}-{partition}", there[: len(copied)], copied)
             unread = max((value for at, value in self.history.read if at == partition), default=-1) + 1
             skipped = [value for value in range(unread) if not self.history.read[partition, value]]
             if skipped:
                 wrong.append(f"the group left out {len(skipped)} records of {ORDERS}-{partition}: {skipped[:5]}…")
-        self._stop_all_for_good()
         wrong += different_logs(self.cluster)
 
     def _stop_all_for_good(self) -> None:
@@ -245,6 +255,7 @@ class Hurting:
         yield f"faults: {dict(sorted(self.faults.items()))}"
         yield f"{sum(map(len, history.acknowledged.values())):,} records acknowledged, {sum(history.read.values()):,} read by the group"
         yield f"{history.committed_transactions} transactions committed, {history.aborted_transactions} aborted"
+        yield f"{history.resent} records sent again by librdkafka under a newer epoch of its own"
         yield f"{history.replaced_producers} transactional producers given up"
         yield f"errors that clients were told of: {dict(history.errors)}"
         spans = {"gaps without an acknowledgement": long, "until whole again": sorted(self.whole_after_s)}

@@ -1,4 +1,4 @@
-"""What lies on a stopped broker's disk of one partition, read without the broker: records, epochs, indexes.
+"""● What lies on a stopped broker's disk of one partition, read without the broker: records, epochs, indexes.
 
 wrong_indexes(folder)         entries of its indexes that do not say what its log says
 different_histories(folders)  which epoch began where, and which transactions were aborted: the same on all replicas
@@ -7,6 +7,7 @@ around(folder, value)         the batches in which a value lies, and their neigh
 
 import struct
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
@@ -90,6 +91,43 @@ def _whole(path: Path, size: int) -> bytes:
     """Without what a broker that was killed had allocated of an entry."""
     data = path.read_bytes() if path.exists() else b""
     return data[: len(data) // size * size]
+
+
+@dataclass(slots=True)
+class Written:
+    """Numbers, in the order of their offsets."""
+
+    values: list[int] = field(default_factory=list)
+    sent_once: list[int] = field(default_factory=list)
+    """Without those that their producer sent again under a newer epoch of its own: no broker can know these for what they are.
+
+    librdkafka (2.16 too) raises its epoch after OUT_OF_ORDER_SEQUENCE_NUMBER in one partition.  Then it sends again, numbered anew, all that
+    was not acknowledged in any partition: also what a broker had stored before it answered that it leads no more (its issue 4953).
+    """
+    seams: set[tuple[int, int]] = field(default_factory=set)
+    """Where that begins: the value before, and the one that is sent again."""
+
+    @property
+    def resent(self) -> int:
+        return len(self.values) - len(self.sent_once)
+
+
+def written(folder: Path) -> Written:
+    found = Written()
+    sent: dict[int, tuple[int, int]] = {}
+    """Each value's producer and its epoch."""
+    for segment in segments_of(folder):
+        for _, header, data in batches_of(segment):
+            producer = header.producer_id, header.producer_epoch
+            for value in map(int, values_of(data)) if not header.is_control else ():
+                before = sent.get(value)
+                if before is not None and before[0] == producer[0] and before[1] < producer[1]:
+                    found.seams.add((found.values[-1], value))
+                else:
+                    found.sent_once.append(value)
+                found.values.append(value)
+                sent[value] = producer
+    return found
 
 
 def around(folder: Path, value: bytes) -> Iterator[str]:

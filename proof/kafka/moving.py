@@ -110,6 +110,7 @@ class Moving(Hurting):
         self.history.violations += untrue_files(self.cluster)
         for line in list(self.history.violations):
             self.history.explanations += explained(self.cluster, line)
+        self.history.explanations = list(dict.fromkeys(self.history.explanations))
 
     def figures(self) -> Iterator[str]:
         yield f"leaders moved: {self.moved}"
@@ -157,7 +158,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         finally:
             for line in moving.figures():
                 _say(line)
-            for line in (*moving.history.violations[:SHOWN_VIOLATIONS], *moving.history.explanations):
+            for line in (*moving.history.violations[:SHOWN_VIOLATIONS], *moving.history.explanations[: 3 * SHOWN_VIOLATIONS]):
                 _say(f"WRONG: {line}")
     return 1 if violations else 0
 

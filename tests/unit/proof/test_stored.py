@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from moldau.protocol.records.builder import NewRecord, build_batch
-from proof.cluster.stored import around, different_histories, wrong_indexes
+from proof.cluster.stored import Written, around, different_histories, written, wrong_indexes
 
 
 def replica(folder: Path) -> Path:
@@ -59,3 +59,24 @@ def test_an_index_that_says_what_the_log_does_not(file: str, content: bytes, tol
     folder = replica(tmp_path / "1")
     (folder / f"00000000000000000000.{file}").write_bytes(content)
     assert [told in line for line in wrong_indexes(folder)] == [True]
+
+
+def test_what_a_producer_sends_again_under_a_newer_epoch_is_its_own_doing_and_nothing_else_is(tmp_path: Path) -> None:
+    def batch(producer_id: int, epoch: int, *values: int) -> bytes:
+        records = [NewRecord(value=b"%d" % value, timestamp=10) for value in values]
+        return bytes(build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=0))
+
+    def found(*batches: bytes) -> Written:
+        (tmp_path / "00000000000000000000.log").write_bytes(b"".join(batches))
+        return written(tmp_path)
+
+    again = found(batch(7, 0, 1, 2, 3), batch(7, 1, 2, 3), batch(7, 1, 4))
+    assert (again.values, again.sent_once, again.resent) == ([1, 2, 3, 2, 3, 4], [1, 2, 3, 4], 2)
+    assert (3, 2) in again.seams
+    for twice in (
+        found(batch(7, 0, 1, 2), batch(7, 0, 2)),
+        found(batch(7, 1, 1, 2), batch(7, 0, 2)),
+        found(batch(7, 0, 1, 2), batch(8, 1, 2)),
+    ):
+        assert (twice.sent_once, twice.resent, twice.seams) == ([1, 2, 2], 0, set())
+    assert found(batch(7, 0, 1, 2), batch(7, 1, 2), batch(7, 1, 2)).sent_once == [1, 2, 2], "the second time in the newer epoch"

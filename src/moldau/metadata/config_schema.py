@@ -28,6 +28,12 @@ _Room = TypeVar("_Room", bound=Configs)
 UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 
+SEVERAL_BROKERS: Final = (
+    "remote.storage.enable=true: tiered storage works on a cluster of one broker only, and {} are registered.  Where the others are gone for "
+    "good, unregister them first (moldau kafka-cluster unregister --id N)"
+)
+
+
 class Source(IntEnum):
     """Where a value comes from, by Kafka's numbers."""
 
@@ -161,8 +167,10 @@ class ConfigSchema:
         self._base = of_all, own, found
         return found
 
-    def validate_topic(self, overrides: Mapping[str, str], existing: Mapping[str, str] = MappingProxyType({})) -> Refusal | None:
-        """Whether a topic that has `existing` may have these instead.  Errors: INVALID_CONFIG."""
+    def validate_topic(
+        self, overrides: Mapping[str, str], existing: Mapping[str, str] = MappingProxyType({}), *, broker_count: int = 1
+    ) -> Refusal | None:
+        """Whether a topic that has `existing` may have these instead, on a cluster of so many brokers.  Errors: INVALID_CONFIG."""
         for name in overrides:
             if name not in self.topic_options:
                 return Refusal(ErrorCode.INVALID_CONFIG, f"Unknown topic config name: {name}")
@@ -178,6 +186,8 @@ class ConfigSchema:
             )
         was_enabled = existing.get("remote.storage.enable", "").lower() == "true"
         reason = tiering_refusal(config, was_enabled=was_enabled, is_system_enabled=self._is_tiering_enabled)
+        if reason is None and config.remote_storage_enable and not was_enabled and broker_count > 1:
+            reason = SEVERAL_BROKERS.format(broker_count)
         return None if reason is None else Refusal(ErrorCode.INVALID_CONFIG, reason)
 
     # ---------------------------------------------------------------- brokers

@@ -226,7 +226,7 @@ def _validate_topic(image: MetadataImage, schema: ConfigSchema, name: str, after
     reason = invalid_topic_reason(name)
     if reason is not None:
         return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
-    refusal = schema.validate_topic(after, image.topic_config(name))
+    refusal = schema.validate_topic(after, image.topic_config(name), broker_count=len(image.brokers))
     if refusal is None and name not in image.topics:
         return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     return refusal

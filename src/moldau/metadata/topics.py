@@ -91,7 +91,7 @@ def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
 def _create_topic(image: MetadataImage, rules: TopicRules, topic: CreatableTopic) -> tuple[list[StoredRecord], CreatableTopicResult]:
     """Errors: KafkaError."""
     _check_name(image, topic.name)
-    overrides = _overrides(rules, topic)
+    overrides = _overrides(image, rules, topic)
     assignment = _assignment(image, rules, topic)
     topic_id = rules.new_id()
     records: list[StoredRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]
@@ -128,12 +128,12 @@ def _check_name(image: MetadataImage, name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, reason)
 
 
-def _overrides(rules: TopicRules, topic: CreatableTopic) -> dict[str, str]:
+def _overrides(image: MetadataImage, rules: TopicRules, topic: CreatableTopic) -> dict[str, str]:
     nulls = [config.name for config in topic.configs if config.value is None]
     if nulls:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(nulls)}")
     overrides = {config.name: config.value for config in topic.configs if config.value is not None}
-    refusal = rules.schema.validate_topic(overrides)
+    refusal = rules.schema.validate_topic(overrides, broker_count=len(image.brokers))
     if refusal is not None:
         raise KafkaError(refusal.code, refusal.message)
     return overrides

@@ -20,7 +20,7 @@ from moldau.protocol.messages.list_config_resources import ListConfigResourcesRe
 from moldau.replication.share.config import SharePartitionConfig
 from moldau.storage.config import CleanerConfig, LogConfig
 from moldau.types import METADATA_TOPIC_ID
-from proof.cluster.images import an_image
+from proof.cluster.images import a_broker, an_image
 
 ROOMS = (LogConfig, CleanerConfig, GroupCoordinatorConfig, SharePartitionConfig)
 TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
@@ -55,6 +55,17 @@ def test_setting_writes_what_differs() -> None:
     assert change(image, TOPIC, "t", ("retention.ms", SET, "5"), ("flush.ms", SET, "1")) == ({"flush.ms": "1"}, 0)
     assert change(image, TOPIC, "t", ("retention.ms", DELETE, None)) == ({"retention.ms": None}, 0)
     assert change(image, TOPIC, "t", ("flush.ms", DELETE, None)) == ({}, 0)
+
+
+def test_no_topic_is_tiered_where_another_broker_would_have_its_replicas_without_the_store() -> None:
+    tiered = ("remote.storage.enable", SET, "true")
+    system = {"remote_log_storage_system_enable": "true"}
+    alone = the_image()
+    two = replay(alone, [a_broker(2)])
+    assert change(alone, TOPIC, "t", tiered, **system) == ({"remote.storage.enable": "true"}, 0)
+    assert change(two, TOPIC, "t", tiered, **system) == ({}, ErrorCode.INVALID_CONFIG)
+    was = replay(two, [ConfigRecord(resource_type=TOPIC, resource_name="t", name="remote.storage.enable", value="true")])
+    assert change(was, TOPIC, "t", ("retention.ms", SET, "5"), **system) == ({"retention.ms": "5"}, 0)
 
 
 def test_what_another_release_accepted_keeps_nobody_from_starting() -> None:

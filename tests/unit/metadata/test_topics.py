@@ -119,6 +119,16 @@ def test_what_is_refused_writes_nothing(topic: CreatableTopic, code: ErrorCode) 
     assert create(an_image(1, 2), topic) == ([], [code])
 
 
+def test_a_tiered_topic_has_its_broker_for_itself() -> None:
+    """The other broker would hold replicas without the store, and their older records would be gone there."""
+    tiered = a_topic("t", configs=[CreatableTopicConfig(name="remote.storage.enable", value="true")])
+    request = CreateTopicsRequest(topics=[tiered])
+    with_store = rules({"remote.log.storage.system.enable": "true"})
+    answers = [create_topics(an_image(*brokers), with_store, request) for brokers in ((1,), (1, 2))]
+    assert [answer.response.topics[0].error_code for answer in answers] == [ErrorCode.NONE, ErrorCode.INVALID_CONFIG]
+    assert "2 are registered" in str(answers[1].response.topics[0].error_message) and not answers[1].records
+
+
 def test_a_fenced_broker_is_no_replica_to_lead() -> None:
     assert create(an_image(1, fenced=(1,)), a_topic("t"))[1] == [ErrorCode.INVALID_REPLICATION_FACTOR]
     records, _ = create(an_image(1, 2, fenced=(2,)), a_topic("t", 1, 2))

@@ -211,7 +211,9 @@ class BrokerServer:
             await self._register()
             running.push_async_callback(self._lifecycle.stop)
             await self._outside.unless_failed(self._lifecycle.unfence())
-            self._check_tiered_alone()  # whoever registered at the same time
+            # Whoever registered at the same time, and topics that were created before this broker was known.
+            self._check_tiered_alone()
+            self._check_tiered_topics()
             running.push_async_callback(self._housekeeping.stop)
             self._housekeeping.start()
             running.push_async_callback(self._mover.stop)

@@ -101,8 +101,8 @@ class Written:
     sent_once: list[int] = field(default_factory=list)
     """Without those that their producer sent again under a newer epoch of its own: no broker can know these for what they are.
 
-    librdkafka (2.16 too) raises its epoch after OUT_OF_ORDER_SEQUENCE_NUMBER in one partition.  Then it sends again, numbered anew, all that
-    was not acknowledged in any partition: also what a broker had stored before it answered that it leads no more (its issue 4953).
+    librdkafka (2.16 too) raises its epoch after OUT_OF_ORDER_SEQUENCE_NUMBER in one partition.  Then it sends again, with new numbers,
+    all that was not acknowledged in any partition: also what a broker had stored before it answered that it leads no more (its issue 4953).
     """
     seams: set[tuple[int, int]] = field(default_factory=set)
     """Where that begins: the value before, and the one that is sent again."""

@@ -29,8 +29,8 @@ UNCLEAN_ELECTION: Final = "unclean.leader.election.enable"
 
 
 SEVERAL_BROKERS: Final = (
-    "remote.storage.enable=true: tiered storage works on a cluster of one broker only, and {} are registered.  Where the others are gone for "
-    "good, unregister them first (moldau kafka-cluster unregister --id N)"
+    "remote.storage.enable=true: tiered storage works on a cluster of one broker only, and {} are registered.  "
+    "Where the others are gone for good, unregister them first (moldau kafka-cluster unregister --id N)"
 )
 
 

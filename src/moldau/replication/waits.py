@@ -95,9 +95,17 @@ class ProduceWait(Parked):
 
     __slots__ = ("pending",)
 
-    def __init__(self, on_done: Callable[[], None]) -> None:
+    def __init__(self, on_done: Callable[[], None], *, expects_more: bool = False) -> None:
+        """`expects_more`: it is not answered before `no_more`, though all that it waits for so far may be settled."""
         super().__init__(on_done)
-        self.pending = 0
+        self.pending = 1 if expects_more else 0
+
+    def no_more(self) -> None:
+        """Everything that the request changes has been changed."""
+        if not self.is_done:
+            self.pending -= 1
+            if not self.pending:
+                self.finish()
 
     def expect(self, slot: Acknowledged) -> None:
         """One more partition to wait for.  Until it is settled its answer is that time ran out."""

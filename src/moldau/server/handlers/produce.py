@@ -5,9 +5,10 @@ Authorises     WRITE on each topic; WRITE on the transactional id of transaction
 Behaviour      Everything that must be in order happens before this returns: validation and append.  acks=1 is answered at once, acks=all
                when the high watermark has passed the batch and, flush policy `ack`, it is on stable storage; acks=0 is not answered.
                The first batch of a transaction in a partition waits for the transaction's coordinator (KIP-890), many records that must
-               be looked into or compressed anew for a process that does so; what follows on the connection waits, too.  Of a partition
-               that is named twice the records named last are written.  Records of a
-               transaction on a connection that their producer has replaced by a newer one close that connection, up to version 11.
+               be looked into or compressed anew for a process that does so; of very many batches each thousand is appended in a turn of
+               its own.  What follows on the connection waits, too.  Of a partition that is named twice the records named last are
+               written.  Records of a transaction on a connection that their producer has replaced by a newer one close that
+               connection, up to version 11.
 Version notes  8+ names the records that were refused and why; 10+ names the new leader (KIP-951); 12+ adds partitions to the
                transaction by itself (KIP-890); 13+ names topics by id (KIP-516).
 Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (an internal topic),
@@ -74,6 +75,8 @@ COORDINATOR_IS_BUSY: Final = frozenset(
         ErrorCode.NOT_COORDINATOR,
     }
 )
+PIECE: Final = 1_000
+"""Batches that one turn of the loop appends: 25 to 50 ms."""
 MALFORMED: Final = (ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE)
 SMALLEST_LENGTH: Final = 14
 """What the length of a batch counts at least: that of an empty record of magic 0."""
@@ -113,31 +116,33 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
     before = context.client.last_append
     appending = Appending(broker, context, request)
     unverified: list[Unverified] = []
+    topics = request.topic_data
+    is_long = (len(topics) > 1 or (len(topics) == 1 and len(topics[0].partition_data) > PIECE)) and _is_long(topics)
     if before is None:
         if is_transactional:
             unverified = _unverified(broker, context, request)
-        if not unverified:
+        if not unverified and not is_long:
             appending.append_all({})
             if not appending.unexamined:
                 return appending.answer()
     mine = context.client.last_append = asyncio.Event()
-    return _append_in_turn(appending, unverified, before, mine)
+    return _append_in_turn(appending, unverified, before, mine, is_long=is_long)
 
 
 async def _append_in_turn(
-    appending: "Appending", unverified: list[Unverified], before: asyncio.Event | None, mine: asyncio.Event
+    appending: "Appending", unverified: list[Unverified], before: asyncio.Event | None, mine: asyncio.Event, *, is_long: bool
 ) -> ProduceResponse | None:
     """For what the loop cannot append at once: partitions that a transaction has not written to yet, about which its coordinator is asked
-    (KIP-890), and heavy records.  Whatever comes behind on the same connection waits meanwhile: a producer numbers its batches, and has
-    several on the way.
+    (KIP-890), heavy records, and very many batches.  Whatever comes behind on the same connection waits meanwhile: a producer numbers its
+    batches, and has several on the way.
     """
     broker, context, request = appending.broker, appending.context, appending.request
     try:
         if before is not None:
             await before.wait()
             unverified = _unverified(broker, context, request) if request.transactional_id is not None else []
-        if before is not None or unverified:
-            appending.append_all(await _verify(broker, context, request, unverified))
+        if before is not None or unverified or is_long:
+            await appending.append_in_pieces(await _verify(broker, context, request, unverified))
         await appending.append_examined()
     finally:
         mine.set()
@@ -179,42 +184,61 @@ class Appending:
 
     def append_all(self, verified: Mapping[TopicPartition, Verified]) -> None:
         """`verified`: what a transaction's coordinator said of partitions that were asked about."""
-        broker, context = self.broker, self.context
-        version, acks = context.header.api_version, self.request.acks
-        hosted = broker.replicas.hosted
         topics = self.request.topic_data
         if len(topics) > 1 or (topics and len(topics[0].partition_data) > 1):
             topics = _last_of_each(topics)
         for topic in topics:
-            name = topic.name if version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id)
-            slots: list[PartitionProduceResponse] = []
+            self._append(topic, topic.partition_data, verified)
+
+    async def append_in_pieces(self, verified: Mapping[TopicPartition, Verified]) -> None:
+        """As `append_all`; other connections have their turn between `PIECE` batches."""
+        appended = 0
+        for topic in _last_of_each(self.request.topic_data):
+            slots: list[PartitionProduceResponse] | None = None
+            for begin in range(0, len(topic.partition_data), PIECE):
+                piece = topic.partition_data[begin : begin + PIECE]
+                if appended + len(piece) > PIECE:
+                    await asyncio.sleep(0)
+                    appended = 0
+                slots = self._append(topic, piece, verified, slots)
+                appended += len(piece)
+
+    def _append(
+        self,
+        topic: TopicProduceData,
+        partition_data: list[PartitionProduceData],
+        verified: Mapping[TopicPartition, Verified],
+        slots: list[PartitionProduceResponse] | None = None,
+    ) -> list[PartitionProduceResponse]:
+        """The topic's answers, `slots` and those that are new.  `partition_data`: all of the topic's, or a piece."""
+        if slots is None:
+            slots = []
             self._answers.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=slots))
-            for data in topic.partition_data:
-                partition = hosted.get((name, data.index)) if name is not None else None
-                if (
-                    partition is None
-                    or not data.records
-                    or acks not in (ALL_IN_SYNC, 0, 1)
-                    or partition.is_internal
-                    or version < ZSTD_VERSION
-                ):
-                    refusal = _refusal(broker, context, name, data, acks=acks)
-                    if refusal is not None:
-                        slots.append(_refused(data.index, refusal))
-                        self._failed = True
-                        continue
-                    assert partition is not None
-                guard = verified.get(partition.topic_partition) if verified else None
-                if isinstance(guard, AppendFailure):
-                    slots.append(_refused(data.index, guard))
+        broker, context = self.broker, self.context
+        version, acks = context.header.api_version, self.request.acks
+        hosted = broker.replicas.hosted
+        name = topic.name if version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id)
+        for data in partition_data:
+            partition = hosted.get((name, data.index)) if name is not None else None
+            if partition is None or not data.records or acks not in (ALL_IN_SYNC, 0, 1) or partition.is_internal or version < ZSTD_VERSION:
+                refusal = _refusal(broker, context, name, data, acks=acks)
+                if refusal is not None:
+                    slots.append(_refused(data.index, refusal))
                     self._failed = True
                     continue
-                result = partition.append_from_client(data.records, acks=acks, now_ms=context.now_ms, guard=guard)  # type: ignore[arg-type]
-                if isinstance(result, Unexamined):
-                    self.unexamined.append(_Postponed(slots, len(slots), partition, data, guard, result.rules))
-                    slots.append(PartitionProduceResponse(index=data.index, base_offset=NO_OFFSET))
-                    continue
-                slots.append(self._answer_to(result, partition, data))
+                assert partition is not None
+            guard = verified.get(partition.topic_partition) if verified else None
+            if isinstance(guard, AppendFailure):
+                slots.append(_refused(data.index, guard))
+                self._failed = True
+                continue
+            result = partition.append_from_client(data.records, acks=acks, now_ms=context.now_ms, guard=guard)  # type: ignore[arg-type]
+            if isinstance(result, Unexamined):
+                self.unexamined.append(_Postponed(slots, len(slots), partition, data, guard, result.rules))
+                slots.append(PartitionProduceResponse(index=data.index, base_offset=NO_OFFSET))
+                continue
+            slots.append(self._answer_to(result, partition, data))
+        return slots
 
     async def append_examined(self) -> None:
         """What `append_all` left.  The rules may change while records are examined: then they are examined by the new ones."""
@@ -276,6 +300,8 @@ class Appending:
             return None
         if self._failed and self.context.header.api_version >= CURRENT_LEADER_VERSION:
             _name_leaders(self.broker, self.context, response)
+        if self._wait is not None:
+            self._wait.no_more()
         return response if self._later is None else self._later
 
 
@@ -346,7 +372,7 @@ def _wait_for_acknowledgements(broker: Broker, response: ProduceResponse, timeou
         timeouts.discard(wait)
         later.complete(response)
 
-    wait = ProduceWait(done)
+    wait = ProduceWait(done, expects_more=True)
     later: Later[ProduceResponse] = Later(lambda: timeouts.discard(wait))
     timeouts.add(wait, broker.clock.monotonic_ms() + max(0, timeout_ms))
     return wait, later
@@ -362,6 +388,14 @@ def _last_of_each(topics: list[TopicProduceData]) -> list[TopicProduceData]:
     if count == sum(map(len, last.values())):
         return topics
     return [TopicProduceData(name=name, topic_id=topic_id, partition_data=list(data.values())) for (name, topic_id), data in last.items()]
+
+
+def _is_long(topics: list[TopicProduceData]) -> bool:
+    """Whether they have more batches than one turn of the loop should append."""
+    count = 0
+    for topic in topics:
+        count += len(topic.partition_data)
+    return count > PIECE
 
 
 def _has_transactional_batch(request: ProduceRequest) -> bool:

@@ -10,7 +10,7 @@ from moldau.protocol.messages.produce import PartitionProduceData, ProduceReques
 from moldau.protocol.records.batch import read_header
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Codec
-from moldau.server.handlers.produce import ADMIN_CLIENT_ID, produce
+from moldau.server.handlers.produce import ADMIN_CLIENT_ID, PIECE, produce
 from moldau.server.requests.dispatch import ConnectionClosed
 from moldau.storage.processes import WorkerDied
 
@@ -214,6 +214,41 @@ async def test_heavy_records_with_acks_all_are_answered_after_the_sync(harness: 
     assert partition.log.log_end_offset == MANY and not waiting.done()
     harness.flush()
     assert slot(await waiting).base_offset == 0
+
+
+async def test_an_answer_waits_for_heavy_records_though_all_others_are_safe_already(harness: Any, batch_of: BatchOf) -> None:
+    """It said before that time had run out for records that were appended: a producer would have sent them again."""
+    partition = harness.lead("t", cleanup_policy="compact")
+    harness.lead("o")
+    both = ask(batch_of(b"light"), topic="o", acks=-1)
+    both.topic_data.append(TopicProduceData(name="t", partition_data=[PartitionProduceData(index=0, records=many(0))]))
+    waiting = asyncio.ensure_future(harness.call(produce, both, 9))
+    harness.flush()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert partition.log.log_end_offset == MANY and not waiting.done()
+    harness.flush()
+    assert [each.partition_responses[0].error_code for each in (await waiting).responses] == [0, 0]
+
+
+async def test_very_many_batches_are_appended_in_pieces_and_in_their_turn(harness: Any, batch_of: BatchOf) -> None:
+    partitions = [harness.lead("t", index) for index in range(PIECE + 1)]
+    batch = batch_of(b"one")
+    long = ask(batch, acks=-1)
+    long.topic_data[0].partition_data = [PartitionProduceData(index=index, records=batch) for index in range(PIECE + 1)]
+    context = harness.context(long, 9)
+    first = asyncio.ensure_future(produce(harness.broker, context, long))
+    second = asyncio.ensure_future(produce(harness.broker, context, ask(batch_of(b"behind"), index=PIECE)))
+    await asyncio.sleep(0)
+    ends = [partition.log.log_end_offset for partition in partitions]
+    assert ends == [1] * PIECE + [0], "others have their turn now"
+    harness.flush()  # all that is appended so far is safe, which is no answer yet
+    assert slot(await second).base_offset == 1 and not first.done()
+    harness.flush()
+    (answered,) = (await first).responses
+    assert [each.error_code for each in answered.partition_responses] == [0] * (PIECE + 1)
+    assert [each.index for each in answered.partition_responses] == list(range(PIECE + 1))
+    assert context.client.last_append is None
 
 
 async def test_heavy_records_are_examined_again_when_the_topic_has_changed_meanwhile(harness: Any) -> None:

@@ -5,13 +5,13 @@ would write more than 10,000 records is refused as a whole.  Source: Replication
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.metadata.config_schema import ConfigSchema
+from moldau.metadata.config_schema import ConfigSchema, Effective
 from moldau.metadata.configs import set_records
 from moldau.metadata.image import MetadataImage, PartitionRegistration, Resource, ResourceType, TopicImage, partition_record
 from moldau.metadata.outcome import MAX_BATCH_RECORDS, Outcome
@@ -60,13 +60,14 @@ def create_topics(image: MetadataImage, rules: TopicRules, request: CreateTopics
     INVALID_PARTITIONS, INVALID_REPLICA_ASSIGNMENT; POLICY_VIOLATION for all.
     """
     times = Counter(topic.name for topic in request.topics)
+    defaults = {config.name: _told(config) for config in rules.schema.new_topic_configs(image, {})}
     results: list[CreatableTopicResult] = []
     records: list[StoredRecord] = []
     for topic in request.topics:
         if times[topic.name] > 1 or topic.name == METADATA_TOPIC:
             continue
         try:
-            made, result = _create_topic(image, rules, topic)
+            made, result = _create_topic(image, rules, topic, defaults)
         except KafkaError as error:
             results.append(_refused(topic.name, error))
             continue
@@ -88,8 +89,10 @@ def _refused(name: str, error: KafkaError) -> CreatableTopicResult:
     return CreatableTopicResult(name=name, error_code=error.code, error_message=error.detail)
 
 
-def _create_topic(image: MetadataImage, rules: TopicRules, topic: CreatableTopic) -> tuple[list[StoredRecord], CreatableTopicResult]:
-    """Errors: KafkaError."""
+def _create_topic(
+    image: MetadataImage, rules: TopicRules, topic: CreatableTopic, defaults: Mapping[str, CreatableTopicConfigs]
+) -> tuple[list[StoredRecord], CreatableTopicResult]:
+    """`defaults`: the configs of a topic that overrides none, made once for all topics of a request.  Errors: KafkaError."""
     _check_name(image, topic.name)
     overrides = _overrides(image, rules, topic)
     assignment = _assignment(image, rules, topic)
@@ -103,17 +106,23 @@ def _create_topic(image: MetadataImage, rules: TopicRules, topic: CreatableTopic
         num_partitions=len(assignment),
         replication_factor=len(assignment[0]),
         configs=[
-            CreatableTopicConfigs(
-                name=config.name,
-                value=config.value,
-                read_only=False,
-                config_source=config.source,
-                is_sensitive=config.option.is_sensitive,
-            )
+            _told(config) if config.name in overrides else defaults[config.name]
             for config in rules.schema.new_topic_configs(image, overrides)
-        ],
+        ]
+        if overrides
+        else list(defaults.values()),
     )
     return records, result
+
+
+def _told(config: Effective) -> CreatableTopicConfigs:
+    return CreatableTopicConfigs(
+        name=config.name,
+        value=config.value,
+        read_only=False,
+        config_source=config.source,
+        is_sensitive=config.option.is_sensitive,
+    )
 
 
 def _check_name(image: MetadataImage, name: str) -> None:

@@ -14,10 +14,11 @@ from moldau.clients.cluster import Cluster
 from moldau.clients.consumer import Consumer, RebalanceListener
 from moldau.clients.records import Records
 from moldau.errors import KafkaError
-from moldau.tools.cli.connecting import ClientSettings, client_settings, run
+from moldau.tools.cli.connecting import ClientSettings
 from moldau.tools.cli.grouping import consumer_options
-from moldau.tools.cli.kafka.options import KafkaParser, deprecated
+from moldau.tools.cli.kafka.options import KafkaParser
 from moldau.tools.cli.verifiable.events import event, text_of
+from moldau.tools.cli.verifiable.running import run_tool
 from moldau.types import TopicPartition
 
 FOREVER: Final = -1
@@ -28,20 +29,7 @@ RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 
 def main(arguments: list[str]) -> int:
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.command_config and options.consumer_config:
-        raise parser.usage_error("Options --consumer.config and --command-config are mutually exclusive")
-    note = deprecated(options.consumer_config, "--consumer.config", "--command-config")
-    if note:
-        print(note)
-    settings = client_settings(options.command_config or options.consumer_config)
-
-    async def work(cluster: Cluster) -> int:
-        await _consume(cluster, options, settings)
-        return 0
-
-    return run(options.bootstrap_server, work, settings)
+    return run_tool(_parser(), arguments, _consume, old_option="--consumer.config")
 
 
 def _parser() -> KafkaParser:

@@ -13,29 +13,17 @@ from moldau.clients.cluster import Cluster
 from moldau.clients.errors import BufferFull
 from moldau.clients.producer import Producer, RecordMetadata
 from moldau.errors import KafkaError
-from moldau.tools.cli.connecting import ClientSettings, client_settings, run
-from moldau.tools.cli.kafka.options import KafkaParser, deprecated
+from moldau.tools.cli.connecting import ClientSettings
+from moldau.tools.cli.kafka.options import KafkaParser
 from moldau.tools.cli.perf.settings import producer_options
 from moldau.tools.cli.verifiable.events import event
+from moldau.tools.cli.verifiable.running import run_tool
 
 FOREVER: Final = -1
 
 
 def main(arguments: list[str]) -> int:
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.command_config and options.producer_config:
-        raise parser.usage_error("Options --producer.config and --command-config are mutually exclusive")
-    note = deprecated(options.producer_config, "--producer.config", "--command-config")
-    if note:
-        print(note)
-    settings = client_settings(options.command_config or options.producer_config)
-
-    async def work(cluster: Cluster) -> int:
-        await _produce(cluster, options, settings)
-        return 0
-
-    return run(options.bootstrap_server, work, settings)
+    return run_tool(_parser(), arguments, _produce, old_option="--producer.config")
 
 
 def _parser() -> KafkaParser:

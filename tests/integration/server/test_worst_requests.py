@@ -22,9 +22,9 @@ from moldau.protocol.messages.leave_group import LeaveGroupRequest
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.share_group_describe import ShareGroupDescribeRequest
 from moldau.protocol.wire import Request
-from moldau.server.node.process import YOUNG_OBJECTS
 from moldau.server.requests.dispatch import served_versions
 from moldau.testing.embedded import EmbeddedBroker
+from proof.hostile.turns import LONGEST_TURN_S, Turns, broker_as_in_a_process, measured
 from proof.hostile.worst import Worst, worst_requests
 
 pytestmark = pytest.mark.slow
@@ -35,8 +35,6 @@ EARLIER_FRAME_BYTES: Final = 1 << 18
 """Of every other version, to save time."""
 LARGEST_FRAME_BYTES: Final = ConnectionLimits().max_request_bytes
 LONGEST_NAME: Final = 249
-LONGEST_TURN_S: Final = 0.25
-"""What grows with the square of a request's size takes seconds."""
 ATTEMPTS: Final = 3
 """The shortest of so many counts: whoever shares the processor makes CPU time longer, and nothing makes it shorter."""
 PATIENCE_S: Final = 60.0
@@ -47,45 +45,16 @@ LONGEST_ANSWERS: Final = [FindCoordinatorRequest, ShareGroupDescribeRequest, Lea
 """The slowest ones when all APIs were asked with frames of `LARGEST_FRAME_BYTES`."""
 
 
-class Turns:
-    """The longest turn of the broker's loop since `begin`, in seconds of CPU time of its thread."""
-
-    def __init__(self) -> None:
-        self.longest_s = 0.0
-        self.what = ""
-
-    def begin(self) -> None:
-        self.longest_s, self.what = 0.0, ""
-
-    def note(self, elapsed_s: float, handle: asyncio.Handle) -> None:
-        if elapsed_s > self.longest_s:
-            self.longest_s, self.what = elapsed_s, repr(handle)
-
-
 @pytest.fixture(scope="module")
 def turns() -> Iterator[Turns]:
-    turns, run = Turns(), asyncio.Handle._run
-
-    def timed(handle: Any) -> None:
-        if threading.current_thread().name != "moldau-embedded":
-            run(handle)
-            return
-        began_s = time.thread_time()
-        run(handle)
-        turns.note(time.thread_time() - began_s, handle)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(asyncio.Handle, "_run", timed)
+    with measured() as turns:
         yield turns
 
 
 @pytest.fixture(scope="module")
 def broker(turns: Turns) -> Iterator[EmbeddedBroker]:
-    with EmbeddedBroker() as broker:
-        thresholds = gc.get_threshold()
-        gc.set_threshold(YOUNG_OBJECTS)  # as in a process
+    with broker_as_in_a_process() as broker:
         yield broker
-        gc.set_threshold(*thresholds)
 
 
 def ask(broker: EmbeddedBroker, frame: bytes) -> None:

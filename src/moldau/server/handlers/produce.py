@@ -195,7 +195,7 @@ class Appending:
         appended = 0
         for topic in _last_of_each(self.request.topic_data):
             slots: list[PartitionProduceResponse] | None = None
-            for begin in range(0, len(topic.partition_data), PIECE):
+            for begin in range(0, len(topic.partition_data) or 1, PIECE):
                 piece = topic.partition_data[begin : begin + PIECE]
                 if appended + len(piece) > PIECE:
                     await asyncio.sleep(0)

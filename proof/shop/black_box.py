@@ -67,19 +67,19 @@ def stored(bootstrap: str, topics: Topics) -> Stored:
     created: list[Order] = []
     requested: list[str] = []
     finals = 0
-    for record in _records(bootstrap, topics.orders):
+    for record in records_of_topic(bootstrap, topics.orders):
         if record["state"] == State.CREATED:
             lines = tuple(Line(**line) for line in record["lines"])
             created.append(Order(**{**{name: record[name] for name in Order._fields}, "lines": lines}))
         else:
             finals += 1
-    for record in _records(bootstrap, topics.stock_requests):
+    for record in records_of_topic(bootstrap, topics.stock_requests):
         if not record.get("released"):
             requested.append(record["order_id"])
     return Stored(created, requested, finals)
 
 
-def _records(bootstrap: str, topic: str) -> list[dict[str, Any]]:
+def records_of_topic(bootstrap: str, topic: str) -> list[dict[str, Any]]:
     found = []
     with Consumer(bootstrap, {"isolation.level": "read_committed", "enable.auto.commit": "false"}) as consumer:
         for number in consumer.partitions_for(topic):

@@ -24,6 +24,8 @@ from moldau.shop.writer import Unavailable, Writer
 LOG: Final = logging.getLogger(__name__)
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 VIEW: Final = "orders.db"
+SOON: Final = {"retry.backoff.ms": "5"}
+"""A transaction that begins before the markers of the last one are written is refused for a moment: requests wait meanwhile."""
 
 
 class Inside:
@@ -39,7 +41,7 @@ async def opened(settings: Settings, clock: Clock, told: Callable[[], None]) -> 
     """The inside, and what ends when it fails.  Errors: ClientError, OSError, Positions."""
     async with AsyncExitStack() as stack:
         await make_topics(settings)
-        options = {**settings.security, "transactional.id": f"{settings.prefix}{settings.name}-web", "linger.ms": "0"}
+        options = {**settings.security, "transactional.id": f"{settings.prefix}{settings.name}-web", "linger.ms": "0", **SOON}
         producer = await stack.enter_async_context(Producer(settings.servers, options))
         view = View(settings.folder / VIEW)
         stack.callback(view.close)

@@ -66,7 +66,7 @@ def all_there(mails: MailServer, wanted: set[str], part: Part) -> None:
 
 
 def test_one_mail_an_order_and_state_though_the_service_is_killed(broker: BrokerProcess, tmp_path: Path) -> None:
-    wanted, kills, counted = write_orders(broker.bootstrap, "mail-orders", 400), 4, Count(130)
+    wanted, kills, counted = write_orders(broker.bootstrap, "mail-orders", 200), 3, Count(80)
     with MailServer(counted) as mails:
         part = Part(
             tmp_path,

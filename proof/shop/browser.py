@@ -16,9 +16,7 @@ from typing import Any, Final, Self
 
 CHROMIUM: Final = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None)
 WITHIN_S: Final = 90.0
-OPTIONS: Final = (
-    "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --remote-debugging-pipe --window-size=1320,1060"
-)
+OPTIONS: Final = "--headless --no-sandbox --disable-gpu --disable-dev-shm-usage --remote-debugging-pipe --window-size=1320,1060"
 
 
 class Browser:

@@ -133,3 +133,13 @@ def test_a_customer_of_whom_nothing_counts_is_forgotten() -> None:
     assert not book.claims
     assert not book.customers
     assert book.paid_units == 100
+
+
+def test_a_settled_claim_stays_as_it_is() -> None:
+    book = Book()
+    first = decide(book, PROMOTION, wanted(1, "anna", 5), 20 * HOUR_MS)
+    assert isinstance(first, Claim)
+    for state in (State.RESERVED, State.PAID, State.PAID, State.EXPIRED, State.RESERVED):
+        replay(book, PROMOTION, first._replace(state=state))
+    assert book.claims["b-1"].state is State.PAID
+    assert (book.paid_units, book.reserved_units, book.unpaid) == (5, 0, {})

@@ -7,25 +7,25 @@ from moldau.config import DAY_MS, HOUR_MS, Configs, GiB, Long, MiB, at_least, op
 
 
 class QuorumConfig(Configs):
-    """Who votes, how patient they are, and how the metadata log is kept."""
+    """The options of voters, elections and the metadata log."""
 
     voters: tuple[str, ...] = option(
         "controller.quorum.voters", (), "A fixed set of controllers, as id@host:port,…; empty for one that can change.", importance="high"
     )
     bootstrap_servers: tuple[str, ...] = option(
-        "controller.quorum.bootstrap.servers", (), "Where to look for the controllers, as host:port,…", importance="high"
+        "controller.quorum.bootstrap.servers", (), "The addresses at which to look for the controllers, as host:port,…", importance="high"
     )
     election_timeout_ms: int = option(
         "controller.quorum.election.timeout.ms", 1000, "How long a candidate waits for votes before it tries again.", importance="high"
     )
     fetch_timeout_ms: int = option(
-        "controller.quorum.fetch.timeout.ms", 2000, "How long a voter bears to hear nothing of its leader.", importance="high"
+        "controller.quorum.fetch.timeout.ms", 2000, "How long a voter goes on without hearing from its leader.", importance="high"
     )
     election_backoff_max_ms: int = option(
-        "controller.quorum.election.backoff.max.ms", 1000, "The longest pause between two candidatures.", importance="high"
+        "controller.quorum.election.backoff.max.ms", 1000, "The longest pause before a candidate stands again.", importance="high"
     )
     append_linger_ms: int = option(
-        "controller.quorum.append.linger.ms", 25, "Without effect: appends that wait share one sync, and none waits for others."
+        "controller.quorum.append.linger.ms", 25, "Without effect: waiting appends share one sync, and no append waits for others."
     )
     request_timeout_ms: int = option("controller.quorum.request.timeout.ms", 2000, "How long one request may take.")
     retry_backoff_ms: int = option("controller.quorum.retry.backoff.ms", 20, "The pause before it is sent again.", importance="low")
@@ -62,13 +62,13 @@ class QuorumConfig(Configs):
         importance="high",
     )
     max_retention_ms: Long = option(
-        "metadata.max.retention.ms", 7 * DAY_MS, "Old snapshots and the log before them go then.", importance="high"
+        "metadata.max.retention.ms", 7 * DAY_MS, "Snapshots older than this are deleted, with the log before them.", importance="high"
     )
     max_idle_interval_ms: int = option(
         "metadata.max.idle.interval.ms",
         500,
-        "An idle leader writes a record this often, so that those who follow see that it lives; 0 for never. "
-        "A lone node, whom nobody follows, does so only when the option is set: two syncs a second would be for nothing.",
+        "An idle leader writes a record this often, so that followers see that it lives; 0 for never. "
+        "A lone node has no followers and does so only if the option is set: two syncs a second would be for nothing.",
         check=at_least(0),
         importance="low",
     )

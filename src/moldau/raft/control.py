@@ -1,4 +1,4 @@
-"""◇ KRaft's control records: which message each type holds, and its bytes.
+"""◇ KRaft's control records: the message of each type, and its bytes.
 
 A value begins with its own version, the same number that it is encoded in.  Source: ControlRecordUtils.java.
 """
@@ -26,7 +26,7 @@ def control_value(message: ControlMessage) -> bytes:
 
 
 def parse_control_value(kind: ControlType, value: memoryview | bytes | None) -> ControlMessage | None:
-    """None for a type that is not KRaft's.  Errors: DecodeError."""
+    """The message in a control record's value; None for a type that is not KRaft's.  Errors: DecodeError."""
     declared = BY_TYPE.get(kind)
     if declared is None:
         return None

@@ -2,16 +2,16 @@
 connections to the other replicas.
 
     propose, requests, responses, time ─▶ node ─▶ election to the disk ─▶ log (page cache, at once) ─▶ messages and answers
-                          one fdatasync for all that waits, off the loop ─▶ node ─▶ high watermark ─▶ listener, then whoever awaits it
+                          one fdatasync for all that waits, off the loop ─▶ node ─▶ high watermark ─▶ listener, then the waiting callers
 
 Guarantees: an election is on the disk before anything that rests on it leaves this node; a listener sees every committed batch once, in
-order, first the newest snapshot and what the log holds after it; who awaits `wait_for_commit` is woken after the listener has seen the
+order, first the newest snapshot and what the log holds after it; a caller of `wait_for_commit` is woken after the listener has seen the
 batch.  Messages are taken while a sync runs; an answer waits for no sync but that of its own election.  When the disk fails nothing is
-committed any more: `on_failure` is told, everyone who waits gets KAFKA_STORAGE_ERROR, and the voters are told to elect another leader.
-A disk that is full costs a leader its office where there is another voter.
+committed any more: `on_failure` is called, every waiting caller gets KAFKA_STORAGE_ERROR, and the voters are told to elect another leader.
+A leader with a full disk resigns if there is another voter.
 
-The files are `replica_log.py`, what is done to them `log_keeping.py`, bytes `log_bytes.py`.  Source: KafkaRaftClient; KIP-595, 630, 853.
-Called by `server/node/node.py`; its listener is `metadata/loader.py`.
+`replica_log.py` has the files, `log_keeping.py` the operations on them, `log_bytes.py` their bytes.  Source: KafkaRaftClient; KIP-595, 630,
+853. Called by `server/node/node.py`; its listener is `metadata/loader.py`.
 
 A broker without a controller runs the same driver as an observer: its (id, directory) is in no set of voters, so it only fetches.
 """
@@ -87,9 +87,9 @@ class RaftDriver(LogKeeper):
     ) -> None:
         """`directory` is the metadata log directory; the partition's folder is inside it.
 
-        `addresses`: where this node listens as a voter, by which the log is corrected; empty for an observer.  `listener_name`: the first
-        of controller.listener.names, by which voters are reached.  Without `network` nobody is asked anything: for a node that is alone.
-        """
+        `addresses`: the addresses at which this node listens as a voter; the voters in the log are corrected by them; empty for an
+        observer.  `listener_name`: the first of controller.listener.names, at which voters are reached.  Without `network` no request is
+        sent: for a node that is alone."""
         disk = ReplicaLog(
             files=files,
             clock=clock,
@@ -118,11 +118,11 @@ class RaftDriver(LogKeeper):
         self._changed = asyncio.Event()
         self._syncing: asyncio.Task[None] | None = None
 
-    # ---------------------------------------------------------------- what is
+    # ---------------------------------------------------------------- state
 
     @property
     def high_watermark(self) -> int:
-        """Exclusive; 0 while none is known."""
+        """The high watermark, exclusive; 0 while none is known."""
         return self.node.high_watermark or 0
 
     @property
@@ -139,7 +139,7 @@ class RaftDriver(LogKeeper):
         return self.node.kraft_version
 
     def status(self) -> QuorumStatus | None:
-        """None where this node does not lead."""
+        """The quorum's status; None if this node does not lead."""
         role = self.node.role
         if not self.is_leader or not isinstance(role, Leader):
             return None
@@ -148,7 +148,7 @@ class RaftDriver(LogKeeper):
     # ---------------------------------------------------------------- life
 
     async def start(self, listener: Listener) -> None:
-        """Open, recover, load, and take part.  Errors: CorruptQuorumState, CorruptSnapshot, LogDamaged, OSError."""
+        """Open, recover, load, and take part in the quorum.  Errors: CorruptQuorumState, CorruptSnapshot, LogDamaged, OSError."""
         self._listener = listener
         loaded = await self.files.run(self._disk.open)
         if loaded is not None:
@@ -181,9 +181,9 @@ class RaftDriver(LogKeeper):
         self._step(Tick())
 
     async def stop(self) -> None:
-        """A leader asks the others to elect one of them and waits for their answer a while.
+        """Stop.  A leader asks the others to elect one of them and waits a while for their answer.
 
-        What was proposed is on the disk afterwards, if it has room; what waits and was not committed gets NOT_CONTROLLER.
+        Proposed records are on the disk afterwards, if it has room.  Waiting callers whose records were not committed get NOT_CONTROLLER.
         """
         was_leader = self.node.is_leader
         if self.failure is None:
@@ -198,7 +198,7 @@ class RaftDriver(LogKeeper):
         await self.files.run(self.log.close)
 
     async def abandon(self) -> None:
-        """As a crash would: nothing more is written, told or answered."""
+        """Stop like a crash: nothing more is written, told or answered."""
         self.failure = self.failure or KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "abandoned")
         await self._end_tasks()
 
@@ -214,7 +214,7 @@ class RaftDriver(LogKeeper):
             await self._peers.close()
 
     async def _until_told(self) -> None:
-        """Every voter that can be reached knows that it may stand."""
+        """Wait until every voter that can be reached knows that it may stand for election."""
         with_patience = asyncio.get_running_loop().time() + self.config.request_timeout_ms / 1000
         while isinstance(role := self.node.role, Resigned) and len(role.told) < len(self.node.voters) - self.node.is_voter:
             self._changed.clear()
@@ -225,7 +225,7 @@ class RaftDriver(LogKeeper):
                 return
 
     def propose(self, records: Sequence[bytes]) -> int:
-        """Append one atomic batch; the offset after it (exclusive), to `wait_for_commit`.
+        """Append one atomic batch.  Returns the offset after it (exclusive), for `wait_for_commit`.
 
         Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR, POLICY_VIOLATION for more than `MAX_BATCH_BYTES`, or INVALID_REQUEST for
         no records or too many.
@@ -249,7 +249,7 @@ class RaftDriver(LogKeeper):
             raise KafkaError(code, str(self.failure))
 
     async def wait_for_commit(self, offset: int) -> None:
-        """Until everything below `offset` (exclusive) is committed and the listener has seen it.
+        """Wait until everything below `offset` (exclusive) is committed and the listener has seen it.
 
         Errors: KafkaError NOT_CONTROLLER when another leads meanwhile, KAFKA_STORAGE_ERROR.
         """
@@ -257,14 +257,14 @@ class RaftDriver(LogKeeper):
             return
         self._check_failure()
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        assert not self._waiting or self._waiting[-1][0] <= offset, "who asks later waits for more"
+        assert not self._waiting or self._waiting[-1][0] <= offset, "later waits are for higher offsets"
         self._waiting.append((offset, future))
         await future
 
     # ---------------------------------------------------------------- requests of other replicas
 
     async def change_voters(self, request: VoterRequest) -> Response:
-        """AddRaftVoter, RemoveRaftVoter, UpdateRaftVoter.  Errors: KafkaError BROKER_NOT_AVAILABLE."""
+        """Handle AddRaftVoter, RemoveRaftVoter or UpdateRaftVoter.  Errors: KafkaError BROKER_NOT_AVAILABLE."""
         self._refuse_after_failure()
         message = parse_voter_request(request, cluster_id=self._cluster_id)
         if isinstance(message, ChangeAnswer):
@@ -272,9 +272,11 @@ class RaftDriver(LogKeeper):
         return await self._questions.ask(request, 0, lambda token: self._step(Received(token, message)))
 
     def upgrade_kraft_version(self) -> int:
-        """From voters of the options to voters of the log: the offset after the records that say so, to `wait_for_commit`.
+        """Change from voters of the options to voters of the log.
 
-        Errors: KafkaError NOT_CONTROLLER, REQUEST_TIMED_OUT, INVALID_UPDATE_VERSION while not every voter has said who and where it is.
+        Returns the offset after the records of the change, for `wait_for_commit`.
+
+        Errors: KafkaError NOT_CONTROLLER, REQUEST_TIMED_OUT, INVALID_UPDATE_VERSION while not every voter has told its id and address.
         """
         self._check_failure()
         end = self._step(Upgrade())
@@ -283,7 +285,10 @@ class RaftDriver(LogKeeper):
         return end
 
     async def handle(self, request: ReplicaRequest, version: int) -> Response:
-        """Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch of the metadata log, FetchSnapshot.  Errors: KafkaError BROKER_NOT_AVAILABLE."""
+        """Handle Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch of the metadata log, or FetchSnapshot.
+
+        Errors: KafkaError BROKER_NOT_AVAILABLE.
+        """
         self._refuse_after_failure()
         try:
             message = parse_request(request, version, cluster_id=self._cluster_id)
@@ -319,7 +324,7 @@ class RaftDriver(LogKeeper):
         try:
             result = self.node.step(event, self.clock.monotonic_ms())
             self._work()
-        except Exception as error:  # a machine that cannot go on, or replay: nobody must wait for what will not come
+        except Exception as error:  # a machine or a replay that cannot go on: no caller must wait for ever
             self._fail(error)
             return None
         return result
@@ -329,7 +334,7 @@ class RaftDriver(LogKeeper):
         self._step(Tick())
 
     def _work(self) -> None:
-        """Carries out what is ready, until an election has to reach the disk first."""
+        """Do what is ready, until an election has to reach the disk first."""
         if self._is_working or self._persisting is not None:
             return
         self._is_working = True
@@ -363,7 +368,7 @@ class RaftDriver(LogKeeper):
             self._fail(error)
 
     async def _until_room(self, write: Callable[[str, bytes], None], path: str, data: bytes) -> None:
-        """On a full disk a vote has to wait; whoever asked for it asks again, or another."""
+        """Write when there is room.  On a full disk a vote has to wait; the candidate asks again, or another one does."""
         while True:
             try:
                 await self.files.run(write, path, data)
@@ -376,7 +381,7 @@ class RaftDriver(LogKeeper):
 
     def _carry_out(self, ready: Ready) -> None:
         if ready.truncate_to is not None:
-            LOG.warning("%s is truncated to offset %d: what lay behind it was never committed", METADATA_PARTITION, ready.truncate_to)
+            LOG.warning("%s is truncated to offset %d: the records behind it were never committed", METADATA_PARTITION, ready.truncate_to)
             self.log.truncate_to(ready.truncate_to, self.clock.now_ms())
             self._unsynced.set()
         self._append(list(ready.entries))
@@ -426,19 +431,19 @@ class RaftDriver(LogKeeper):
 
     # ---------------------------------------------------------------- the log
 
-    # ---------------------------------------------------------------- what the listener is told
+    # ---------------------------------------------------------------- calls of the listener
 
     def _leader_changed(self, leader_id: int, epoch: int) -> None:
         self._is_leader_told = False
         if leader_id == self.node_id:
-            return  # told once it has seen everything before its epoch
+            return  # the listener is told once it has seen everything before its epoch
         self._refuse_waiting(
-            KafkaError(ErrorCode.NOT_CONTROLLER, "Another controller may lead by now: whether the change stands is not known.")
+            KafkaError(ErrorCode.NOT_CONTROLLER, "Another controller may lead by now: it is not known whether the change stands.")
         )
         self._listener.leader_changed(leader_id, epoch)
 
     def _deliver(self, high_watermark: int) -> None:
-        """Tell the listener, then those who wait."""
+        """Call the listener, then wake the waiting callers."""
         self.log.update_high_watermark(high_watermark)
         self._deliver_from_log(high_watermark)
         catch_up_offset = self.node.catch_up_offset
@@ -458,7 +463,7 @@ class RaftDriver(LogKeeper):
         while self._delivered < end_offset:
             found = self._disk.batches(self._delivered, end_offset)
             if not found:
-                return  # a follower's offset within a batch: the rest of it is committed with it
+                return  # a follower's offset may lie within a batch: the rest of the batch is committed with it
             self._listener.committed(found)
             self._delivered = found[-1].next_offset
             self.bytes_since_snapshot += sum(batch.size for batch in found)

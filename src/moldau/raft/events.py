@@ -9,17 +9,17 @@ from moldau.raft.voters import HostPort, VoterSet
 from moldau.types import OffsetAndEpoch
 
 MAX_ENTRY_RECORDS: Final = 20_000
-"""Records of one proposal: they are one batch, all or nothing."""
+"""The most records of one proposal: they are one batch, all or nothing."""
 
 
 class Chance(Protocol):
-    """What the node needs of a `random.Random`."""
+    """The part of `random.Random` that the node needs."""
 
     def randrange(self, stop: int, /) -> int: ...
 
 
 class Timeouts(NamedTuple):
-    """The options that the machine goes by, in milliseconds."""
+    """The machine's options, in milliseconds."""
 
     election_ms: int = 1000
     fetch_ms: int = 2000
@@ -33,7 +33,7 @@ class Timeouts(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """Time has passed; also what starts a node."""
+    """Time has passed.  A Tick also starts a node."""
 
 
 class Proposal(NamedTuple):
@@ -43,13 +43,13 @@ class Proposal(NamedTuple):
 
 
 class Synced(NamedTuple):
-    """Everything below `end_offset` is on this node's stable storage, and what was truncated is gone from it."""
+    """Everything below `end_offset` is on this node's stable storage, and truncated records are gone from it."""
 
     end_offset: int
 
 
 class Lost(NamedTuple):
-    """What was to be appended from `end_offset` on could not be: the disk is full.  A leader resigns, a follower fetches it again later."""
+    """The disk was full, so appends from `end_offset` on failed.  A leader resigns, a follower fetches the records again later."""
 
     end_offset: int
 
@@ -66,7 +66,7 @@ class Received(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """To the request that was sent with this number; no answer: it failed.  `is_refused`: nobody listens where it was to go."""
+    """The answer to the request that was sent with this number; None: it failed.  `is_refused`: no process listened at the address."""
 
     to: int
     number: int
@@ -75,7 +75,7 @@ class Answered(NamedTuple):
 
 
 class SnapshotInstalled(NamedTuple):
-    """The snapshot that was fetched is whole and on the disk; the log is empty behind it."""
+    """The fetched snapshot is whole and on the disk; the log is empty behind it."""
 
     snapshot_id: OffsetAndEpoch
     voters: VoterSet | None
@@ -83,15 +83,18 @@ class SnapshotInstalled(NamedTuple):
 
 
 class SnapshotRefused(NamedTuple):
-    """The snapshot that was fetched is not whole, or there is no room for it: another attempt comes later."""
+    """The fetched snapshot is not whole, or there is no room for it: another attempt comes later."""
 
 
 class Upgrade(NamedTuple):
-    """To kraft.version 1.  Answers with the offset after it, or INVALID_UPDATE_VERSION, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT."""
+    """Change to kraft.version 1.
+
+    The answer is the offset after the change, or INVALID_UPDATE_VERSION, NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT.
+    """
 
 
 class SnapshotWritten(NamedTuple):
-    """A snapshot of what was committed is on the disk; the log begins behind `start`."""
+    """A snapshot of committed records is on the disk; the log begins behind `start`."""
 
     newest: OffsetAndEpoch
     start: OffsetAndEpoch
@@ -102,17 +105,17 @@ Event: TypeAlias = (
 )
 
 
-# What is to be done
+# Orders
 
 
 class LeaderChange(NamedTuple):
-    """The control records that open an epoch.  A leader also writes down the voters where the log does not say the same of them."""
+    """The control records that open an epoch.  A leader also writes the voters if the log does not have them so."""
 
     leader_id: int
     voters: tuple[int, ...]
     granting_voters: tuple[int, ...]
     written: VoterSet | None = None
-    """Set when they and kraft.version are to be written."""
+    """The voters, if they and kraft.version are to be written."""
     kraft_version: int = 0
 
     @property
@@ -135,7 +138,7 @@ EntryPayload: TypeAlias = tuple[bytes, ...] | LeaderChange | VotersChange
 
 
 class Entry(NamedTuple):
-    """One batch to append.  `payload` is the records, or what the epoch opens with."""
+    """One batch to append.  `payload` is the records, or the opening of an epoch."""
 
     base_offset: int
     epoch: int
@@ -153,12 +156,12 @@ class Fetched(NamedTuple):
     base_offset: int
     next_offset: int
     epoch: int
-    """Of the leader that they came from."""
+    """The epoch of the leader that they came from."""
     records: Payload | tuple[object, ...] | None
 
 
 class SnapshotChunk(NamedTuple):
-    """Bytes of a snapshot that is being fetched; the first chunk begins a new file, with the last it is whole."""
+    """Bytes of a snapshot that is being fetched.  The first chunk begins a new file; the last one completes it."""
 
     snapshot_id: OffsetAndEpoch
     position: int
@@ -182,16 +185,16 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class Ready:
-    """What the world must do, in the order of the fields."""
+    """The orders to the world, to be done in the order of the fields."""
 
     election: ElectionState | None = None
     truncate_to: int | None = None
     entries: list[Entry | Fetched] = field(default_factory=list)
     snapshot_chunks: list[SnapshotChunk] = field(default_factory=list)
     high_watermark: int | None = None
-    """Set when it moved (exclusive)."""
+    """The new high watermark (exclusive), if it moved."""
     leader: tuple[int, int] | None = None
-    """Id and epoch, set when either is another than before."""
+    """Id and epoch of the leader, if either has changed."""
     sends: list[Send] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
 

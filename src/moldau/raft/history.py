@@ -1,12 +1,11 @@
-"""◇ What the consensus machine knows of its log without reading it: where each epoch began, and which voters each offset brought.
+"""◇ The consensus machine's knowledge of its log, without reading it: the start of each epoch, and the offsets of changes of voters.
 
     start ──── epoch 1 ────┬─ epoch 3 ──┬──── epoch 4 ──── end (exclusive)
       └ voters {1}         └            └ voters {1,2}
 
-A log begins with nothing before it, or behind a snapshot whose epoch and voters count as what lies before.  What is truncated takes its
-epochs, voters and kraft.version with it: a change of voters that was never committed is undone in that way, and only in that way.
-Source: LogHistory, VoterSetHistory, KafkaMetadataLog.endOffsetForEpoch; KIP-595, 853.
-"""
+A log begins with nothing before it, or behind a snapshot whose epoch and voters count as what lies before.  Truncated records take their
+epochs, voters and kraft.version with them.  This is the only way in which an uncommitted change of voters is undone. Source: LogHistory,
+VoterSetHistory, KafkaMetadataLog.endOffsetForEpoch; KIP-595, 853."""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
@@ -17,14 +16,14 @@ from moldau.raft.voters import VoterSet
 from moldau.types import OffsetAndEpoch
 
 FORMATTED: Final = -1
-"""The offset of voters that no log wrote down: from the options, or from what a folder was formatted with."""
+"""The offset of voters that are not in the log: they come from the options, or from the format of a folder."""
 
 _start_of: Final = itemgetter(1)
 _offset_of: Final = itemgetter(0)
 
 
 class VoterChange(NamedTuple):
-    """From `offset` on these are the voters, and this is kraft.version."""
+    """The voters and the kraft.version from `offset` on."""
 
     offset: int
     voters: VoterSet
@@ -64,7 +63,7 @@ class LogHistory:
         return self._epochs[number - 1][0] if number else self.start.epoch
 
     def end_of_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """The newest epoch up to `epoch`, and where it ended (exclusive); what lies before the log where there is none."""
+        """The newest epoch up to `epoch`, and its end (exclusive); if there is none, the end of what lies before the log."""
         number = bisect_right(self._epochs, epoch, key=_offset_of)
         end = self._epochs[number][1] if number < len(self._epochs) else self.end_offset
         if number == 0:
@@ -75,7 +74,7 @@ class LogHistory:
 
     @property
     def voters(self) -> VoterSet:
-        """In force as soon as they are in the log, committed or not."""
+        """The present voters.  A change is in force as soon as it is in the log, committed or not."""
         return self.changes[-1].voters
 
     @property
@@ -84,11 +83,11 @@ class LogHistory:
 
     @property
     def voters_offset(self) -> int:
-        """Where the log says so; FORMATTED where it does not."""
+        """The offset of the voters in the log; FORMATTED if the log does not have them."""
         return self.changes[-1].offset
 
     def voters_at(self, end_offset: int) -> VoterChange:
-        """As everything below `end_offset` (exclusive) says."""
+        """The voters by all records below `end_offset` (exclusive)."""
         number = bisect_left(self.changes, end_offset, key=_offset_of)
         return self.changes[max(number - 1, 0)]
 
@@ -119,7 +118,7 @@ class LogHistory:
         self.changes = kept or self.changes[:1]
 
     def start_after(self, snapshot_id: OffsetAndEpoch) -> None:
-        """What lies below the snapshot's offset is of no use any more."""
+        """Forget what lies below the snapshot's offset."""
         if snapshot_id.offset <= self.start.offset:
             return
         at = VoterChange(snapshot_id.offset - 1, *self.voters_at(snapshot_id.offset)[1:])
@@ -134,7 +133,7 @@ class LogHistory:
         self._epochs = epochs
 
     def replace(self, snapshot_id: OffsetAndEpoch, voters: VoterSet | None, kraft_version: int) -> None:
-        """By a snapshot of another replica: the log is empty behind it."""
+        """Replace the log by another replica's snapshot: the log is empty behind it."""
         fallback = self.changes[0].voters if voters is None else voters
         self.start = self.newest_snapshot = snapshot_id
         self.end_offset = snapshot_id.offset

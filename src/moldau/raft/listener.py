@@ -1,4 +1,4 @@
-"""◇ The machine that the metadata log drives, as the driver sees it; and what the driver tells of the quorum.  See `driver.py`."""
+"""◇ The driver's interface to the machine that replays the metadata log, and the quorum's status.  See `driver.py`."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -15,12 +15,12 @@ class CommittedBatch(NamedTuple):
     timestamp_ms: int
     records: Sequence[bytes | memoryview]
     next_offset: int
-    """Exclusive."""
+    """The offset after the batch (exclusive)."""
     size: int
 
 
 class ReplicaStatus(NamedTuple):
-    """One that has the log or fetches it.  Times are of the wall clock, -1 for never."""
+    """A replica that has the log or fetches it.  Times are of the wall clock, -1 for never."""
 
     key: ReplicaKey
     end_offset: int
@@ -29,7 +29,7 @@ class ReplicaStatus(NamedTuple):
 
 
 class QuorumStatus(NamedTuple):
-    """What DescribeQuorum tells; offsets are exclusive."""
+    """The content of DescribeQuorum; offsets are exclusive."""
 
     leader_id: int
     epoch: int
@@ -41,18 +41,18 @@ class QuorumStatus(NamedTuple):
 
 
 class Listener(Protocol):
-    """The machine that the log drives."""
+    """The machine that replays the log."""
 
     def load_snapshot(self, snapshot_id: OffsetAndEpoch, timestamp_ms: int, records: Sequence[bytes]) -> None:
-        """Everything below the snapshot's offset; also in mid-life, in place of all that was told before."""
+        """Load everything below the snapshot's offset; in mid-life it replaces all that was loaded before."""
         ...
 
     def committed(self, batches: Sequence[CommittedBatch]) -> None: ...
 
     def leader_changed(self, leader_id: int, epoch: int) -> None:
-        """Told when another node leads or nobody does (-1), and when this node leads and everything before its epoch has been seen."""
+        """Called when another node leads or none does (-1), and when this node leads and everything before its epoch was loaded."""
         ...
 
     def caught_up(self) -> None:
-        """Told once: all that was committed when this node learned of it first has been seen."""
+        """Called once, when all records have been loaded that were committed when this node first learned of them."""
         ...

@@ -1,4 +1,4 @@
-"""◇ Between what the consensus machine decides and the bytes of the metadata log: entries become batches, batches tell of themselves."""
+"""◇ Turns the consensus machine's entries into batches of the metadata log, and batches into what the machine needs to know of them."""
 
 import logging
 from typing import Final
@@ -21,7 +21,7 @@ METADATA_PARTITION: Final = TopicPartition(METADATA_TOPIC, 0)
 
 
 def encoded(entry: Entry, now_ms: int) -> bytearray:
-    """The batch of an entry of this replica's own."""
+    """The batch of one of this replica's own entries."""
     payload = entry.payload
     match payload:
         case LeaderChange():
@@ -46,7 +46,7 @@ def encoded(entry: Entry, now_ms: int) -> bytearray:
 
 
 def examined(answer: FetchAnswer, at: HostPort) -> FetchAnswer | None:
-    """The batches that came whole; None where they are not what a leader sends."""
+    """The batches that came whole; None if they are not what a leader sends."""
     assert isinstance(answer.records, bytes | bytearray | memoryview)
     view = memoryview(answer.records)
     found: list[Batch] = []
@@ -65,7 +65,7 @@ def examined(answer: FetchAnswer, at: HostPort) -> FetchAnswer | None:
 
 
 def committed_batches(view: memoryview, offset: int) -> list[CommittedBatch]:
-    """From the batch on that holds `offset`.  Errors: CorruptBatch."""
+    """The batches from the one on that holds `offset`.  Errors: CorruptBatch."""
     found = []
     for position, header in batches(view):
         if header.next_offset <= offset:
@@ -81,7 +81,7 @@ def committed_batches(view: memoryview, offset: int) -> list[CommittedBatch]:
 
 
 def batch_of(header: BatchHeader, batch: memoryview) -> Batch:
-    """Errors: CorruptBatch, DecodeError, KeyError for a control record that cannot be read."""
+    """What the machine needs to know of a batch.  Errors: CorruptBatch, DecodeError; KeyError for an unreadable control record."""
     voters: VoterSet | None = None
     kraft_version: int | None = None
     if header.is_control:

@@ -1,6 +1,6 @@
-"""● What a driver does to its replica's log: it appends, lets one sync be shared, and puts snapshots in its place.
+"""● The driver's operations on its replica's log: it appends, shares one sync, and replaces the log by snapshots.
 
-A disk that is full costs a leader its office where there is another voter; who votes alone waits for room.  Part of `driver.py`.
+A leader with a full disk resigns if there is another voter; a lone voter waits for room.  Part of `driver.py`.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from moldau.types import OffsetAndEpoch
 LOG: Final = logging.getLogger(__name__)
 
 ROOM_CHECK_MS: Final = 1000
-"""How often what a full disk did not take is tried again."""
+"""The milliseconds after which a write that a full disk refused is tried again."""
 
 
 class LogKeeper(ABC):
@@ -65,14 +65,14 @@ class LogKeeper(ABC):
 
     @abstractmethod
     def _step(self, event: Any) -> int | ErrorCode | None:
-        """The machine is told, and what comes of it is carried out."""
+        """Tell the machine of an event, and carry its orders out."""
 
     @abstractmethod
     def _fail(self, error: Exception) -> None:
-        """Nothing is committed here any more."""
+        """Stop committing on this node."""
 
     def _append(self, entries: Sequence[Entry | Fetched]) -> None:
-        """Into the page cache, at once: offsets are given in the order of the proposals."""
+        """Append to the page cache, at once: offsets are given in the order of the proposals."""
         for entry in entries:
             if isinstance(entry, Entry):
                 self._unwritten.append(entry)
@@ -98,7 +98,7 @@ class LogKeeper(ABC):
         return failure.error is ErrorCode.KAFKA_STORAGE_ERROR and self.log.failure is None
 
     def _append_unwritten(self) -> None:
-        """All of them.  Those that the disk has no room for: who votes alone lets them wait until it has, another resigns."""
+        """Append all waiting entries.  On a full disk a lone voter lets them wait for room; another voter resigns."""
         while self._unwritten:
             entry = self._unwritten[0]
             now_ms = self.clock.now_ms()
@@ -150,9 +150,10 @@ class LogKeeper(ABC):
             self._fail(error)
 
     async def write_snapshot(self, snapshot_id: OffsetAndEpoch, timestamp_ms: int, records: Callable[[], Sequence[bytes]]) -> None:
-        """A snapshot of everything below `snapshot_id.offset`; `records` encodes them, in a thread, from what no longer changes.
+        """Write a snapshot of everything below `snapshot_id.offset`.
 
-        Old snapshots, and the log before those that stay, go by metadata.max.retention.*.
+        `records` encodes the records in a thread, from objects that no longer change.  metadata.max.retention.* decides when old snapshots,
+        and the log before the remaining ones, are deleted.
         """
         if self.snapshots.newest is not None and snapshot_id <= self.snapshots.newest:
             return
@@ -160,14 +161,14 @@ class LogKeeper(ABC):
         change = self.node.history.voters_at(snapshot_id.offset)
         await self.files.run(self._disk.write_snapshot, snapshot_id, timestamp_ms, records, change)
         if self.snapshots.newest is not None and snapshot_id <= self.snapshots.newest:
-            return  # one that was fetched meanwhile is newer
+            return  # a newer one was fetched meanwhile
         self.snapshots.ids.append(snapshot_id)
         await self._disk.retire_snapshots()
         start = next((one for one in self.snapshots.ids if one.offset == self.log.log_start_offset), self.node.history.start)
         self._step(SnapshotWritten(snapshot_id, start))
 
     def _take_chunk(self, chunk: SnapshotChunk) -> None:
-        """Of a snapshot that is fetched: into its file at once; the last one puts the snapshot in place of the log."""
+        """Write a chunk of a fetched snapshot.  The last chunk replaces the log by the snapshot."""
         try:
             self.snapshots.write_part(chunk.snapshot_id, chunk.position, chunk.data)
         except OSError as error:

@@ -1,6 +1,6 @@
-"""◇ What replicas of the metadata log say to each other, without the form that it has on the wire: see `wire.py` for that.
+"""◇ The messages between replicas of the metadata log, without their wire format: see `wire.py` for that.
 
-Every answer names the epoch of its sender and the leader that it knows, `leader_at` where that leader listens.  Offsets are exclusive ends.
+Every answer names its sender's epoch, the known leader, and in `leader_at` that leader's address.  Offsets are exclusive ends.
 Source: KIP-595, 630, 853, 996, 1166.
 """
 
@@ -13,7 +13,7 @@ from moldau.types import NO_LEADER, OffsetAndEpoch
 Payload: TypeAlias = bytes | bytearray | memoryview
 
 UNKNOWN_HIGH_WATERMARK: Final = (1 << 63) - 1
-"""What a follower says that does not want to be told when the high watermark moves alone."""
+"""The high watermark in a fetch of a follower that does not want to be told when only the high watermark moves."""
 
 
 class Vote(NamedTuple):
@@ -22,7 +22,7 @@ class Vote(NamedTuple):
     epoch: int
     candidate: ReplicaKey
     voter: ReplicaKey | None
-    """Who is asked; None in requests of old versions."""
+    """The voter that is asked; None in requests of old versions."""
     last_epoch: int
     end_offset: int
     is_pre_vote: bool
@@ -38,7 +38,7 @@ class BeginEpoch(NamedTuple):
 
 
 class EndEpoch(NamedTuple):
-    """`leader_id` leads its epoch no more; who should try to follow, best first."""
+    """`leader_id` leads its epoch no more.  The request names its preferred successors, best first."""
 
     epoch: int
     leader_id: int
@@ -67,14 +67,14 @@ class FetchSnapshot(NamedTuple):
 
 
 class UpdateVoter(NamedTuple):
-    """Where a voter listens and what it can speak is not what the leader's voters say."""
+    """A voter tells that its address or its kraft.version range differ from the leader's entry."""
 
     epoch: int
     voter: Voter
 
 
 class AddVoter(NamedTuple):
-    """Let it vote.  With `waits_for_commit` the answer comes once the change cannot be lost."""
+    """Make a replica a voter.  With `waits_for_commit` the answer comes once the change cannot be lost."""
 
     voter: Voter
     timeout_ms: int
@@ -82,13 +82,13 @@ class AddVoter(NamedTuple):
 
 
 class RemoveVoter(NamedTuple):
-    """Let it vote no more."""
+    """Make a replica a voter no more."""
 
     voter: ReplicaKey
 
 
 class AskVersions(NamedTuple):
-    """What can you speak?  Of one that is to become a voter."""
+    """Ask a future voter for its versions."""
 
 
 RaftRequest: TypeAlias = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot | UpdateVoter | AddVoter | RemoveVoter | AskVersions
@@ -103,7 +103,7 @@ class VoteAnswer(NamedTuple):
 
 
 class EpochAnswer(NamedTuple):
-    """To BeginEpoch, EndEpoch and UpdateVoter."""
+    """The answer to BeginEpoch, EndEpoch and UpdateVoter."""
 
     error: ErrorCode
     epoch: int
@@ -112,14 +112,14 @@ class EpochAnswer(NamedTuple):
 
 
 class ChangeAnswer(NamedTuple):
-    """To AddVoter and RemoveVoter."""
+    """The answer to AddVoter and RemoveVoter."""
 
     error: ErrorCode
     detail: str | None = None
 
 
 class VersionsAnswer(NamedTuple):
-    """To AskVersions: the range of kraft.version."""
+    """The answer to AskVersions: the range of kraft.version."""
 
     error: ErrorCode
     min_kraft_version: int = 0
@@ -127,7 +127,7 @@ class VersionsAnswer(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """What the machine must know of a batch that it fetched."""
+    """The machine's knowledge of a batch that it fetched."""
 
     base_offset: int
     next_offset: int
@@ -137,7 +137,7 @@ class Batch(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """Records from the fetch's offset on, or where the logs part, or which snapshot to fetch instead."""
+    """The answer to a fetch: records from its offset on, or the point where the logs part, or the snapshot to fetch instead."""
 
     error: ErrorCode
     epoch: int
@@ -148,10 +148,10 @@ class FetchAnswer(NamedTuple):
     diverging: OffsetAndEpoch | None = None
     snapshot_id: OffsetAndEpoch | None = None
     batches: tuple[Batch, ...] = ()
-    """What `records` holds, for the one who fetched."""
+    """The batches in `records`, for the fetching replica."""
     records: Payload | tuple[object, ...] | None = None
     read_from: int = -1
-    """For the leader's driver: the records are to be read from this offset on."""
+    """For the leader's driver: the offset from which to read the records."""
 
 
 class FetchSnapshotAnswer(NamedTuple):

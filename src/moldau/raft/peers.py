@@ -20,7 +20,7 @@ from moldau.protocol.wire import EncodeError, Request, Response
 from moldau.raft.voters import HostPort
 
 MAX_CHANNELS: Final = 64
-"""Addresses change: the channel that was used longest ago goes."""
+"""The most connections.  Addresses change: the least recently used channel is closed."""
 
 
 class Peers:
@@ -35,7 +35,7 @@ class Peers:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, at: HostPort, request: Request[Any], then: Callable[[Response | None, bool], None]) -> None:
-        """`then` gets None when no response came, and whether that was because nobody listens there."""
+        """Send a request.  `then` gets the response, or None and whether no process listened at the address."""
         task = in_background(self._exchange(at, request, then), name=f"raft to {at.host}:{at.port}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

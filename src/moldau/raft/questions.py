@@ -1,4 +1,4 @@
-"""● What other replicas and tools have asked the consensus machine: each waits for its answer, or for the end."""
+"""● The open requests of other replicas and tools to the consensus machine.  Each waits for its answer, or for the end."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Asked: TypeAlias = ReplicaRequest | VoterRequest
 
 
 class Question(NamedTuple):
-    """A request, its version, and who waits."""
+    """A request, its version, and its waiting caller."""
 
     request: Asked
     version: int
@@ -28,7 +28,7 @@ class Questions:
         self._waiting: dict[int, Question] = {}
 
     async def ask(self, request: Asked, version: int, step: Callable[[int], object]) -> Response:
-        """`step` tells the machine of it, by the token that its answer will come with.  Errors: those of `refuse_all`."""
+        """Ask.  `step` gives the machine the token with which the answer will come.  Errors: those of `refuse_all`."""
         self._tokens += 1
         token = self._tokens
         question = self._waiting[token] = Question(request, version, asyncio.get_running_loop().create_future())
@@ -39,7 +39,7 @@ class Questions:
             self._waiting.pop(token, None)
 
     def answered(self, token: int) -> Question | None:
-        """Whose answer has come; None where nobody waits for it."""
+        """The question that was answered; None if its caller no longer waits."""
         question = self._waiting.pop(token, None)
         return None if question is None or question.answered.done() else question
 

@@ -19,7 +19,7 @@ class LeaderChangeMessageVoter:
 
 @record(versions="0-1", flexible="0+")
 class LeaderChangeMessage(StoredRecord):
-    """Who was elected in this epoch, and by whom.  The first record of every epoch.  Source: KIP-853."""
+    """The leader that was elected in this epoch, and its voters.  It is the first record of every epoch.  Source: KIP-853."""
 
     version: int = int16()
     leader_id: int = int32()
@@ -73,7 +73,7 @@ class VotersRecordVoter:
 
 @record(versions="0", flexible="0+")
 class VotersRecord(StoredRecord):
-    """The voters, where to reach them and which kraft.version they can speak."""
+    """The voters, their addresses and their kraft.version ranges."""
 
     version: int = int16()
     voters: list[VotersRecordVoter] = array(VotersRecordVoter)

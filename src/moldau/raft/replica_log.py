@@ -1,9 +1,8 @@
 """● The files of one replica of the metadata log: the log of `__cluster_metadata-0`, the folder of its snapshots, and `quorum-state`.
 
-What lies below the newest snapshot was on stable storage; after it a torn tail is cut off at the start, as Kafka does, and fetched again.
-Where only this node votes nothing is ever truncated: there a whole batch that contradicts the checkpoint of epochs is no torn tail, and
-such a start is refused.  Source: KafkaRaftLog, FileQuorumStateStore; KIP-630.  Called by `driver.py`.
-"""
+Everything below the newest snapshot was on stable storage.  At the start a torn tail after it is cut off, as in Kafka, and fetched again.
+A lone voter never truncates: there a whole batch that contradicts the checkpoint of epochs is no torn tail, and the start is refused.
+Source: KafkaRaftLog, FileQuorumStateStore; KIP-630.  Called by `driver.py`."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -34,7 +33,7 @@ QUORUM_STATE: Final = "quorum-state"
 PARTITION_METADATA: Final = "partition.metadata"
 READ_BYTES: Final = 1 << 20
 MAX_BATCH_BYTES: Final = 8 << 20
-"""As in Kafka: a proposal is written, sent and replayed in one go."""
+"""The most bytes of a batch, as in Kafka: a proposal is written, sent and replayed in one go."""
 LOST_VOTES: Final = (
     "{path} is missing, and the log is not: node {node} does not know how it voted, so it follows and votes no more.  Bring the file back "
     "from a backup, or make a new voter of it: remove voter {node} with directory {directory}, format the folder, and add it again"
@@ -89,7 +88,7 @@ class ReplicaLog:
             topic_id=METADATA_TOPIC_ID,
             is_never_truncated=voters is not None and voters.is_only(self._node_id, self._directory_id),
         )
-        flush = self.log.begin_flush()  # what recovery cut off must not come back behind what is appended now
+        flush = self.log.begin_flush()  # records that recovery cut off must not come back behind new appends
         flush.sync()
         self.log.end_flush(flush)
         if newest is not None and (self.log.log_end_offset < start or self._parts_from(newest)):
@@ -98,12 +97,12 @@ class ReplicaLog:
         return None if newest is None or snapshot is None else (newest, snapshot)
 
     def _parts_from(self, snapshot_id: OffsetAndEpoch) -> bool:
-        """A snapshot was fetched in place of this log, and a crash came before the log went."""
+        """Whether a snapshot was fetched in place of this log, and a crash came before the log was removed."""
         before = [entry.epoch for entry in self.log.epochs.entries if entry.start_offset < snapshot_id.offset]
         return bool(before) and before[-1] != snapshot_id.epoch
 
     def history(self, loaded: tuple[OffsetAndEpoch, Snapshot] | None) -> LogHistory:
-        """Blocks."""
+        """The history of the loaded log.  Blocks."""
         snapshot_id = OffsetAndEpoch(0, 0) if loaded is None else loaded[0]
         change = VoterChange(FORMATTED, self._static_voters or VoterSet(), 0)
         if loaded is not None:
@@ -136,7 +135,7 @@ class ReplicaLog:
                     offset = header.next_offset
 
     def _log_config(self) -> LogConfig:
-        """Segments by metadata.log.*; what goes is decided here, by snapshots, never by age or size of the log alone."""
+        """The options of the log: segments by metadata.log.*.  Snapshots decide what is deleted, never the log's age or size alone."""
         return LogConfig.load(
             {
                 "log.segment.bytes": str(self._config.segment_bytes),
@@ -153,9 +152,10 @@ class ReplicaLog:
             self._files.write_atomically(path, f"version: 0\ntopic_id: {uuid_to_text(METADATA_TOPIC_ID)}".encode("ascii"))
 
     def election(self, history: LogHistory) -> tuple[ElectionState, bool]:
-        """And whether this node may vote.  An election is on the disk before anything of its epoch: the file cannot be behind the log.
+        """The election, and whether this node may vote.
 
-        A replica with a log that has lost the file may have voted in any epoch: it follows and votes no more, unless nobody else votes.
+        An election is on the disk before anything of its epoch, so the file cannot be behind the log.
+        A replica that has a log but lost the file may have voted in any epoch.  It follows and votes no more, unless it is the only voter.
         """
         path = self.election_path
         if not self._files.exists(path):
@@ -213,7 +213,7 @@ class ReplicaLog:
         self.snapshots.write(snapshot_id, parts)
 
     async def retire_snapshots(self) -> None:
-        """The log then begins with the oldest that stays."""
+        """Retire old snapshots.  The log then begins with the oldest remaining one."""
         now_ms = self._clock.now_ms()
         while len(self.snapshots.ids) > 1:
             is_large = self.log.size + self.snapshots.total_size() > self._config.max_retention_bytes
@@ -226,7 +226,7 @@ class ReplicaLog:
         await self._files.run(delete_files_of, self.log.due_segments(now_ms))
 
     def replace(self, snapshot_id: OffsetAndEpoch) -> None:
-        """A snapshot that was fetched takes the place of the log."""
+        """Replace the log by a fetched snapshot."""
         self.log.truncate_fully_and_start_at(snapshot_id.offset, self._clock.now_ms())
         self.snapshots.ids = sorted({*self.snapshots.ids, snapshot_id})
         while self.snapshots.ids[0] != snapshot_id:

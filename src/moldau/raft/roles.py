@@ -1,10 +1,10 @@
-"""◇ What a node is in its epoch, which role may follow which, and the part of it that outlives the process.
+"""◇ The roles of a node in its epoch, which role may follow which, and the state that outlives the process.
 
     Unattached ─▶ Prospective ─▶ Candidate ─▶ Leader ─▶ Resigned
         ▲  ▲__________│  ▲____________│         │           │
         │_______________________________________│___________│      Follower ◀── from any that learns of a leader
 
-`ALLOWED` is that drawing as data.  `ElectionState` is what must be on the disk before a vote or an epoch is acted on: the file
+`ALLOWED` is that drawing as data.  `ElectionState` must be on the disk before a vote or an epoch is acted on.  It is the file
 `quorum-state`, JSON as Kafka writes it.  Source: QuorumState.java, ElectionState.java, FileQuorumStateStore.java; KIP-595, 853, 996.
 """
 
@@ -21,7 +21,7 @@ FIELDS: Final = {
     0: {"clusterId", "leaderId", "leaderEpoch", "votedId", "appliedOffset", "currentVoters", "data_version"},
     1: {"leaderId", "leaderEpoch", "votedId", "votedDirectoryId", "data_version"},
 }
-"""Of the file, by its version."""
+"""The fields of the file, by its version."""
 
 
 class CorruptQuorumState(ValueError):
@@ -29,7 +29,7 @@ class CorruptQuorumState(ValueError):
 
 
 class ElectionState(NamedTuple):
-    """The newest epoch, who leads it, and who got this node's vote in it."""
+    """The newest epoch, its leader, and this node's vote in it."""
 
     epoch: int = 0
     leader_id: int = NO_LEADER
@@ -96,24 +96,24 @@ NEVER: Final = 1 << 62
 
 @dataclass(slots=True)
 class Unattached:
-    """Knows its epoch, perhaps its vote in it, perhaps who leads, but not where: it looks for the leader."""
+    """Knows its epoch, perhaps its vote in it, perhaps its leader, but not the leader's address: it looks for the leader."""
 
     election: ElectionState
     deadline_ms: int = NEVER
-    """When a voter stands for election."""
+    """The time at which a voter stands for election."""
 
 
 @dataclass(slots=True)
 class Prospective:
-    """Asks whether it would be voted for, without starting an epoch for it (pre-vote)."""
+    """Asks whether it would get votes, without starting an epoch (pre-vote)."""
 
     election: ElectionState
     deadline_ms: int
     leader_at: HostPort | None = None
-    """Of the leader that it lost; it goes back to it when it is not wanted."""
+    """The address of its lost leader; it goes back to it if it does not get the pre-votes."""
     is_over: bool = False
     is_gone: bool = False
-    """Of that leader, as in `Follower`."""
+    """Whether that leader is gone, as in `Follower`."""
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
 
@@ -125,21 +125,21 @@ class Candidate:
     election: ElectionState
     deadline_ms: int
     is_lost: bool = False
-    """A majority has said no: it waits until its deadline and tries again."""
+    """Whether a majority has refused: it waits until its deadline and tries again."""
     granted: set[int] = field(default_factory=set)
     rejected: set[int] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class Replica:
-    """What a leader knows of one that fetches.  `end_offset` (exclusive) is on its disk; -1 while that is not known."""
+    """A leader's knowledge of a fetching replica.  `end_offset` (exclusive) is on that replica's disk; -1 while not known."""
 
     directory_id: UUID = ZERO_UUID
     end_offset: int = -1
     last_fetch_ms: int = -1
     last_caught_up_ms: int = -1
     fetched_up_to: int = -1
-    """Where the leader's log ended when this one fetched last."""
+    """The leader's log end when the replica fetched last."""
 
 
 @dataclass(slots=True)
@@ -151,11 +151,11 @@ class Leader:
     granting_voters: tuple[int, ...]
     began_ms: int
     quorum_deadline_ms: int
-    """When it resigns, unless a majority fetches before."""
+    """The time at which it resigns, unless a majority fetches before."""
     replicas: dict[ReplicaKey, Replica] = field(default_factory=dict)
     """Voters, itself among them, and observers that fetch."""
     heard: set[ReplicaKey] = field(default_factory=set)
-    """Voters that fetched since a majority was counted last."""
+    """The voters that fetched since a majority was counted last."""
 
 
 @dataclass(slots=True)
@@ -167,16 +167,16 @@ class Follower:
     deadline_ms: int
     has_fetched: bool = False
     is_over: bool = False
-    """The leader has said that it leads no more."""
+    """Whether the leader has said that it leads no more."""
     is_gone: bool = False
-    """Nobody listens where the leader did, until it answers again."""
+    """Whether the leader's address stopped listening, until it answers again."""
     snapshot: tuple[OffsetAndEpoch, int] | None = None
     """The snapshot that it fetches instead of the log, and how many bytes of it are here."""
 
 
 @dataclass(slots=True)
 class Resigned:
-    """Led its epoch and leads it no more: tells so, and waits for the next."""
+    """Led its epoch and leads it no more: it tells the others, and waits for the next epoch."""
 
     election: ElectionState
     deadline_ms: int
@@ -194,4 +194,4 @@ ALLOWED: Final[dict[type, frozenset[type]]] = {
     Follower: frozenset({Unattached, Prospective, Follower}),
     Resigned: frozenset({Unattached, Candidate, Follower}),
 }
-"""Which role may come next.  Unattached and Resigned → Candidate is the lone voter's way: nobody is there to ask first."""
+"""The roles that may follow each role.  Only a lone voter goes from Unattached or Resigned to Candidate: it has no other voter to ask."""

@@ -1,8 +1,7 @@
-"""◇ The snapshots in the folder of a metadata log: which there are, writing one, and when the oldest may go.
+"""◇ The snapshots in the folder of a metadata log: their list, writing one, and when the oldest may be deleted.
 
-A snapshot counts once it bears its name: it is written under another and renamed when it is on the disk.  One that is retired is renamed
-first and unlinked later.  Nothing here is kept in step with the log: `driver.py` does that.  Source: KafkaMetadataLog, Snapshots.java.
-"""
+A snapshot counts once it bears its name: it is written under another name and renamed when it is on the disk.  A retired snapshot is
+renamed first and unlinked later.  `driver.py` keeps snapshots and log in step.  Source: KafkaMetadataLog, Snapshots.java."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -23,7 +22,7 @@ from moldau.types import FileSlice, OffsetAndEpoch
 
 
 class SnapshotFolder:
-    """Oldest first in `ids`."""
+    """The snapshots of a folder; `ids` has the oldest first."""
 
     def __init__(self, files: Files, directory: str) -> None:
         self.ids: list[OffsetAndEpoch] = []
@@ -35,7 +34,7 @@ class SnapshotFolder:
         return self.ids[-1] if self.ids else None
 
     def open(self) -> None:
-        """Takes away what was being written or retired, and lists the rest."""
+        """Remove unfinished and retired snapshots, and list the rest."""
         for name in self._files.listdir(self._directory):
             if name.endswith((PARTIAL_SUFFIX, DELETED_SUFFIX, SUFFIX + ".tmp")):
                 self._files.unlink(f"{self._directory}/{name}")
@@ -43,7 +42,7 @@ class SnapshotFolder:
         self.ids = sorted(snapshot_id for snapshot_id in found if snapshot_id is not None)
 
     def read(self, snapshot_id: OffsetAndEpoch) -> Snapshot:
-        """Errors: CorruptSnapshot, which names the file."""
+        """A snapshot.  Errors: CorruptSnapshot, which names the file."""
         path = self._path(snapshot_id)
         try:
             return read_snapshot(self._files.read(path))
@@ -51,7 +50,7 @@ class SnapshotFolder:
             raise CorruptSnapshot(f"{path}: {error}; bring it back from a backup or from another controller") from error
 
     def write(self, snapshot_id: OffsetAndEpoch, parts: Iterable[bytearray]) -> None:
-        """On the disk afterwards; whoever called in a thread puts it among `ids` in the loop.
+        """Write a snapshot, which is on the disk afterwards.  A caller in a thread adds it to `ids` in the loop.
 
         Errors: OSError, and nothing is left of it.
         """
@@ -61,7 +60,7 @@ class SnapshotFolder:
             self._files.rename(partial, path)
         except OSError:
             with suppress(OSError):
-                self._files.unlink(partial)  # on a full disk it would take room until the next start
+                self._files.unlink(partial)  # on a full disk the rest would take room until the next start
             raise
         self._files.sync_dir(self._directory)
 
@@ -78,14 +77,14 @@ class SnapshotFolder:
             file.close()
 
     def read_part(self, snapshot_id: OffsetAndEpoch, position: int, max_bytes: int) -> tuple[int, FileSlice]:
-        """The size of the file, and some of its bytes; none where `position` is not in it.  Errors: OSError."""
+        """The size of the file, and some of its bytes; none if `position` is not in it.  Errors: OSError."""
         file = self._files.open(self._path(snapshot_id), read_only=True)
         size = file.size()
         part = max(0, min(size - position, max_bytes)) if position >= 0 else 0
         return size, FileSlice(file, position if part else 0, part)
 
     def write_part(self, snapshot_id: OffsetAndEpoch, position: int, data: bytes | bytearray | memoryview) -> None:
-        """Of one that is fetched from another replica; the first part begins it anew.  Errors: OSError."""
+        """Write a part of a snapshot that is fetched from another replica.  The first part begins it anew.  Errors: OSError."""
         file = self._files.open(self._partial(snapshot_id), create=True)
         try:
             if position == 0:
@@ -95,7 +94,7 @@ class SnapshotFolder:
             file.close()
 
     def finish(self, snapshot_id: OffsetAndEpoch) -> Snapshot:
-        """All of it was written: it counts, if it is whole.  The caller puts it among `ids`.  Errors: CorruptSnapshot, OSError."""
+        """Complete a fetched snapshot.  It counts if it is whole.  The caller adds it to `ids`.  Errors: CorruptSnapshot, OSError."""
         partial = self._partial(snapshot_id)
         try:
             snapshot = read_snapshot(self._files.read(partial))
@@ -115,14 +114,17 @@ class SnapshotFolder:
         return sum(self._files.size(self._path(one)) for one in self.ids)
 
     def retire_oldest(self) -> str:
-        """It counts no longer; the path of what is left of it, to unlink."""
+        """Retire the oldest snapshot.  Returns the path of its file, to unlink."""
         path = self._path(self.ids.pop(0))
         retired = path.removesuffix(SUFFIX) + DELETED_SUFFIX
         self._files.rename(path, retired)
         return retired
 
     def is_oldest_older_than(self, retention_ms: int, now_ms: int) -> bool:
-        """By when the last record that it holds was written; negative: never.  One that cannot be read is of no use to anybody: it is."""
+        """Whether the oldest snapshot's last record was written longer ago than `retention_ms`; negative: never.
+
+        A snapshot that cannot be read is of no use, so it counts as older.
+        """
         if retention_ms < 0:
             return False
         try:

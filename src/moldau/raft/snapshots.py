@@ -1,4 +1,4 @@
-"""◇ Snapshots of the metadata log: their names, their bytes, and how they are read back.
+"""◇ Snapshots of the metadata log: names and bytes.
 
     00000000000000000123-0000000004.checkpoint        holds everything below offset 123 (exclusive), which belongs to epoch 4 or before
 
@@ -37,7 +37,7 @@ class CorruptSnapshot(ValueError):
 
 
 class Snapshot(NamedTuple):
-    """What a snapshot says.  `kraft_version` 0 comes without voters."""
+    """The content of a snapshot.  `kraft_version` 0 comes without voters."""
 
     last_contained_log_timestamp: int
     kraft_version: int
@@ -50,7 +50,7 @@ def snapshot_name(snapshot_id: OffsetAndEpoch) -> str:
 
 
 def parse_snapshot_name(name: str) -> OffsetAndEpoch | None:
-    """None for names of anything else, unfinished and retired snapshots too."""
+    """The id in a snapshot's file name; None for any other name, also of an unfinished or retired snapshot."""
     stem = name.removesuffix(SUFFIX)
     offset, dash, epoch = stem.partition("-")
     is_name = name.endswith(SUFFIX) and dash and len(offset) == _OFFSET_DIGITS and len(epoch) == _EPOCH_DIGITS
@@ -94,7 +94,7 @@ def build_snapshot(
 
 
 def read_snapshot(data: bytes | memoryview) -> Snapshot:
-    """Errors: CorruptSnapshot."""
+    """The snapshot in a file's bytes.  Errors: CorruptSnapshot."""
     timestamp: int | None = None
     kraft_version = 0
     voters: VoterSet | None = None

@@ -1,4 +1,4 @@
-"""◇ What DescribeQuorum tells of the quorum, by what its leader knows.  Called by `driver.py`."""
+"""◇ The content of DescribeQuorum, from the leader's knowledge.  Called by `driver.py`."""
 
 from moldau.raft.listener import QuorumStatus, ReplicaStatus
 from moldau.raft.machine.node import RaftNode
@@ -7,7 +7,10 @@ from moldau.raft.voters import ReplicaKey
 
 
 def status_of(node: RaftNode, role: Leader, end_offset: int, *, now_ms: int, monotonic_ms: int) -> QuorumStatus:
-    """`end_offset` is that of the leader's own log, exclusive; `now_ms` is of the wall clock."""
+    """The quorum's status.
+
+    `end_offset` is that of the leader's own log, exclusive; `now_ms` is of the wall clock, `monotonic_ms` of the steady clock.
+    """
     to_wall_ms = now_ms - monotonic_ms
     voting = {voter.key: ReplicaStatus(voter.key, -1, -1, -1) for voter in node.voters.by_id.values()}
     observing: dict[ReplicaKey, ReplicaStatus] = {}

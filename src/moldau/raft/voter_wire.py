@@ -1,4 +1,4 @@
-"""◇ The requests that change voters, in the form that they have on the wire: they are about the one log, and name no topic.
+"""◇ The wire format of requests that change voters.  They are about the one log, and name no topic.
 
 Source: RaftUtil.java; KIP-853.
 """
@@ -51,7 +51,7 @@ def voter_request_of(message: AddVoter | RemoveVoter | UpdateVoter | AskVersions
 
 
 def parse_voter_request(request: VoterRequest, *, cluster_id: str) -> AddVoter | RemoveVoter | UpdateVoter | ChangeAnswer:
-    """Or why it is refused: INCONSISTENT_CLUSTER_ID, INVALID_REQUEST."""
+    """The message of a request, or the reason to refuse it: INCONSISTENT_CLUSTER_ID, INVALID_REQUEST."""
     if request.cluster_id is not None and cluster_id and request.cluster_id != cluster_id:
         return ChangeAnswer(ErrorCode.INCONSISTENT_CLUSTER_ID)
     if isinstance(request, remove_raft_voter.RemoveRaftVoterRequest):
@@ -85,7 +85,7 @@ def _leader(answer: RaftAnswer) -> update_raft_voter.CurrentLeader:
 
 
 def parse_voter_response(response: Response) -> RaftAnswer | None:
-    """None for one that is of another kind."""
+    """The answer in a response; None for one of another kind."""
     match response:
         case add_raft_voter.AddRaftVoterResponse() | remove_raft_voter.RemoveRaftVoterResponse():
             return ChangeAnswer(ErrorCode.of(response.error_code), response.error_message)

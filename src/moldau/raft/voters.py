@@ -1,4 +1,4 @@
-"""◇ Who votes: the voter set, its two written forms, and what a majority of it is.
+"""◇ The voter set, its two written forms, and its majority.
 
 A set from `controller.quorum.voters` is fixed and knows no directory ids; one from a `VotersRecord` in the log or in a snapshot can change
 (kraft.version 1, KIP-853).  Source: VoterSet.java, QuorumConfig.
@@ -17,14 +17,14 @@ KRAFT_VERSIONS: Final = (0, 1)
 
 
 class HostPort(NamedTuple):
-    """Where to connect to."""
+    """The address of a voter."""
 
     host: str
     port: int
 
 
 class ReplicaKey(NamedTuple):
-    """Which copy of the log: a node whose directory was replaced is another replica.  A zero directory is one that is not known."""
+    """One copy of the log: a node whose directory was replaced is another replica.  A zero directory is unknown."""
 
     id: int
     directory_id: UUID = ZERO_UUID
@@ -34,7 +34,7 @@ class ReplicaKey(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Where a voter listens, by the name of the listener."""
+    """The address of a voter, by the name of the listener."""
 
     name: str
     host: str
@@ -42,7 +42,7 @@ class Address(NamedTuple):
 
 
 class Voter(NamedTuple):
-    """`directory_id` is zero in a fixed set: there the number alone counts."""
+    """A voter.  `directory_id` is zero in a fixed set: there the node's number alone counts."""
 
     id: int
     directory_id: UUID
@@ -55,7 +55,7 @@ class Voter(NamedTuple):
         return ReplicaKey(self.id, self.directory_id)
 
     def listens_at(self, listener_name: str) -> HostPort | None:
-        """By that name; a fixed set has one address, under whatever name."""
+        """The voter's address on that listener; a voter of a fixed set has one address, under any name."""
         for address in self.addresses:
             if address.name.upper() == listener_name.upper():
                 return HostPort(address.host, address.port)
@@ -72,7 +72,7 @@ class VoterSet:
 
     @classmethod
     def from_option(cls, entries: Sequence[str], listener_name: str) -> "VoterSet":
-        """`controller.quorum.voters`: id@host:port,…  Errors: ConfigError."""
+        """The set in `controller.quorum.voters`: id@host:port,…  Errors: ConfigError."""
         key = "controller.quorum.voters"
         voters = []
         for entry in entries:
@@ -128,23 +128,23 @@ class VoterSet:
 
     @property
     def majority(self) -> int:
-        """How many voters decide."""
+        """The number of voters that decide."""
         return len(self.by_id) // 2 + 1
 
     def is_voter(self, node_id: int, directory_id: UUID) -> bool:
-        """Whether this very replica votes: with an id of its own a directory that was replaced is another replica."""
+        """Whether this very replica votes: in a set with directory ids a replaced directory is another replica."""
         voter = self.by_id.get(node_id)
         return voter is not None and voter.directory_id in (ZERO_UUID, directory_id)
 
     def key_of(self, replica: ReplicaKey) -> ReplicaKey | None:
-        """The voter that this replica is, as the set names it; None for one that does not vote."""
+        """The key of this replica's voter in the set; None if it does not vote."""
         voter = self.by_id.get(replica.id)
         if voter is None or voter.directory_id not in (ZERO_UUID, replica.directory_id):
             return None
         return voter.key
 
     def with_voter(self, voter: Voter) -> "VoterSet":
-        """Added, or in place of the one with this id."""
+        """The set with this voter, added or in place of the one with its id."""
         return VoterSet({**self.by_id, voter.id: voter}.values())
 
     def without(self, voter_id: int) -> "VoterSet":
@@ -154,13 +154,13 @@ class VoterSet:
         return len(self.by_id) == 1 and self.is_voter(node_id, directory_id)
 
     def replicated_offset(self, end_offsets: Mapping[ReplicaKey, int]) -> int:
-        """Exclusive: how far a majority has the log.  A voter that has not been heard of counts as having nothing."""
+        """The offset (exclusive) up to which a majority has the log.  A voter that has not been heard of counts as having nothing."""
         descending = sorted((end_offsets.get(voter.key, 0) for voter in self.by_id.values()), reverse=True)
         return descending[len(descending) // 2]
 
 
 def parse_bootstrap(servers: Sequence[str]) -> list[HostPort]:
-    """`controller.quorum.bootstrap.servers`: host:port,…  Errors: ConfigError."""
+    """The addresses in `controller.quorum.bootstrap.servers`: host:port,…  Errors: ConfigError."""
     found = []
     for server in servers:
         host, colon, port = server.strip().rpartition(":")

@@ -1,6 +1,6 @@
-"""◇ What replicas say to each other, in the form that it has on the wire: one topic with one partition, `__cluster_metadata-0`.
+"""◇ The wire format of messages between replicas: one topic with one partition, `__cluster_metadata-0`.
 
-    request_of(message)   ─▶ a protocol request          parse_request(request)    ─▶ a message, or the answer to one that cannot be read
+    request_of(message)   ─▶ a protocol request          parse_request(request)    ─▶ a message, or the answer to an unreadable request
     response_to(answer)   ─▶ a protocol response         parse_response(response)  ─▶ an answer, or None for one that makes no sense
 
 Source: RaftUtil.java; KIP-595, 630, 853.
@@ -41,7 +41,7 @@ ReplicaRequest: TypeAlias = (
     | fetch.FetchRequest
     | fetch_snapshot.FetchSnapshotRequest
 )
-"""Those that one replica sends to another about the one partition."""
+"""The requests that one replica sends to another about the one partition."""
 
 ENDPOINTS_SINCE: Final = 1
 FETCH_ENDPOINTS_SINCE: Final = 17
@@ -50,7 +50,7 @@ REPLICA_STATE_SINCE: Final = 15
 
 
 class Unreadable(Exception):
-    """The request is not about this log.  `response` says so."""
+    """The request is not about this log.  `response` is the refusal."""
 
     def __init__(self, response: Response) -> None:
         super().__init__(type(response).__name__)
@@ -61,7 +61,7 @@ class Unreadable(Exception):
 
 
 def request_of(message: RaftRequest, *, cluster_id: str, listener_name: str, max_bytes: int = 1 << 20) -> ReplicaRequest:
-    """`max_bytes` of records or of a snapshot."""
+    """A message as a request.  `max_bytes`: the limit for records or for a part of a snapshot."""
     match message:
         case Vote():
             return _vote_request(message, cluster_id)
@@ -156,7 +156,7 @@ def _snapshot_request(message: FetchSnapshot, cluster_id: str, max_bytes: int) -
 
 
 def parse_request(request: ReplicaRequest, version: int, *, cluster_id: str) -> RaftRequest:
-    """Errors: Unreadable, with INCONSISTENT_CLUSTER_ID, INVALID_REQUEST or UNKNOWN_TOPIC_OR_PARTITION."""
+    """The message of a request.  Errors: Unreadable, with INCONSISTENT_CLUSTER_ID, INVALID_REQUEST or UNKNOWN_TOPIC_OR_PARTITION."""
     if request.cluster_id is not None and cluster_id and request.cluster_id != cluster_id:
         raise Unreadable(_refused(request, ErrorCode.INCONSISTENT_CLUSTER_ID))
     if not _is_ours(request, version):
@@ -189,7 +189,7 @@ def _is_ours(request: ReplicaRequest, version: int) -> bool:
 
 
 def _refused(request: ReplicaRequest, code: ErrorCode) -> Response:
-    """The error alone, on top."""
+    """A response with only the error at the top."""
     match request:
         case vote.VoteRequest():
             return vote.VoteResponse(error_code=code, topics=[])
@@ -233,7 +233,7 @@ def _parse_end(request: end_quorum_epoch.EndQuorumEpochRequest) -> EndEpoch:
 
 
 def _first_of(endpoints: Any) -> HostPort | None:
-    """A leader names the address of the listener that its voters use first."""
+    """The leader's address on the first listener of its voters."""
     return HostPort(endpoints[0].host, endpoints[0].port) if endpoints else None
 
 
@@ -264,7 +264,7 @@ def _parse_snapshot(request: fetch_snapshot.FetchSnapshotRequest) -> FetchSnapsh
 
 
 def response_to(request: ReplicaRequest, answer: RaftAnswer, version: int, records: Any = None) -> Response:
-    """`records` is what the driver read for an answer to a fetch."""
+    """An answer as a response.  `records`: the bytes that the driver read for an answer to a fetch."""
     match request, answer:
         case vote.VoteRequest(), VoteAnswer():
             partition = vote.VoteResponsePartitionData(
@@ -348,7 +348,7 @@ def _snapshot_response(answer: FetchSnapshotAnswer, version: int, records: Any) 
 
 
 def parse_response(response: Response) -> RaftAnswer | None:
-    """None for one that refuses as a whole, or is about something else.  The records of a fetch come as they are, unread."""
+    """The answer in a response; None for a refusal as a whole, or one about another log.  The records of a fetch stay unread."""
     if getattr(response, "error_code", ErrorCode.NONE) != ErrorCode.NONE:
         return None
     topics: Any = response.responses if isinstance(response, fetch.FetchResponse) else getattr(response, "topics", [])

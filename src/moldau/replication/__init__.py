@@ -1,1 +1,1 @@
-"""Who leads, who is in sync, how far is committed.  Start at `partition`."""
+"""Replicas: leaders, in-sync sets, and how far a partition is committed.  Start at `partition`."""

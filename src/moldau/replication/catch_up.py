@@ -1,4 +1,4 @@
-"""◇ What a follower does to its log by what its leader answers to a fetch.
+"""◇ Applies the leader's answer to a fetch to a follower's log.
 
     verdict = take(logs, partition, answer, now_ms)
 
@@ -11,11 +11,9 @@
     follower   has epoch 3 itself                    ─▶    truncates to where that ended in both
                has nothing of it, but of 2 and 5     ─▶    truncates to where 2 ended, and asks again from there
 
-A log may end elsewhere than it was told to: a tiered one that is cut below the first record on its disk begins anew.  Its end is what
-counts from then on.
-A fetch tells the leader where this log starts, and DeleteRecords is answered by that: a new start is to be noted on the disk first.
-Source: AbstractFetcherThread, Partition.appendRecordsToFollowerOrFutureReplica.  Called by `fetcher.py`.
-"""
+A truncated log may end elsewhere than asked: a tiered log that is cut below the first record on its disk begins anew.  Its actual end
+counts from then on. A fetch tells the leader where this log starts, and the leader answers DeleteRecords by it.  So a new start must be
+noted on the disk first. Source: AbstractFetcherThread, Partition.appendRecordsToFollowerOrFutureReplica.  Called by `fetcher.py`."""
 
 import logging
 from enum import Enum
@@ -34,7 +32,7 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class Verdict(Enum):
-    """What an answer came to."""
+    """The effect of an answer on the log."""
 
     NOTHING = "nothing has changed"
     TAKEN = "the log has changed"
@@ -50,13 +48,13 @@ VERDICTS: Final = {
     ErrorCode.FENCED_LEADER_EPOCH: Verdict.DROPPED,
 }
 EXPECTED: Final = (ErrorCode.UNKNOWN_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.UNKNOWN_TOPIC_ID)
-"""Refusals that come of metadata on its way."""
+"""Refusals that occur while metadata is still on its way."""
 
 
 def begin_following(logs: LogManager, partition: Partition, now_ms: int) -> None:
-    """Before the first fetch under a leader epoch.  Errors: OSError, and its disk is offline.
+    """Prepare a log before the first fetch under a leader epoch.  Errors: OSError, and its disk is offline.
 
-    A log without epochs cannot be held against its leader's: what is not committed for certain goes.
+    A log without epochs cannot be compared with its leader's, so every record that is not certainly committed is removed.
     """
     log = partition.log
     if log.log_end_offset > log.high_watermark and log.epochs.earliest is None:
@@ -66,7 +64,7 @@ def begin_following(logs: LogManager, partition: Partition, now_ms: int) -> None
 
 # hot: 12 µs a partition with data beside CRC and write
 def take(logs: LogManager, partition: Partition, answer: PartitionData, now_ms: int) -> Verdict:
-    """One partition's part of a fetch response, asked from the log's end.  Errors: OSError, and its disk is offline."""
+    """Apply one partition's part of a fetch response, asked for from the log's end.  Errors: OSError, and its disk is offline."""
     if answer.error_code:
         return _refused(partition, ErrorCode.of(answer.error_code))
     if answer.diverging_epoch.epoch >= 0 or answer.diverging_epoch.end_offset >= 0:
@@ -99,7 +97,7 @@ def _truncated(logs: LogManager, partition: Partition, diverging: EpochEnd, now_
     if offset < log.high_watermark:
         LOG.warning("%s is truncated to %d, below its high watermark %d: its leader has no more", partition, offset, log.high_watermark)
     else:
-        LOG.info("%s is truncated to %d: after it comes what leader %d never had", partition, offset, partition.leader_id)
+        LOG.info("%s is truncated to %d: leader %d never had the records after it", partition, offset, partition.leader_id)
     logs.truncate_to(log, offset, now_ms)
     return Verdict.TAKEN
 
@@ -107,15 +105,18 @@ def _truncated(logs: LogManager, partition: Partition, diverging: EpochEnd, now_
 def append_fetched(
     logs: LogManager, log: Log, records: memoryview | bytearray, *, leader_epoch: int, leader_start_offset: int, now_ms: int
 ) -> AppendResult | AppendFailure:
-    """Errors: as `Log.append_as_follower`; OSError where the log has to begin earlier, and its disk is offline."""
+    """Append fetched batches.
+
+    Errors: as `Log.append_as_follower`; OSError where the log has to begin earlier, and its disk is offline.
+    """
     result = log.append_as_follower(records, leader_epoch)
     start = log.log_start_offset
     if isinstance(result, AppendResult) or result.error is not ErrorCode.OFFSET_OUT_OF_RANGE:
         return result
     if log.log_end_offset > max(start, leader_start_offset):
         return result
-    # A DeleteRecords, or the end of another leader, had this log begin within a batch, which comes whole; and what is here is in the
-    # leader's log no more.
+    # A DeleteRecords, or the end of another leader, let this log begin within a batch.  The batch comes whole, and the leader's log no
+    # longer has the records here.
     first = next((header.base_offset for _, header in batches(memoryview(records))), log.log_end_offset)
     if first >= log.log_end_offset:
         return result
@@ -126,7 +127,10 @@ def append_fetched(
 
 
 def truncation_offset(log: Log, diverging: EpochEnd) -> int:
-    """Where `log` is to end at the latest.  `diverging` is the largest epoch of the leader that is not newer, and its end there."""
+    """The offset at which `log` must end at the latest.
+
+    `diverging` is the leader's largest epoch that is not newer than the follower's, and its end there.
+    """
     own = log.end_offset_for_epoch(diverging.epoch)
     if own == UNKNOWN_END:
         return min(diverging.end_offset, log.log_end_offset)
@@ -136,7 +140,10 @@ def truncation_offset(log: Log, diverging: EpochEnd) -> int:
 
 
 def begin_in_range(logs: LogManager, log: Log, *, leader_start_offset: int, leader_end_offset: int, now_ms: int) -> None:
-    """After OFFSET_OUT_OF_RANGE.  Nothing where the log's end lies in the leader's by now.  Errors: OSError, and its disk is offline."""
+    """Put the log into the leader's range after OFFSET_OUT_OF_RANGE.
+
+    This does nothing if the log's end lies in the leader's range by now.  Errors: OSError, and its disk is offline.
+    """
     if leader_end_offset < log.log_end_offset:
         logs.truncate_to(log, leader_end_offset, now_ms)
     elif leader_start_offset > log.log_end_offset:

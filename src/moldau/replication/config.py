@@ -1,4 +1,4 @@
-"""◇ Options of a broker's replicas: how followers fetch, and when one of them counts as in sync no longer.
+"""◇ Options of a broker's replicas: how followers fetch, and when a follower leaves the in-sync set.
 
 Source: ReplicationConfigs, ServerConfigs.
 """
@@ -14,11 +14,11 @@ LEADER_ONLY: Final = "org.apache.kafka.common.replica.LeaderSelector"
 def _selector(value: str) -> str | None:
     if value in (RACK_AWARE, LEADER_ONLY):
         return None
-    return f"selectors of your own are Java classes, which this broker cannot run: use {RACK_AWARE}, or leave the option out"
+    return f"a selector of your own is a Java class, which this broker cannot run: use {RACK_AWARE}, or leave the option out"
 
 
 class ReplicationConfig(Configs):
-    """What the followers of a broker, and the partitions that it leads, obey."""
+    """The options of a broker's followers and of the partitions that it leads."""
 
     lag_time_max_ms: Long = option(
         "replica.lag.time.max.ms", 30_000, "A follower behind for this long leaves the in-sync set.", importance="high"
@@ -26,7 +26,7 @@ class ReplicationConfig(Configs):
     fetch_wait_max_ms: int = option(
         "replica.fetch.wait.max.ms",
         500,
-        "How long a follower's fetch waits for something to come.",
+        "How long a follower's fetch waits for new records.",
         bounds=["<= replica.lag.time.max.ms", "<= replica.socket.timeout.ms"],
         importance="high",
     )
@@ -46,14 +46,13 @@ class ReplicationConfig(Configs):
     selector_class: str | None = option(
         "replica.selector.class",
         None,
-        f"Where consumers read that say in which rack they are (KIP-392): with {RACK_AWARE} from a replica in their rack, "
-        "otherwise from the leader.",
+        f"The replica from which consumers with a rack read (KIP-392): with {RACK_AWARE} a replica in their rack, otherwise the leader.",
         check=_selector,
     )
     leader_throttled_rate: Long = option(
         "leader.replication.throttled.rate",
         MAX_LONG,
-        "Bytes that this broker sends a second of replicas that leader.replication.throttled.replicas names and that are not in sync.",
+        "Bytes a second that this broker sends for replicas that leader.replication.throttled.replicas names and that are not in sync.",
         check=at_least(0),
         update="cluster-wide",
         is_ours=True,
@@ -61,7 +60,7 @@ class ReplicationConfig(Configs):
     follower_throttled_rate: Long = option(
         "follower.replication.throttled.rate",
         MAX_LONG,
-        "Bytes that this broker fetches a second of replicas that follower.replication.throttled.replicas names and that are not in sync.",
+        "Bytes a second that this broker fetches for replicas that follower.replication.throttled.replicas names and that are not in sync.",
         check=at_least(0),
         update="cluster-wide",
         is_ours=True,

@@ -3,11 +3,10 @@
     next request ─▶ response ─▶ appended, truncated ─▶ synced, where acknowledged means on stable storage ─▶ next request
 
 Records go from the buffer that their frame was received into to the file.  A leader that cannot be reached is tried again, after longer and
-longer pauses up to replica.fetch.backoff.ms.  Partitions come and go at any time: an answer that was asked for under another leader epoch,
-or from another offset, is left aside by `follower.py`.
+longer pauses up to replica.fetch.backoff.ms.  Partitions come and go at any time: `follower.py` ignores an answer to a fetch under another
+leader epoch or from another offset.
 
-What needs other questions than fetches (`Seeking`) runs beside, on a connection of its own: a fetch that waits at the leader for something
-to come would hold it up.
+Other requests than fetches (`Seeking`) use a connection of their own: a fetch that waits at the leader would hold them up.
 Source: ReplicaFetcherThread, RemoteLeaderEndPoint.  Made by `replication.py`.
 """
 
@@ -37,14 +36,14 @@ from moldau.storage.manager import LogManager
 LOG: Final = logging.getLogger(__name__)
 
 PIECE_MS: Final = 20
-"""Of appending, before others have their turn."""
+"""Appending takes at most this many milliseconds before other tasks have their turn."""
 START_NOTE_GAP_MS: Final = 200
-"""Between two checkpoints of where logs begin."""
+"""The milliseconds between two checkpoints of the logs' start offsets."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What every fetcher of a broker works with."""
+    """The objects that every fetcher of a broker works with."""
 
     local_id: int
     config: ReplicationConfig
@@ -53,16 +52,16 @@ class Surroundings:
     logs: LogManager
     buffers: ReceiveBuffers
     endpoint_of: Callable[[int], Address | None]
-    """Of a broker, on the listener for brokers; None while nobody knows it."""
+    """The address of a broker on the listener for brokers; None while it is not known."""
     broker_epoch: Callable[[], int]
     want_flush: Callable[[Log], None]
-    """Answered by `LeaderFetcher.flushed`."""
+    """Asks for a flush, which `LeaderFetcher.flushed` answers."""
     note_starts: Callable[[], Awaitable[None]]
-    """Writes the checkpoint of where logs begin."""
+    """Writes the checkpoint of the logs' start offsets."""
     seek: Callable[[Partition, LeaderLine, Verdict], Awaitable[None]]
-    """Finds the end of a log that its leader cannot go on from.  Errors: KafkaError, OSError, NotYet."""
+    """Finds an end from which a log can go on with its leader.  Errors: KafkaError, OSError, NotYet."""
     throttle: Throttle
-    """Shared by all fetchers."""
+    """The throttle that all fetchers share."""
 
 
 class LeaderFetcher:
@@ -79,9 +78,9 @@ class LeaderFetcher:
         self._has_flushed: Final = asyncio.Event()
         self._noting: asyncio.Task[None] | None = None
         self._is_noting = False
-        """A fetch that is asked meanwhile would wait at the leader, which waits to be told of the new starts."""
+        """Whether start offsets are being noted: a fetch sent meanwhile would wait at the leader, which waits for the new starts."""
         self._unflushed: dict[Followed, None] = {}
-        """Those whose end is not on stable storage yet, and must be before it is told."""
+        """The partitions whose end is not on stable storage yet.  It must be before a fetch tells it."""
         self._failures = 0
 
     def __len__(self) -> int:
@@ -93,7 +92,7 @@ class LeaderFetcher:
     # Which partitions
 
     def follow(self, partition: Partition) -> None:
-        """From now on, under its leader epoch of now; again, when that has changed."""
+        """Follow a partition from now on, under its present leader epoch.  Call it again when the epoch has changed."""
         known = self._follower.get(partition)
         if known is not None and known.is_current:
             return
@@ -107,12 +106,12 @@ class LeaderFetcher:
         self._news.set()
 
     def leave(self, partition: Partition) -> None:
-        """Whether it is flushed is told to somebody else from now on: nobody here may wait for that."""
+        """Follow a partition no longer.  Nothing here may wait for its flush any more."""
         self._follower.remove(partition)
         self._wake()
 
     def flushed(self, partition: Partition) -> None:
-        """More of its log is on stable storage, or its disk has failed."""
+        """Note that more of a log is on stable storage, or that its disk has failed."""
         if self._follower.get(partition) is not None:
             self._wake()
 
@@ -126,7 +125,7 @@ class LeaderFetcher:
         self._task = in_background(self._run(), name=f"fetcher of leader {self.leader_id}")
 
     async def stop(self) -> None:
-        """Nothing is appended any more when this returns."""
+        """Stop.  When this returns nothing is appended any more."""
         tasks = [task for task in (self._task, self._noting, *self._seekers) if task is not None]
         for task in tasks:
             task.cancel()
@@ -162,7 +161,7 @@ class LeaderFetcher:
     # Fetching
 
     async def _fetch(self) -> None:
-        """Errors: OSError, KafkaError, EncodeError."""
+        """Send one fetch and apply its answer.  Errors: OSError, KafkaError, EncodeError."""
         around = self._around
         await self._until_flushed()
         self._news.clear()
@@ -247,7 +246,11 @@ class LeaderFetcher:
             await asyncio.sleep(START_NOTE_GAP_MS / 1000)
 
     async def _note_starts_of(self, behind: list[Followed]) -> None:
-        """What is not on stable storage yet may not be noted as gone: it is synced first.  Errors: OSError."""
+        """Note the start offsets of these partitions.  A log is synced first: records that are not on stable storage yet may not be noted
+        as gone.
+
+        Errors: OSError.
+        """
         for followed in behind:
             log = followed.partition.log
             while log.certain_start_offset < log.log_start_offset and log.failure is None and not log.is_flushed:
@@ -282,7 +285,7 @@ class LeaderFetcher:
 
 
 async def connect(leader_id: int, around: Surroundings) -> Channel:
-    """Errors: OSError, KafkaError."""
+    """A connection to a leader.  Errors: OSError, KafkaError."""
     address = around.endpoint_of(leader_id)
     if address is None:
         raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, f"no address of broker {leader_id} is known")

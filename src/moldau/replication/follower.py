@@ -1,7 +1,7 @@
-"""◇ The replicas of this broker that follow one leader: what the leader is asked next, and which of its answers count.
+"""◇ The replicas of this broker that follow one leader: the next request to the leader, and which of its answers count.
 
     fetching     is asked for
-    truncating   its end is looked for by other requests (out of the leader's range, or in remote storage only): it is not asked for
+    truncating   other requests look for its end (out of the leader's range, or in remote storage only): it is not asked for
     delayed      its last answer was a refusal, or it is throttled (KIP-73): it is not asked for until some time has passed
 
         ┌─ records · a diverging epoch (KIP-595): truncated ─┐
@@ -11,15 +11,14 @@
         └────────── delayed ◀── any other error, too fast ───┤
                                                              └─ FENCED_LEADER_EPOCH, a failed disk ─▶ dropped
 
-A dropped partition is asked for again when the metadata says something new of it.
+A dropped partition is asked for again when its metadata changes.
 
-A session (KIP-227) keeps requests short: after a full request only the partitions whose question has changed are named, and those that are
-not asked for any more.  So a request costs what changed, not what is followed.
+A session (KIP-227) keeps requests short: after a full request only changed and dropped partitions are named.  So a request costs as much as
+has changed, not as much as is followed.
 
-A fetch from an offset says that everything below is stored here.  Where that means on stable storage (flush policy `ack`), `fetcher.py`
-has what it appended synced before it asks again.
-Source: AbstractFetcherThread, ReplicaFetcherThread, FetchSessionHandler; KIP-101, 227, 279, 320, 516, 595, 903.  Called by `fetcher.py`.
-"""
+A fetch from an offset says that everything below is stored here.  With the flush policy `ack` that means stable storage, so `fetcher.py`
+syncs its appends before it asks again. Source: AbstractFetcherThread, ReplicaFetcherThread, FetchSessionHandler; KIP-101, 227, 279, 320,
+516, 595, 903.  Called by `fetcher.py`."""
 
 import heapq
 from collections.abc import Iterator
@@ -60,7 +59,7 @@ Key: TypeAlias = tuple[UUID, int]
 
 
 class Stage(Enum):
-    """Where a followed partition is."""
+    """The state of a followed partition."""
 
     FETCHING = "fetching"
     TRUNCATING = "truncating"
@@ -68,7 +67,7 @@ class Stage(Enum):
 
 
 class Question(NamedTuple):
-    """What the leader was asked last of one partition."""
+    """The last question to the leader about one partition."""
 
     leader_epoch: int
     offset: int
@@ -77,7 +76,7 @@ class Question(NamedTuple):
 
 
 class Followed:
-    """One partition that follows, under one leader epoch."""
+    """One partition that follows a leader under one leader epoch."""
 
     __slots__ = ("failures", "leader_epoch", "noted_start_offset", "partition", "stage")
 
@@ -86,9 +85,9 @@ class Followed:
         self.leader_epoch: Final = partition.leader_epoch
         self.stage = Stage.FETCHING
         self.failures = 0
-        """In a row."""
+        """The number of failures in a row."""
         self.noted_start_offset = NO_OFFSET if partition.log.log_start_offset else 0
-        """Where its log begins after a crash too: the leader answers DeleteRecords by what it is told of it.  -1 until that is known."""
+        """The start offset of its log, also after a crash.  The leader answers DeleteRecords by it.  -1 until that is known."""
 
     def __repr__(self) -> str:
         return f"{self.partition.topic_partition} ({self.stage.value}, epoch {self.leader_epoch})"
@@ -99,7 +98,7 @@ class Followed:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether its end may be told: that says that everything before it is stored here."""
+        """Whether the log's end may be told to the leader.  That says that everything before the end is stored here."""
         log = self.partition.log
         return log.is_flushed or log.config.flush_policy != "ack" or log.failure is not None
 
@@ -128,9 +127,9 @@ class Follower:
         self._held_until_ms: int | None = None
         self._followed: dict[Key, Followed] = {}
         self._asked: dict[Key, Question] = {}
-        """What the session knows."""
+        """The questions that the session knows."""
         self._changed: dict[Key, None] = {}
-        """The question of these may be another than the one that was asked."""
+        """The partitions whose question may have changed."""
         self._fetching = 0
         self._delays: list[tuple[int, int, Followed]] = []
         self._number: Final = count()
@@ -148,7 +147,7 @@ class Follower:
     # Which partitions
 
     def add(self, partition: Partition) -> Followed:
-        """It follows this leader from now on, under the leader epoch of now."""
+        """Follow this leader with a partition from now on, under its present leader epoch."""
         followed = Followed(partition)
         self.remove(partition)
         self._followed[followed.key] = followed
@@ -157,7 +156,7 @@ class Follower:
         return followed
 
     def remove(self, partition: Partition) -> Followed | None:
-        """It does not any more."""
+        """Follow it no longer."""
         followed = self._followed.pop((partition.topic_id, partition.topic_partition.partition), None)
         if followed is not None:
             self._enter(followed, Stage.TRUNCATING)
@@ -167,17 +166,17 @@ class Follower:
         return self._followed.get((partition.topic_id, partition.topic_partition.partition))
 
     def changed(self, followed: Followed) -> None:
-        """Something that the leader is told of it may have changed."""
+        """Note that the next question about a partition may differ."""
         self._changed[followed.key] = None
 
     # Asking
 
     def next_due_ms(self) -> int | None:
-        """When a delayed partition is to be asked for again."""
+        """The time at which a delayed partition is to be asked for again."""
         return self._delays[0][0] if self._delays else None
 
     def next_request(self, now_ms: int, broker_epoch: int) -> FetchRequest | None:
-        """None while there is nothing to ask for."""
+        """The next request; None while there is nothing to ask for."""
         while self._delays and self._delays[0][0] <= now_ms:
             followed = heapq.heappop(self._delays)[2]
             if followed.stage is Stage.DELAYED and self._followed.get(followed.key) is followed:
@@ -204,7 +203,7 @@ class Follower:
         )
 
     def _hold_back(self, now_ms: int) -> None:
-        """What is throttled and not in sync, where more has come than may: all are looked at once each time."""
+        """Hold back throttled partitions that are not in sync, if more bytes have come than allowed."""
         throttle = self._throttle
         if throttle is None or throttle.pace.left(now_ms) > 0 or (self._held_until_ms is not None and now_ms < self._held_until_ms):
             return
@@ -251,11 +250,11 @@ class Follower:
     # Answers
 
     def lost(self) -> None:
-        """The connection is gone, or its answers make no sense: the next request opens another session, and closes this one."""
+        """Note that the connection is gone or its answers make no sense: the next request opens another session, and closes this one."""
         self._session_epoch = FULL
 
     def answers(self, response: FetchResponse) -> Iterator[tuple[Followed, PartitionData]]:
-        """Of the partitions that still ask what was answered; each is to be settled before the next.
+        """The answers for the partitions whose question still holds.  Each is to be settled before the next one is taken.
 
         Errors: KafkaError, of the request as a whole.
         """
@@ -287,7 +286,7 @@ class Follower:
             self._session_epoch = 1 if self._session_epoch == MAX_EPOCH else self._session_epoch + 1
 
     def settle(self, followed: Followed, verdict: Verdict, now_ms: int, *, byte_count: int = 0) -> None:
-        """What an answer came to; it brought `byte_count` bytes of records."""
+        """Note the effect of an answer, which brought `byte_count` bytes of records."""
         if byte_count and self._throttle is not None and self._throttle.counts(followed.partition):
             self._throttle.pace.took(byte_count, now_ms)
         if self._followed.get(followed.key) is not followed:

@@ -1,4 +1,4 @@
-"""◇ Who is in sync, and how far a partition is committed: the leader's arithmetic over what its followers have fetched.
+"""◇ The in-sync set and the high watermark of a partition, computed by the leader from its followers' fetches.
 
     committed in-sync set ⊆ maximal in-sync set = committed + those asked for and not yet confirmed
     high watermark = the smallest log end offset over the maximal set and over followers that are about to join it
@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from moldau.types import NO_OFFSET
 
 NEVER_MS: Final = -(1 << 62)
-"""Longer ago than any lag that is allowed: the steady clock may have begun a moment ago, so that 0 would be recent."""
+"""A time longer ago than any allowed lag.  The steady clock may have begun a moment ago, so that 0 would be recent."""
 
 
 class IsrProposal(NamedTuple):
@@ -27,7 +27,7 @@ class IsrProposal(NamedTuple):
 
 @dataclass(slots=True)
 class FollowerState:
-    """What the leader knows of one follower, from its fetches.  Times are the steady clock's."""
+    """The leader's knowledge of one follower, from its fetches.  Times are the steady clock's."""
 
     log_end_offset: int = NO_OFFSET
     log_start_offset: int = NO_OFFSET
@@ -37,11 +37,11 @@ class FollowerState:
     leader_end_at_last_fetch: int = NO_OFFSET
 
     def fetched(self, *, offset: int, log_start_offset: int, leader_end_offset: int, broker_epoch: int, now_ms: int) -> None:
-        """A fetch from `offset` says that everything below it is stored."""
+        """Note a fetch.  A fetch from `offset` says that the follower has stored everything below it."""
         if offset >= leader_end_offset:
             self.last_caught_up_ms = max(self.last_caught_up_ms, now_ms)
         elif offset >= self.leader_end_at_last_fetch:
-            # It has what was there when it asked last: it keeps up, even if the leader is always a little ahead.
+            # The follower has all that was there when it asked last.  So it keeps up, even if the leader is always a little ahead.
             self.last_caught_up_ms = max(self.last_caught_up_ms, self.last_fetch_ms)
         self.log_end_offset = offset
         self.log_start_offset = log_start_offset
@@ -55,7 +55,7 @@ class FollowerState:
 
 
 def effective_min_insync(min_insync_replicas: int, replica_count: int) -> int:
-    """More copies than there are replicas cannot be asked for."""
+    """min.insync.replicas, limited to the number of replicas."""
     return min(min_insync_replicas, replica_count)
 
 
@@ -86,7 +86,7 @@ def high_watermark_of(
 
 
 def may_join(state: FollowerState, *, high_watermark: int, leader_epoch_start_offset: int) -> bool:
-    """A follower is in sync once it has all that is committed and the leader's first record of its epoch."""
+    """Whether a follower may join the in-sync set: it has every committed record and the leader's first record of its epoch."""
     return state.log_end_offset >= high_watermark and state.log_end_offset >= leader_epoch_start_offset
 
 
@@ -99,7 +99,7 @@ def out_of_sync(
     now_ms: int,
     lag_time_max_ms: int,
 ) -> list[int]:
-    """Members of the in-sync set that have fallen behind for too long."""
+    """The members of the in-sync set that have been behind for too long."""
     return [
         broker_id
         for broker_id in isr

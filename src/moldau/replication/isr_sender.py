@@ -1,4 +1,4 @@
-"""● Takes what leaders ask for their in-sync sets to the controller, many partitions in one request, one request at a time.
+"""● Sends leaders' proposals for in-sync sets to the controller, many partitions in one request, one request at a time.
 
     Partition.proposal ─▶ AlterPartition ─▶ committed │ refused │ asked again
 
@@ -29,14 +29,14 @@ from moldau.replication.partition import Partition
 LOG: Final = logging.getLogger(__name__)
 
 RETRY_MS: Final = 50
-"""After a refusal of the whole request, or of a partition that is to be asked for again."""
+"""The pause in milliseconds after a refused request, or before a partition is asked for again."""
 PARTITIONS_AT_ONCE: Final = 1000
-"""In one request: the controller decides it in one turn of its loop."""
+"""The most partitions in one request: the controller decides a request in one turn of its loop."""
 UNKNOWN_EPOCH: Final = -1
 
 Key: TypeAlias = tuple[UUID, int]
 AlterPartition: TypeAlias = Callable[[AlterPartitionRequest], Awaitable[AlterPartitionResponse]]
-"""Asks the active controller, wherever it is.  Errors: KafkaError, OSError."""
+"""A function that asks the active controller, wherever it is.  Errors: KafkaError, OSError."""
 
 
 class IsrSender:
@@ -52,7 +52,7 @@ class IsrSender:
         self._task: asyncio.Task[None] | None = None
 
     def propose(self, partition: Partition) -> None:
-        """`partition.proposal` goes with the next request."""
+        """Send `partition.proposal` with the next request."""
         self._waiting[_key_of(partition)] = partition
         self._news.set()
 
@@ -81,7 +81,7 @@ class IsrSender:
                     await asyncio.sleep(RETRY_MS / 1000)
 
     async def _send(self) -> bool:
-        """False when something is to be asked again.  Errors: KafkaError, OSError."""
+        """Send one request.  False when something is to be asked again.  Errors: KafkaError, OSError."""
         batch = [self._waiting.pop(key) for key in list(islice(self._waiting, PARTITIONS_AT_ONCE))]
         sent = {_key_of(partition): (partition, partition.proposal) for partition in batch if partition.proposal is not None}
         again = dict.fromkeys(sent)
@@ -112,14 +112,14 @@ class IsrSender:
         return AlterPartitionRequest(broker_id=self._local_id, broker_epoch=self._broker_epoch(), topics=list(topics.values()))
 
     def _epoch_of(self, partition: Partition, broker_id: int) -> int:
-        """The one that it fetched with (KIP-903): if it is another now, the controller refuses."""
+        """The broker epoch with which a follower fetched (KIP-903).  If it is another one now, the controller refuses."""
         if broker_id == self._local_id:
             return self._broker_epoch()
         state = partition.followers.get(broker_id)
         return UNKNOWN_EPOCH if state is None else state.broker_epoch
 
     def _take(self, response: AlterPartitionResponse, sent: dict[Key, tuple[Partition, IsrProposal]]) -> dict[Key, None]:
-        """Which are to be asked again."""
+        """Take the response.  Returns the partitions to ask for again."""
         unanswered = dict.fromkeys(sent)
         for topic in response.topics:
             for answer in topic.partitions:

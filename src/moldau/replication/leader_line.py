@@ -1,6 +1,6 @@
-"""● What a follower asks its leader beside fetches, about one partition: a `tier_start.Leader` over a connection of its own.
+"""● A follower's questions to its leader about one partition, beside fetches: a `tier_start.Leader` over a connection of its own.
 
-Opened with the first question.  Every question is asked under the leader epoch under which the partition followed when the line was made.
+The first question opens the connection.  Every question goes out under the leader epoch at which the line was made.
 """
 
 from collections.abc import Awaitable, Callable
@@ -56,7 +56,7 @@ class LeaderLine:
                 if (found.topic, each.partition) == self._where:
                     self._check(each.error_code)
                     return EpochEnd(each.leader_epoch, each.end_offset)
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the leader says nothing of {self._where}")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the leader's answer leaves out {self._where}")
 
     async def _offset_of(self, timestamp: int) -> OffsetAndEpoch:
         topic, index = self._where
@@ -68,7 +68,7 @@ class LeaderLine:
                 if (found.name, each.partition_index) == self._where:
                     self._check(each.error_code)
                     return OffsetAndEpoch(each.offset, each.leader_epoch)
-        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the leader says nothing of {self._where}")
+        raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, f"the leader's answer leaves out {self._where}")
 
     @staticmethod
     def _check(error_code: int) -> None:

@@ -1,9 +1,8 @@
 """◇ The partitions of this broker: made, led, followed and removed as the metadata says.
 
-`hosted` is asked once a partition on the hot path, so it is a plain dictionary by (topic, partition).  Everything that waits shares one
-`Timeouts`; logs come from the `LogManager`.  Source: kafka.server.ReplicaManager.  Called by `server/node/publisher.py`
-(the metadata) and by the handlers of the data plane.
-"""
+`hosted` is asked once a partition on the hot path, so it is a plain dictionary by (topic, partition).  All waiting requests share one
+`Timeouts`; logs come from the `LogManager`.  Source: kafka.server.ReplicaManager.  Called by `server/node/publisher.py` (the metadata) and
+by the handlers of the data plane."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
@@ -20,22 +19,22 @@ RESTLESS_WAIT_MS: Final = 20
 
 
 class Peers(Protocol):
-    """Other brokers, as far as this one's replicas need them: `replication.Replication`."""
+    """The interface to other brokers that this one's replicas need; `replication.Replication` implements it."""
 
     def follow(self, partition: Partition) -> None:
-        """It follows its leader from now on; again, under another leader or leader epoch."""
+        """Let a partition follow its leader from now on; again, under another leader or leader epoch."""
         ...
 
     def leave(self, partition: Partition) -> None:
-        """It follows nobody any more, if it did."""
+        """Let a partition follow no leader any more."""
         ...
 
     def flushed(self, partition: Partition) -> None:
-        """More of its log is on stable storage, or its disk has failed."""
+        """Note that more of a log is on stable storage, or that its disk has failed."""
         ...
 
     def propose(self, partition: Partition) -> None:
-        """Its `proposal` is to go to the controller."""
+        """Send the partition's `proposal` to the controller."""
         ...
 
 
@@ -55,12 +54,12 @@ class ReplicaManager:
         self.timeouts: Final = Timeouts(on_earlier_timeout)
         self.throttles: Final = Throttles(local_id)
         self.peers: Peers | None = None
-        """None on a broker that is alone."""
+        """The interface to other brokers; None on a broker that is alone."""
         self.followers_parked: Final[dict[FetchWait, None]] = {}
-        """Fetches of followers that wait here for something to come."""
+        """Fetches of followers that wait for new records."""
         self._restless_until_ms = -RESTLESS_MS
         self.has_resigned = False
-        """The broker stops: nobody is to wait for anything any more."""
+        """Whether the broker stops: nothing may wait any more."""
         self._lag_time_max_ms: Final = lag_time_max_ms
         self._on_flush_wanted: Final = on_flush_wanted
 
@@ -68,7 +67,7 @@ class ReplicaManager:
         return iter(self.hosted.values())
 
     def host(self, topic_partition: TopicPartition, topic_id: UUID, log: Log) -> Partition:
-        """The partition lives here from now on; `lead` or `follow` says in which role."""
+        """Take a partition in.  `lead` or `follow` then gives it a role."""
         assert topic_partition not in self.hosted, topic_partition
         partition = Partition(
             topic_partition,
@@ -95,9 +94,9 @@ class ReplicaManager:
         eligible: Mapping[int, int],
         now_ms: int,
     ) -> bool:
-        """What the metadata says of it now; a state that is known, or older, is left alone.  True if its role here changed.
+        """Apply the metadata's state of a partition.  A known or older state is ignored.  True if its role here changed.
 
-        The in-sync set that the controller has answered may come once more this way, when another one has been asked for already.
+        An in-sync set that the controller has answered may arrive this way again, after another one has been asked for.
         """
         if partition_epoch <= partition.partition_epoch:
             return False
@@ -125,9 +124,8 @@ class ReplicaManager:
     def follower_wait_ms(self, max_wait_ms: int, now_ms: int) -> int:
         """How long a follower's fetch may wait.
 
-        A follower names a partition that it has just begun to follow with its next fetch.  So for a moment after leaders have changed none
-        waits long: what producers wait for would wait with it.
-        """
+        A follower names a partition that it has just begun to follow with its next fetch.  So for a moment after leaders have changed no
+        fetch waits long: acknowledgements of producers would wait with it."""
         return min(max_wait_ms, RESTLESS_WAIT_MS) if now_ms < self._restless_until_ms else max_wait_ms
 
     def _leads_anew(self, now_ms: int) -> None:
@@ -136,7 +134,7 @@ class ReplicaManager:
             wait.finish()
 
     def remove(self, topic_partition: TopicPartition) -> Partition | None:
-        """It lives here no more: those who wait on it are told."""
+        """Remove a partition, and tell the requests that wait on it."""
         partition = self.hosted.pop(topic_partition, None)
         if partition is not None:
             partition.retire()
@@ -145,7 +143,7 @@ class ReplicaManager:
         return partition
 
     def log_flushed(self, log: Log) -> None:
-        """More of a log is on stable storage, or its disk has failed."""
+        """Note that more of a log is on stable storage, or that its disk has failed."""
         partition = self.hosted.get(log.topic_partition)
         if partition is not None and partition.log is log:
             if log.failure is None:
@@ -156,7 +154,7 @@ class ReplicaManager:
                 self.peers.flushed(partition)
 
     def resign(self) -> None:
-        """Nothing is led any more; who waits is told, but for those whose records are committed and wait for the disk."""
+        """Give up every leadership.  Waiting requests are told, except those whose records are committed and only wait for the disk."""
         self.has_resigned = True
         for partition in self:
             partition.resign()

@@ -1,15 +1,14 @@
-"""◇ One partition on this broker: may it serve, how far may each reader see, when is a produce acknowledged.
+"""◇ One partition on this broker: whether it may serve, how far each reader may see, and when a produce is acknowledged.
 
-A `Partition` ties the log (storage) to what the metadata says about it (leader, epochs, in-sync replicas) and to those who wait on it.
+A `Partition` ties the log (storage) to its metadata (leader, epochs, in-sync replicas) and to the requests that wait on it.
 State from metadata changes in `lead`, `follow` and `retire` only, called by `manager.py` when a delta is applied.
 
     append ─▶ log end offset ─▶ high watermark (all in sync) ─▶ acknowledged offset (and on stable storage, flush policy `ack`)
                   replicas          readers                        acks=all, coordinators
 
 Guarantees: the high watermark never goes back while this replica leads; an acks=all produce is settled exactly once; a partition that no
-longer leads settles all who wait with NOT_LEADER_OR_FOLLOWER and wakes its readers.
-Source: kafka.cluster.Partition; KIP-101, 207, 320, 392, 966.
-"""
+longer leads settles all waiting requests with NOT_LEADER_OR_FOLLOWER and wakes its readers. Source: kafka.cluster.Partition; KIP-101, 207,
+320, 392, 966."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -49,7 +48,7 @@ NEWER_STATE: Final = (
 
 
 class Isolation(Enum):
-    """How far a reader sees."""
+    """The end up to which a reader sees records."""
 
     LOG_END = "log end"
     HIGH_WATERMARK = "high watermark"
@@ -99,7 +98,7 @@ class Partition:
         lag_time_max_ms: int,
         on_flush_wanted: Callable[[Log], None],
     ) -> None:
-        """`on_flush_wanted` is told when someone waits for what is not on stable storage yet; `flushed` answers it."""
+        """`on_flush_wanted` is called when a request waits for data that is not on stable storage yet; `flushed` answers it."""
         self.topic_partition: Final = topic_partition
         self.topic_id: Final = topic_id
         self.is_internal: Final = topic_partition.topic in INTERNAL_TOPICS
@@ -109,7 +108,7 @@ class Partition:
         self._on_flush_wanted: Final = on_flush_wanted
         self._is_ack_flushed: Final = log.config.flush_policy == "ack"
         self.before_append: Callable[[], object] | None = None
-        """Called before anything is appended here: a coordinator may have given out the next offsets already."""
+        """Called before each append: a coordinator may have given out the next offsets already."""
         self.on_proposal: Callable[[Partition], None] | None = None
         """Called when `proposal` is to go to the controller; None where there is none to ask."""
         self.leader_id = NO_LEADER
@@ -117,24 +116,26 @@ class Partition:
         self.partition_epoch = -1
         self.leader_epoch_start_offset = NO_OFFSET
         self.has_caught_up = False
-        """As follower: whether it has had, once, all that was committed where this leader leads."""
+        """For a follower: whether it once had every record that was committed when this leader took over."""
         self.replicas: tuple[int, ...] = ()
         self.isr: tuple[int, ...] = ()
         self.maximal_isr: tuple[int, ...] = ()
         self.proposal: IsrProposal | None = None
-        """What the controller was asked for and has not answered."""
+        """The proposal that the controller has not answered yet."""
         self.eligible: Mapping[int, int] = {}
-        """Brokers that may be in sync, neither fenced nor on their way out, with their epochs."""
+        """The brokers that may be in sync, neither fenced nor shutting down, with their epochs."""
         self.followers: dict[int, FollowerState] = {}
         self._steady_ms = 0
-        """The time by which followers were judged last.  It is the steady clock's, unlike that of records: a wall clock that jumps must not
-        put a follower out of sync."""
+        """The steady clock's time at which followers were judged last.
+
+        It is not the clock of records: a wall clock that jumps must not put a follower out of sync.
+        """
         self._acknowledgements: deque[tuple[int, ProduceWait, Acknowledged]] = deque()
         self._deletions: list[tuple[int, ProduceWait, Deleted]] = []
         self._fetchers: dict[FetchWait, tuple[int, Isolation, int, int]] = {}
         self._watches: dict[Watch, None] = {}
         self._told_end_offset = log.log_end_offset
-        """Where the log ended when `_watches` were told last."""
+        """The end of the log that `_watches` were told last."""
 
     def __repr__(self) -> str:
         return f"Partition({self.topic_partition}, leader={self.leader_id}, epoch={self.leader_epoch}, isr={self.isr})"
@@ -155,7 +156,7 @@ class Partition:
         eligible: Mapping[int, int],
         now_ms: int,
     ) -> None:
-        """This replica leads, or goes on leading with other replicas or another in-sync set.  `now_ms` is the steady clock's."""
+        """Lead, or go on leading with other replicas or another in-sync set.  `now_ms` is the steady clock's."""
         if leader_epoch != self.leader_epoch or not self.is_leader:
             self.leader_epoch_start_offset = self.log.log_end_offset
             self.log.epochs.begin(leader_epoch, self.log.log_end_offset)
@@ -174,7 +175,7 @@ class Partition:
         self.advance_high_watermark(now_ms)
 
     def follow(self, *, leader_id: int, leader_epoch: int, partition_epoch: int, replicas: tuple[int, ...], isr: tuple[int, ...]) -> None:
-        """Another replica leads, or nobody does."""
+        """Follow another leader, or none."""
         assert leader_id != self._local_id, self
         if leader_epoch != self.leader_epoch:
             self.has_caught_up = False
@@ -187,14 +188,14 @@ class Partition:
         self._step_down()
 
     def _commit_isr(self, isr: tuple[int, ...]) -> None:
-        """What was asked for on top of another state is not waited for: the controller refuses it."""
+        """Take the committed in-sync set.  A proposal on top of another state is dropped: the controller refuses it."""
         self.isr = self.maximal_isr = isr
         self.proposal = None
         for watch in list(self._watches):
             watch.changed(has_grown=False)
 
     def heard_from_leader(self, *, high_watermark: int, log_start_offset: int) -> None:
-        """As follower: what the leader's answer to a fetch said beside records, which have been appended."""
+        """Take the leader's high watermark and start offset, as a follower, after the records of the same answer were appended."""
         log = self.log
         if high_watermark > log.high_watermark:
             log.update_high_watermark(high_watermark)
@@ -209,17 +210,17 @@ class Partition:
             self._wake_fetchers()
 
     def resign(self) -> None:
-        """This broker is about to stop."""
+        """Note that this broker is about to stop."""
         self.leader_id = NO_LEADER
         self._step_down()
 
     def retire(self) -> None:
-        """The partition is deleted, or moved away from this broker."""
+        """Note that the partition is deleted, or moved away from this broker."""
         self.leader_id = NO_LEADER
         self._release_all(ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def refusal_of(self, current_leader_epoch: int, *, from_leader_only: bool) -> ErrorCode:
-        """Why a request that believes in `current_leader_epoch` (-1: says nothing) is not served; NONE when it is.
+        """The reason not to serve a request with `current_leader_epoch` (-1: unknown); NONE if it can be served.
 
         Errors: FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER.
         """
@@ -237,7 +238,7 @@ class Partition:
 
     @property
     def acknowledged_offset(self) -> int:
-        """Everything below it can no longer be lost (exclusive): what acks=all and the coordinators wait for."""
+        """The offset below which no record can be lost any more (exclusive): acks=all and the coordinators wait for it."""
         high_watermark = self.log.high_watermark
         return min(high_watermark, self.log.recovery_point) if self._is_ack_flushed else high_watermark
 
@@ -251,7 +252,10 @@ class Partition:
         guard: VerificationGuard | None = None,
         examined: Examined | None = None,
     ) -> AppendResult | AppendFailure | Unexamined:
-        """See `Log.append_from_client`.  Errors: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and the log's own."""
+        """Append a client's batches; see `Log.append_from_client`.
+
+        Errors: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and the log's own.
+        """
         refusal = self._refusal_of_append(acks)
         if refusal is not None:
             return refusal
@@ -270,7 +274,10 @@ class Partition:
         guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> AppendResult | AppendFailure:
-        """What the broker itself writes.  Errors: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and those of `Log.append_as_leader`."""
+        """Append batches that the broker itself writes.
+
+        Errors: NOT_LEADER_OR_FOLLOWER, NOT_ENOUGH_REPLICAS, and those of `Log.append_as_leader`.
+        """
         refusal = self._refusal_of_append(acks)
         if refusal is not None:
             return refusal
@@ -305,20 +312,23 @@ class Partition:
         return False
 
     def flushed(self) -> None:
-        """The log's recovery point moved: more of it is on stable storage."""
+        """Note that the log's recovery point moved: more of it is on stable storage."""
         self._acknowledge()
 
     def failed(self) -> None:
-        """The log's disk failed: nobody learns from it whether his records are safe."""
+        """Note that the log's disk failed.  Waiting producers do not learn from it whether their records are safe."""
         self._release_all(ErrorCode.KAFKA_STORAGE_ERROR)
 
     def advance_high_watermark(self, now_ms: int) -> None:
-        """After anything that may move it: an append, a follower's fetch, a change of the in-sync set.  `now_ms` is the steady clock's."""
+        """Recompute the high watermark, after an append, a follower's fetch, or a change of the in-sync set.
+
+        `now_ms` is the steady clock's.
+        """
         self._steady_ms = now_ms
         log = self.log
         end_offset = log.log_end_offset
         if self.followers and len(self.isr) < self.min_insync:
-            end_offset = log.high_watermark  # KIP-966: what too few replicas hold is not committed
+            end_offset = log.high_watermark  # KIP-966: records that too few replicas hold are not committed
         elif self.followers:
             end_offset = high_watermark_of(
                 leader_end_offset=end_offset,
@@ -341,7 +351,7 @@ class Partition:
     def _acknowledge(self) -> None:
         waiting = self._acknowledgements
         acknowledged = self.acknowledged_offset
-        # Who leads no more has kept only what enough replicas had while it led.
+        # A replica that leads no more has kept only records that enough replicas had while it led.
         is_safe = not self.is_leader or len(self.maximal_isr) >= self.min_insync
         code = ErrorCode.NONE if is_safe else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         while waiting and waiting[0][0] <= acknowledged:
@@ -349,7 +359,11 @@ class Partition:
             wait.settle(slot, code)
 
     def _step_down(self) -> None:
-        """What is committed waits on, for the disk alone: told otherwise, its producer would send it again.  Of the rest nobody knows."""
+        """Settle the waiting requests when this replica stops leading.
+
+        A request whose records are committed goes on waiting for the disk alone: after another answer its producer would send them again.
+        The fate of all others is not known.
+        """
         waiting, self._acknowledgements = self._acknowledgements, deque()
         for end_offset, wait, slot in waiting:
             if end_offset <= self.log.high_watermark:
@@ -375,7 +389,7 @@ class Partition:
     # Reading
 
     def end_for(self, isolation: Isolation) -> int:
-        """How far such a reader sees (exclusive)."""
+        """The end up to which such a reader sees (exclusive)."""
         if isolation is Isolation.HIGH_WATERMARK:
             return self.log.high_watermark
         return self.log.last_stable_offset if isolation is Isolation.COMMITTED_TRANSACTIONS else self.log.log_end_offset
@@ -392,9 +406,8 @@ class Partition:
     ) -> PartitionData:
         """One partition's part of a fetch response.  The caller has asked `refusal_of`.
 
-        Errors: OFFSET_OUT_OF_RANGE; OFFSET_MOVED_TO_TIERED_STORAGE, which is told with the log's start: a follower begins after what is
-        in remote storage, and needs to know from where on that is (see `tier_start`).
-        """
+        Errors: OFFSET_OUT_OF_RANGE; OFFSET_MOVED_TO_TIERED_STORAGE, together with the log's start: a follower begins after the records in
+        remote storage, and needs to know where those begin (see `tier_start`)."""
         log = self.log
         if last_fetched_epoch != NO_EPOCH:
             diverging = self._divergence(offset, last_fetched_epoch)
@@ -415,7 +428,7 @@ class Partition:
         return self._found(data.records or b"", aborted)
 
     def elsewhere(self, broker_id: int) -> PartitionData:
-        """Nothing but that this reader does better with another replica (KIP-392)."""
+        """An answer without records, which sends the reader to another replica (KIP-392)."""
         answer = self._found(b"", None)
         answer.preferred_read_replica = broker_id
         return answer
@@ -433,7 +446,9 @@ class Partition:
         )
 
     def _divergence(self, offset: int, last_fetched_epoch: int) -> PartitionData | None:
-        """A reader whose last record is of an epoch that ended earlier here has to truncate (KIP-320, 595)."""
+        """The point of divergence for a reader whose last record is of an epoch that ended earlier here: it has to truncate
+        (KIP-320, 595).
+        """
         known = self.log.end_offset_for_epoch(last_fetched_epoch)
         if known == UNKNOWN_END or offset < self.log.log_start_offset:
             is_remote = self.log.is_tiered and self.log.log_start_offset <= offset < self.log.local_log_start_offset
@@ -451,7 +466,7 @@ class Partition:
         return refused
 
     def park_fetch(self, wait: FetchWait, offset: int, isolation: Isolation, *, max_bytes: int, available_bytes: int) -> None:
-        """Tells `wait` when more than `available_bytes` can be read from `offset`."""
+        """Tell `wait` when more than `available_bytes` can be read from `offset`."""
         self._fetchers[wait] = (offset, isolation, max_bytes, available_bytes)
 
     def unpark_fetch(self, wait: FetchWait) -> None:
@@ -476,14 +491,17 @@ class Partition:
     # Followers
 
     def watch(self, watch: Watch) -> None:
-        """`watch` is told of what changes from now on."""
+        """Tell `watch` of changes from now on."""
         self._watches[watch] = None
 
     def unwatch(self, watch: Watch) -> None:
         self._watches.pop(watch, None)
 
     def _tell_watches(self, *, has_moved: bool) -> None:
-        """`has_moved`: the high watermark.  A follower that had all there was when it asked last kept up until then; nobody has looked."""
+        """Tell the watches of a change.
+
+        `has_moved`: the high watermark moved.  A follower that had everything when it asked last kept up until then.
+        """
         end_before, self._told_end_offset = self._told_end_offset, self.log.log_end_offset
         has_grown = self._told_end_offset > end_before
         if not has_grown and not has_moved:
@@ -495,7 +513,7 @@ class Partition:
             watch.changed(has_grown=has_grown)
 
     def follower_fetched(self, broker_id: int, *, offset: int, log_start_offset: int, broker_epoch: int, now_ms: int) -> None:
-        """A follower's fetch offset is its acknowledgement.  `now_ms` is the steady clock's."""
+        """Note a follower's fetch: its offset is the follower's acknowledgement.  `now_ms` is the steady clock's."""
         state = self.followers[broker_id]
         has_deleted = log_start_offset > state.log_start_offset
         state.fetched(
@@ -512,24 +530,24 @@ class Partition:
             self._propose((*self.isr, broker_id))
 
     def shrink_isr(self, now_ms: int) -> None:
-        """Asks for those to leave who have fallen behind."""
+        """Propose an in-sync set without the followers that have fallen behind."""
         if not self.is_leader or not self.followers:
             return
         behind = self.fallen_behind(now_ms) if self.proposal is None else ()
         if behind:
             self._propose(tuple(broker_id for broker_id in self.isr if broker_id not in behind))
-        # One that is not in sync and keeps up no more does not hold the high watermark back any longer.
+        # A follower that is not in sync and keeps up no more does not hold the high watermark back any longer.
         self.advance_high_watermark(now_ms)
 
     def _propose(self, isr: tuple[int, ...]) -> None:
-        """Until the answer whoever is in either set counts: the controller may have committed it already."""
+        """Propose an in-sync set.  Until the answer the members of either set count: the controller may have committed it already."""
         if self.on_proposal is not None:
             self.proposal = IsrProposal(isr, self.leader_epoch, self.partition_epoch)
             self.maximal_isr = tuple(dict.fromkeys((*self.isr, *isr)))
             self.on_proposal(self)
 
     def isr_committed(self, proposal: IsrProposal, *, leader_epoch: int, partition_epoch: int, isr: tuple[int, ...], now_ms: int) -> None:
-        """The controller's answer.  Nothing where the metadata has said something newer meanwhile."""
+        """Take the controller's answer.  It is ignored if newer metadata has arrived meanwhile."""
         is_newer = partition_epoch >= self.partition_epoch and leader_epoch == self.leader_epoch
         if proposal is self.proposal and is_newer and self.is_leader:
             self.partition_epoch = partition_epoch
@@ -537,10 +555,10 @@ class Partition:
             self.advance_high_watermark(now_ms)
 
     def isr_refused(self, proposal: IsrProposal, code: ErrorCode) -> bool:
-        """True when it is to be asked again.
+        """Take the controller's refusal.  True when the proposal is to be sent again.
 
-        A controller that has tried nothing leaves the in-sync set as it was.  One that knows a newer state has it on its way here; until it
-        comes the proposal may be what was committed, so it goes on to count.  Source: Partition.handleAlterPartitionError.
+        A controller that has not tried leaves the in-sync set as it was.  If the controller knows a newer state, that state is on its way
+        here.  Until it comes the proposal may be the committed set, so it goes on to count.  Source: Partition.handleAlterPartitionError.
         """
         if proposal is not self.proposal:
             return False
@@ -560,7 +578,7 @@ class Partition:
         )
 
     def _is_of_this_life(self, broker_id: int, broker_epoch: int) -> bool:
-        """Whether a fetch came from the broker as it is registered now: one that was started again may have lost what it had (KIP-903)."""
+        """Whether a fetch came from the broker as it is registered now.  A restarted broker may have lost records (KIP-903)."""
         known = self.eligible.get(broker_id)
         return known is not None and broker_epoch in (NO_EPOCH, known)
 
@@ -569,7 +587,7 @@ class Partition:
         return NO_EPOCH < broker_epoch < self.eligible.get(broker_id, NO_EPOCH)
 
     def take_eligible(self, eligible: Mapping[int, int], now_ms: int) -> None:
-        """Brokers came or went.  One that may not join any more no longer holds the high watermark back, nor the low one."""
+        """Note that brokers came or went.  A broker that may not join any more holds back neither the high nor the low watermark."""
         self.eligible = eligible
         if self.is_leader and self.followers:
             self.advance_high_watermark(now_ms)
@@ -590,19 +608,19 @@ class Partition:
     # Deleting
 
     def delete_records_before(self, offset: int) -> int | ErrorCode:
-        """As `Log.delete_records_before`; the followers hear of it at once.  Errors: OFFSET_OUT_OF_RANGE."""
+        """Delete like `Log.delete_records_before`.  The followers learn of it at once.  Errors: OFFSET_OUT_OF_RANGE."""
         start = self.log.delete_records_before(offset)
         if not isinstance(start, ErrorCode) and self.followers:
             self._release_fetchers()
         return start
 
     def await_deletion(self, offset: int, wait: ProduceWait, slot: Deleted) -> None:
-        """`wait` is settled for `slot` once every replica's log starts at `offset` or after it."""
+        """Settle `wait` for `slot` once every replica's log starts at `offset` or after it."""
         wait.expect(slot)
         self._deletions.append((offset, wait, slot))
 
     def _settle_deletions(self, code: ErrorCode = ErrorCode.NONE) -> None:
-        """Those that are done; with an error all of them."""
+        """Settle the deletions that are done; with an error, all of them."""
         low_watermark = NO_OFFSET if code else self.low_watermark
         waiting, self._deletions = self._deletions, []
         for offset, wait, slot in waiting:
@@ -614,7 +632,7 @@ class Partition:
 
     @property
     def low_watermark(self) -> int:
-        """The highest log start offset that every replica has reached: what DeleteRecords answers."""
+        """The highest log start offset that every replica has reached: the answer to DeleteRecords."""
         lowest = self.log.log_start_offset
         for broker_id, state in self.followers.items():
             if broker_id in self.eligible and state.log_start_offset < lowest:
@@ -623,7 +641,7 @@ class Partition:
 
 
 def refused_partition(index: int, code: ErrorCode, *, aborted: list[AbortedTransaction] | None = None) -> PartitionData:
-    """One partition's part of a fetch response that only says why not."""
+    """One partition's part of a fetch response that only gives the reason of a refusal."""
     return PartitionData(
         partition_index=index,
         error_code=code,

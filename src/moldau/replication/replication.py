@@ -1,6 +1,6 @@
-"""● What ties this broker's replicas to those on others: a fetcher for each leader that is followed, and the sender of in-sync sets.
+"""● Ties this broker's replicas to those on others: one fetcher for each followed leader, and the sender of in-sync sets.
 
-    replication = Replication(replicas, …)      # from now on `ReplicaManager.apply` tells it who follows whom
+    replication = Replication(replicas, …)      # from now on `ReplicaManager.apply` tells it which partition follows which leader
     replication.start()
     await replication.stop()                    # nothing is fetched or asked any more
 
@@ -48,7 +48,7 @@ class Replication:
         note_starts: Callable[[], Awaitable[None]],
         tier: Tier | None = None,
     ) -> None:
-        """`endpoint_of` tells a broker's address on the listener for brokers; `want_flush` is answered by `ReplicaManager.log_flushed`."""
+        """`endpoint_of` returns a broker's address on the listener for brokers; `ReplicaManager.log_flushed` answers `want_flush`."""
         self._replicas: Final = replicas
         self._clock: Final = clock
         self._config: Final = config
@@ -81,7 +81,7 @@ class Replication:
 
     def start(self) -> None:
         self._sender.start()
-        self._shrinking = in_background(self._shrink(), name="who has fallen behind")
+        self._shrinking = in_background(self._shrink(), name="removal of slow followers")
         for fetcher in self._fetchers.values():
             fetcher.start()
 
@@ -112,7 +112,7 @@ class Replication:
         if fetcher is None:
             return
         fetcher.leave(partition)
-        # A partition that its fetcher had given up leaves one that may be gone already.
+        # The fetcher that gave a partition up may be gone already.
         if not len(fetcher) and self._fetchers.get(fetcher.leader_id) is fetcher:
             del self._fetchers[fetcher.leader_id]
             task = in_background(fetcher.stop())
@@ -130,7 +130,7 @@ class Replication:
     # From time to time
 
     async def _shrink(self) -> None:
-        """Followers that have fallen behind leave the in-sync sets, half of replica.lag.time.max.ms late at most."""
+        """Remove followers that have fallen behind from the in-sync sets, at most half of replica.lag.time.max.ms late."""
         while True:
             await asyncio.sleep(self._config.lag_time_max_ms / 2000)
             began_ms = self._clock.monotonic_ms()
@@ -146,7 +146,7 @@ class Replication:
     # Where a log cannot go on from its leader's
 
     async def _seek(self, partition: Partition, leader: LeaderLine, why: Verdict) -> None:
-        """Errors: KafkaError, OSError, NotYet."""
+        """Find an end from which a log can go on with its leader.  Errors: KafkaError, OSError, NotYet."""
         if why is Verdict.OUT_OF_RANGE:
             await self._begin_in_range(partition, leader)
         elif self._tier is None:

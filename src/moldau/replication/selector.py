@@ -1,4 +1,4 @@
-"""◇ From which replica a consumer is to read: one in its own rack, where there is one that can serve it.
+"""◇ Chooses the replica that a consumer reads from: one in its own rack, if one there can serve it.
 
 Source: RackAwareReplicaSelector, ReplicaManager.findPreferredReadReplica; KIP-392.  Called by `handlers/fetch.py`, on the leader.
 """
@@ -9,10 +9,10 @@ from moldau.replication.partition import Partition
 
 
 def preferred_replica(partition: Partition, offset: int, rack: str, rack_of: Callable[[int], str | None], now_ms: int) -> int | None:
-    """The broker to read from; None for the leader.  `rack_of` a broker; `now_ms` is the steady clock's.
+    """The broker to read from; None for the leader.
 
-    A follower can serve what it has; one that is fenced, or has not fetched yet, serves nothing.  Of several the one that is furthest,
-    then the one that kept up last.
+    `rack_of`: the rack of a broker.  `now_ms` is the steady clock's.  A follower can serve the records that it has.  One that is fenced, or
+    has not fetched yet, serves none.  Of several, the follower with the highest offset is chosen, then the one that kept up last.
     """
     local_id = partition.leader_id
     if not rack or rack_of(local_id) == rack:

@@ -1,13 +1,11 @@
-"""◇ How fast replicas are copied that are not in sync yet (KIP-73): so that moving them leaves room for clients.
+"""◇ Limits how fast replicas are copied that are not in sync yet (KIP-73), so that moving them leaves room for clients.
 
-    leader.replication.throttled.rate       what this broker sends of the replicas that a topic names for the leader's side
-    follower.replication.throttled.rate     what it fetches of those that a topic names for the follower's side
+    leader.replication.throttled.rate       bytes that this broker sends of replicas in leader.replication.throttled.replicas
+    follower.replication.throttled.rate     bytes that this broker fetches of replicas in follower.replication.throttled.replicas
 
 Everything that is copied of such a replica counts; only one that is not in sync is held back.  A second's worth may go at once, and one
-batch always goes whole: what that was too much is waited for afterwards, so the rate holds over any time that is long against it.
-Source: ReplicationQuotaManager, DynamicConfig.  Held by `manager.py`; asked by the handler of fetches, `follower.py`, and by moves between
-folders.
-"""
+batch always goes whole.  The surplus is waited for afterwards, so the rate holds over any longer time. Source: ReplicationQuotaManager,
+DynamicConfig.  Held by `manager.py`; asked by the handler of fetches, `follower.py`, and by moves between folders."""
 
 from collections.abc import Callable
 from typing import Final
@@ -18,14 +16,14 @@ from moldau.storage.config import LogConfig
 
 BURST_S: Final = 1.0
 PIECE_S: Final = 0.1
-"""As much is waited for before something goes again: single batches would cost more requests than they are worth."""
+"""The time to wait before bytes go again: single batches would cost more requests than they are worth."""
 LONGEST_WAIT_MS: Final = 1000
-"""The rate may be another by then."""
+"""The longest wait: the rate may have changed by then."""
 EVERYTHING: Final = ("*",)
 
 
 class Pace:
-    """So many bytes a second.  `now_ms` is the steady clock's."""
+    """A rate in bytes a second.  `now_ms` is the steady clock's."""
 
     def __init__(self) -> None:
         self._rate = MAX_LONG
@@ -54,12 +52,12 @@ class Pace:
         return self._left
 
     def took(self, size: int, now_ms: int) -> None:
-        """So many bytes have gone."""
+        """Note that so many bytes have gone."""
         if self.is_limited:
             self._left = self.left(now_ms) - size
 
     def due_ms(self, now_ms: int) -> int:
-        """When it is worth while to go on; `now_ms` where nothing has to wait."""
+        """The time at which to go on; `now_ms` if no wait is needed."""
         left = self.left(now_ms)
         if left > 0:
             return now_ms
@@ -72,15 +70,15 @@ class Throttle:
     """One side's pace, and the replicas that it is for."""
 
     def __init__(self, local_id: int, named_by: Callable[[LogConfig], tuple[str, ...]]) -> None:
-        """`named_by` takes partition:broker,… or * out of a topic's options."""
+        """`named_by` reads partition:broker,… or * from a topic's options."""
         self.pace: Final = Pace()
         self._local_id: Final = local_id
         self._named_by: Final = named_by
         self._known: dict[str, tuple[tuple[str, ...], frozenset[int] | None]] = {}
-        """By topic; None is all of its partitions."""
+        """The throttled partitions by topic; None is all of its partitions."""
 
     def counts(self, partition: Partition) -> bool:
-        """Whether what is copied of this partition's replicas counts."""
+        """Whether copied bytes of this partition's replicas count."""
         if not self.pace.is_limited:
             return False
         entries = self._named_by(partition.log.config)

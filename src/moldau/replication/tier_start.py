@@ -1,4 +1,4 @@
-"""● Where a follower begins whose next record its leader has in remote storage only.
+"""● Finds where a follower begins if its leader has the follower's next record in remote storage only.
 
     fetch ─ OFFSET_MOVED_TO_TIERED_STORAGE ─▶ where does the leader's own log begin? ─▶ a remote segment that reaches there, all of it
     the leader's history ─▶ its epochs and producers, read and checked ─▶ the log is made anew, to go on after that segment ─▶ fetch
@@ -31,7 +31,7 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class Leader(Protocol):
-    """What a follower asks, each under the leader epoch that both know; offset and epoch -1 where nothing is known.
+    """The questions that a follower asks.  Each goes out under the leader epoch that both know; offset and epoch are -1 if unknown.
 
     Errors of each: KafkaError, OSError.
     """
@@ -54,10 +54,10 @@ class Leader(Protocol):
 
 
 class Tier(Protocol):
-    """Remote storage, as far as a follower needs it.  Errors: KafkaError while its metadata is not here, OSError of the store."""
+    """The follower's view of remote storage.  Errors: KafkaError while its metadata is not here, OSError of the store."""
 
     async def segments_of(self, partition: Partition) -> RemoteLog:
-        """Once everything is known that was written before."""
+        """The segments of a partition, once everything is known that was written before."""
         ...
 
     async def past(self, segment: RemoteSegment) -> Past:
@@ -66,13 +66,15 @@ class Tier(Protocol):
 
 
 class NotYet(Exception):
-    """Nothing was changed; it may be otherwise when it is tried again."""
+    """Nothing was changed; another attempt may succeed."""
 
 
 async def begin_after_tier(
     partition: Partition, leader: Leader, tier: Tier, logs: LogManager, now_ms: int, *, at_last_tiered: bool = False
 ) -> int:
-    """From where on to fetch now.  `at_last_tiered` (KIP-1023): as little as possible of what is in both of the leader's tiers.
+    """Begin the log after the remote segments.  Returns the offset to fetch next.
+
+    `at_last_tiered` (KIP-1023): copy as little as possible of the records that both of the leader's tiers have.
 
     Errors: NotYet; KafkaError, OSError of the leader, the store, or the disk, which is offline then.
     """
@@ -88,7 +90,7 @@ async def begin_after_tier(
     past = await _past_before(begin, start.offset, leader, tier, remote)
     if partition.leader_epoch != leader_epoch or partition.is_leader:
         raise NotYet(f"{partition.topic_partition} has another leader meanwhile")
-    # Never back: what was deleted under a leader that this one knows nothing of stays deleted.
+    # Never go back: records that were deleted under an earlier leader stay deleted.
     own_start_offset = log.log_start_offset if log.log_start_offset <= past.end_offset else 0
     log_start_offset = max(start.offset, past.start_offset, own_start_offset)
     logs.begin_after(log, past, now_ms, log_start_offset=log_start_offset)
@@ -108,7 +110,7 @@ async def _last_tiered(leader: Leader, start: OffsetAndEpoch) -> OffsetAndEpoch:
 
 
 async def _past_before(begin: OffsetAndEpoch, log_start_offset: int, leader: Leader, tier: Tier, remote: RemoteLog) -> Past:
-    """What the first usable segment tells that reaches up to `begin` or beyond.  Errors: NotYet."""
+    """The past of the first usable segment that reaches `begin` or beyond.  Errors: NotYet."""
     why = "no segment in remote storage reaches there"
     for segment in _candidates(remote, await _epoch_before(begin, leader), begin.offset - 1):
         last = segment.leader_epochs[-1].epoch
@@ -130,7 +132,7 @@ async def _past_before(begin: OffsetAndEpoch, log_start_offset: int, leader: Lea
 
 
 async def _epoch_before(begin: OffsetAndEpoch, leader: Leader) -> int:
-    """Of the last record before `begin`."""
+    """The epoch of the last record before `begin`."""
     if begin.epoch <= 0:
         return begin.epoch
     end = await leader.end_offset_for_epoch(begin.epoch - 1)
@@ -138,7 +140,7 @@ async def _epoch_before(begin: OffsetAndEpoch, leader: Leader) -> int:
 
 
 def _candidates(remote: RemoteLog, epoch: int, offset: int) -> Iterator[RemoteSegment]:
-    """The one that is read at `offset`; then any that reaches as far, the shortest way first."""
+    """The segment that has `offset`, then any that reaches as far, the closest end first."""
     found = remote.find(epoch, offset)
     if found is not None:
         yield found

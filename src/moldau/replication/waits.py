@@ -1,8 +1,8 @@
 """◇ Requests that wait: a produce for its acknowledgement, a fetch for something to read, each for a limited time.
 
-Nobody polls.  A partition that grows wakes those who are parked on it; a parked request ends exactly once, by being satisfied or by its
-time running out, whichever comes first.  `Timeouts` keeps the ends of time in buckets, so that parking and leaving early (the usual
-case) are two dictionary operations, and a node without waiting requests has nothing to look at.
+No request polls.  A partition that grows wakes the requests parked on it.  A parked request ends exactly once: it is satisfied, or its time
+runs out.  `Timeouts` keeps the deadlines in buckets, so that parking and leaving early (the usual case) are two dictionary operations, and
+a node without waiting requests has nothing to look at.
 
 Source: DelayedOperation, DelayedProduce, DelayedFetch, SystemTimer.  Called by `partition.py` and the handlers of produce and fetch.
 """
@@ -18,7 +18,7 @@ TICK_MS: Final = 8
 
 
 class Parked:
-    """Something that waits."""
+    """A request that waits."""
 
     __slots__ = ("_on_done", "bucket", "is_done")
 
@@ -28,21 +28,22 @@ class Parked:
         self.bucket = -1
 
     def finish(self) -> None:
-        """Ends it, unless it has ended."""
+        """End the wait, unless it has ended."""
         if not self.is_done:
             self.is_done = True
             on_done = self._on_done
-            # Who waits knows this object: together they would keep a request's records until the garbage collector comes by.
+            # The parked request and its waiters refer to each other: together they would keep a request's records until the garbage
+            # collector runs.
             self._on_done = None
             assert on_done is not None
             on_done()
 
 
 class Timeouts:
-    """When each parked request gives up."""
+    """The deadlines of parked requests."""
 
     def __init__(self, on_earlier: Callable[[int], None]) -> None:
-        """`on_earlier(due_ms)` is called when something is due before all that was there: the shell arms its timer."""
+        """`on_earlier(due_ms)` is called when a new deadline is the earliest: the shell arms its timer."""
         self._on_earlier: Final = on_earlier
         self._buckets: dict[int, dict[Parked, None]] = {}
         self._order: list[int] = []
@@ -62,30 +63,30 @@ class Timeouts:
         parked.bucket = number
 
     def discard(self, parked: Parked) -> None:
-        """It ended before its time, or was never added."""
+        """Forget a request that ended before its time, or was never added."""
         bucket = self._buckets.get(parked.bucket)
         if bucket is not None:
             bucket.pop(parked, None)
 
     def next_due_ms(self) -> int | None:
-        """When to look again; an empty bucket counts until its time has come, which costs one look."""
+        """The time to look again.  An empty bucket counts until its time has come, which costs one look."""
         return self._order[0] * TICK_MS if self._order else None
 
     def expire(self, now_ms: int) -> None:
-        """Ends what is due."""
+        """End the requests whose time is over."""
         while self._order and self._order[0] * TICK_MS <= now_ms:
             for parked in self._buckets.pop(heapq.heappop(self._order)):
                 parked.finish()
 
 
 class Acknowledged(Protocol):
-    """Where the outcome of one partition's produce is written: its part of the response."""
+    """The place for the outcome of one partition's produce: its part of the response."""
 
     error_code: int
 
 
 class Deleted(Acknowledged, Protocol):
-    """Where the outcome of one partition's deletion is written."""
+    """The place for the outcome of one partition's deletion."""
 
     low_watermark: int
 
@@ -108,13 +109,13 @@ class ProduceWait(Parked):
                 self.finish()
 
     def expect(self, slot: Acknowledged) -> None:
-        """One more partition to wait for.  Until it is settled its answer is that time ran out."""
+        """Wait for one more partition.  Until it is settled its answer is a timeout."""
         slot.error_code = ErrorCode.REQUEST_TIMED_OUT
         self.pending += 1
 
     def settle(self, slot: Acknowledged, code: ErrorCode) -> None:
         if self.is_done:
-            return  # the client has been told that time ran out
+            return  # the client has already got a timeout
         slot.error_code = code
         self.pending -= 1
         if not self.pending:
@@ -122,18 +123,18 @@ class ProduceWait(Parked):
 
 
 class Watch(Protocol):
-    """One follower's session, as far as it is about one partition: told of what changes there instead of looking."""
+    """One follower's session with one partition.  It is told of changes instead of looking for them."""
 
     @property
     def replica_id(self) -> int: ...
 
     @property
     def asked_ms(self) -> int:
-        """When it fetched last, by the steady clock."""
+        """The steady clock's time of the last fetch."""
         ...
 
     def changed(self, *, has_grown: bool) -> None:
-        """There is something to tell, or, when it `has_grown`, to fetch at once."""
+        """Note that there is something to tell or, if it `has_grown`, to fetch at once."""
         ...
 
 
@@ -147,7 +148,7 @@ class FetchWait(Parked):
         self.missing_bytes = missing_bytes
 
     def found(self, byte_count: int) -> None:
-        """So many more bytes can be read than when it was parked, or than it was told last."""
+        """Note that so many more bytes can be read than when it was parked, or than it was told last."""
         self.missing_bytes -= byte_count
         if self.missing_bytes <= 0:
             self.finish()

@@ -320,7 +320,7 @@ async def test_silence_is_overdue_unless_a_request_is_in_work() -> None:
     peer = Peer(lambda frame: parked, idle_ms=1000)
     assert peer.connection.overdue(5_000) is None
     assert peer.connection.overdue(5_999) is None
-    assert peer.connection.overdue(6_000) == "it is idle"
+    assert peer.connection.overdue(6_000) == "the connection is idle"
     peer.send(b"a")
     assert peer.connection.overdue(6_001) is None
     assert peer.connection.overdue(99_000) is None, "its reply is ours to give"
@@ -333,7 +333,7 @@ async def test_who_takes_nothing_of_a_reply_is_overdue_and_who_takes_little_is_n
     assert peer.connection.overdue(0) is None
     peer.transport.buffered -= 1
     assert peer.connection.overdue(1000) is None
-    assert peer.connection.overdue(2000) == "it does not read its replies"
+    assert peer.connection.overdue(2000) == "the client does not read its replies"
 
 
 async def test_a_request_that_trickles_in_is_overdue_and_a_slow_link_is_not() -> None:
@@ -342,4 +342,4 @@ async def test_a_request_that_trickles_in_is_overdue_and_a_slow_link_is_not() ->
     assert peer.connection.overdue(0) is None
     peer.send_raw(b"x" * 20_000)
     assert peer.connection.overdue(20_000) is None, "1 KiB a second is enough"
-    assert peer.connection.overdue(21_000) == "its request arrives too slowly"
+    assert peer.connection.overdue(21_000) == "the client sends its request too slowly"

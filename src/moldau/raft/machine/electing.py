@@ -1,7 +1,7 @@
-"""◇ How a leader is elected: who stands and when, who is voted for, and what the end of an epoch makes of its followers.
+"""◇ Elects a leader: which voter stands and when, which candidate gets the vote, and what followers do at the end of an epoch.
 
-A voter first asks whether it would win (pre-vote), so that one that cannot disturbs nobody.  Part of `node.py`.  Source: KIP-595, 996.
-"""
+A voter first asks whether it would win (pre-vote), so that a voter that cannot win disturbs no other.  Part of `node.py`.  Source: KIP-595,
+996."""
 
 from typing import Final
 
@@ -13,7 +13,7 @@ from moldau.raft.voters import ReplicaKey
 from moldau.types import NO_LEADER
 
 BASE_BACKOFF_MS: Final = 50
-"""Of lost elections: doubled with each, times chance."""
+"""The pause after a lost election: doubled with each, times chance."""
 
 
 class Electing(Following):
@@ -35,7 +35,7 @@ class Electing(Following):
                     role.has_fetched = False  # others may ask whether they would be elected
 
     def _ask_first(self, role: Role, now_ms: int) -> None:
-        """Pre-vote: a replica that cannot win disturbs nobody."""
+        """Ask for pre-votes: a replica that cannot win disturbs no other."""
         prospective = Prospective(role.election, now_ms + self._election_timeout(), granted={self.me.id})
         if isinstance(role, Follower):
             prospective.leader_at, prospective.is_over, prospective.is_gone = role.leader_at, role.is_over, role.is_gone
@@ -43,7 +43,10 @@ class Electing(Following):
         self._count_votes(now_ms)
 
     def _not_wanted(self, role: Prospective, now_ms: int) -> None:
-        """Back to the leader, if there is one.  One that has resigned comes not back: the next attempt need not wait for it."""
+        """Go back to the leader, if there is one.
+
+        A leader that has resigned does not come back, so the next attempt need not wait for it.
+        """
         if role.election.has_leader and role.leader_at is not None:
             patience_ms = self._election_timeout() if role.is_over or role.is_gone else self.timeouts.fetch_ms
             follower = Follower(role.election, role.leader_at, now_ms + patience_ms, is_over=role.is_over, is_gone=role.is_gone)
@@ -52,7 +55,7 @@ class Electing(Following):
             self._become(Unattached(role.election, now_ms + self._election_timeout()), now_ms)
 
     def _stand(self, now_ms: int) -> None:
-        """In a new epoch, with its own vote."""
+        """Stand for election in a new epoch, with this node's own vote."""
         election = ElectionState(self.epoch + 1, NO_LEADER, *self.me)
         self._become(Candidate(election, now_ms + self._election_timeout(), granted={self.me.id}), now_ms)
         self._count_votes(now_ms)
@@ -92,7 +95,7 @@ class Electing(Following):
     def _ask_for_votes(self, role: Prospective | Candidate, now_ms: int) -> None:
         if isinstance(role, Candidate) and role.is_lost:
             return
-        # What is on the disk: what a crash could take away must not win a vote that is given twice to the same candidate.
+        # The log on the disk counts: records that a crash could take away must not win a vote that could be given twice.
         last_epoch = self.history.epoch_before(self.synced_offset)
         for voter in self.voters.by_id.values():
             if voter.id not in role.granted and voter.id not in role.rejected:
@@ -129,7 +132,7 @@ class Electing(Following):
         if not self._may_vote:
             return False
         role, election = self.role, self.role.election
-        # By what is in the log, durable or not: a candidate that has as much as that has all that this replica ever said it has.
+        # The whole log counts, durable or not: a candidate with as much has everything that this replica ever reported.
         is_up_to_date = (request.last_epoch, request.end_offset) >= (self.history.last_epoch, self.end_offset)
         match role:
             case Leader():
@@ -160,7 +163,7 @@ class Electing(Following):
         return EpochAnswer(ErrorCode.NONE, *self._known)
 
     def _successor_backoff(self, preferred: tuple[ReplicaKey, ...]) -> int:
-        """The first stands at once, the others give it time."""
+        """The pause of a preferred successor: the first stands at once, the others give it time."""
         longest_ms = self.timeouts.election_backoff_max_ms
         for position, replica in enumerate(preferred):
             if self._is_meant(replica):

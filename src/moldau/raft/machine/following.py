@@ -1,6 +1,6 @@
-"""◇ What a follower does: it fetches what its leader has, finds where the logs part, and looks for a leader that it has lost.
+"""◇ The work of a follower: it fetches its leader's records, finds where the logs part, and looks for a lost leader.
 
-What a fetch says of this replica's log is on its disk.  Part of `node.py`.
+A fetch reports only records that are on this replica's disk.  Part of `node.py`.
 """
 
 from typing import Final
@@ -17,7 +17,7 @@ from moldau.types import OffsetAndEpoch
 FIRST_BOOTSTRAP: Final = -2
 """The "id" of the first bootstrap server; the next is one less."""
 STAGGER_MS: Final = 50
-"""Between the followers that find that nobody listens any more where their leader did."""
+"""The pause between followers that find that their leader's address no longer listens."""
 
 
 class Following(Leading):
@@ -39,7 +39,7 @@ class Following(Leading):
             self._send(role.election.leader_id, request, now_ms, role.leader_at)
 
     def _what_to_tell_leader(self) -> UpdateVoter | AddVoter | RemoveVoter | None:
-        """That this voter is not as its leader thinks, or that this replica wants to vote."""
+        """The request that tells the leader of a change of this voter, or that this replica wants to vote; None if there is none."""
         known = self.voters.by_id.get(self.me.id)
         if not self.addresses:
             return None
@@ -54,7 +54,7 @@ class Following(Leading):
         return AddVoter(Voter(self.me.id, self.me.directory_id, self.addresses), self.timeouts.request_ms, waits_for_commit=False)
 
     def _may_fetch(self, now_ms: int) -> bool:
-        """A fetch says what is on the disk."""
+        """Whether a fetch may leave: it reports only records that are on the disk."""
         if now_ms >= self._paused_until_ms:
             self._paused_until_ms = 0
         return (
@@ -69,7 +69,7 @@ class Following(Leading):
         return Fetch(self.epoch, self.me, self.end_offset, self.history.last_epoch, high_watermark, self.timeouts.fetch_max_wait_ms)
 
     def _look_for_leader(self, now_ms: int) -> None:
-        """Ask one after the other: the servers of the options, then the voters that the log names."""
+        """Ask the servers of the options, then the voters in the log, one after the other."""
         voting = (voter.listens_at(self.listener_name) for voter in self.voters.by_id.values() if voter.id != self.me.id)
         mine = self._my_address
         places = [at for at in dict.fromkeys((*self._bootstrap, *voting)) if at is not None and at != mine]
@@ -83,7 +83,8 @@ class Following(Leading):
         return any(to <= FIRST_BOOTSTRAP and (line.sent_ms >= 0 or line.retry_ms > now_ms) for (to, _), line in self._lines.items())
 
     def _leader_is_gone(self, role: Follower, now_ms: int) -> None:
-        """Nobody listens where the leader did: no reason to wait for its silence, once, and the others are asked whether they agree.
+        """The leader's address no longer listens: this follower does not wait for its silence, once, and asks the others whether they
+        agree.
 
         Every follower learns it in the same moment, so each waits for those before it in the set of voters.  A leader that is there after
         all is known to be as soon as it answers a fetch."""
@@ -120,7 +121,7 @@ class Following(Leading):
         role.deadline_ms = now_ms + self.timeouts.fetch_ms
 
     def _append_fetched(self, answer: FetchAnswer) -> bool:
-        """Whether they follow what is here."""
+        """Append fetched batches.  Returns whether they follow the records that are here."""
         base_offset = self.end_offset
         expected, last_epoch = base_offset, self.history.last_epoch
         for batch in answer.batches:
@@ -135,7 +136,10 @@ class Following(Leading):
         return True
 
     def _truncate(self, leaders: OffsetAndEpoch) -> None:
-        """To where the logs are the same.  Errors: AssertionError below what is committed, which a correct leader never asks for."""
+        """Truncate to where the logs are the same.
+
+        Errors: AssertionError below the high watermark, which a correct leader never asks for.
+        """
         mine = self.history.end_of_epoch(leaders.epoch)
         offset = min(mine.offset, leaders.offset) if mine.epoch == leaders.epoch else mine.offset
         committed = max(self.high_watermark or 0, self.history.start.offset)

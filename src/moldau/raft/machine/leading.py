@@ -1,8 +1,7 @@
-"""◇ What a leader does: it appends, answers fetches, counts copies, and watches whether a majority hears it.
+"""◇ The work of a leader: it appends, answers fetches, counts copies, and watches whether a majority hears it.
 
-Fetches wait (parked) until there is something to say; they are answered too where this replica leads no more.  What a change of voters is
-stands in `reconfiguration.py`.  Part of `node.py`.
-"""
+Fetches wait (parked) until there is news; they are answered, too, when this replica leads no more.  `reconfiguration.py` changes voters.
+Part of `node.py`."""
 
 from functools import cached_property
 from typing import Final
@@ -29,12 +28,12 @@ from moldau.raft.roles import NEVER, Leader, Replica, Resigned, Role
 from moldau.raft.voters import KRAFT_VERSIONS, HostPort, ReplicaKey, Voter
 
 CHECK_QUORUM_FACTOR: Final = 1.5
-"""A leader resigns when no majority fetched for so many fetch time-outs."""
+"""A leader resigns when no majority has fetched for this many fetch time-outs."""
 OBSERVER_SESSION_MS: Final = 300_000
-"""An observer that has not fetched for so long is forgotten."""
+"""An observer that has not fetched for this long is forgotten."""
 MAX_OBSERVERS: Final = 10_000
 MAX_PARKED: Final = 10_000
-"""Fetches that wait for records; one more is answered at once."""
+"""The most fetches that wait for records; one more is answered at once."""
 
 
 class Leading(ReplicaState):
@@ -42,7 +41,7 @@ class Leading(ReplicaState):
 
     @cached_property
     def changes(self) -> Reconfiguration:
-        """Of voters."""
+        """The changes of voters."""
         return Reconfiguration(self)
 
     def _become(self, role: Role, now_ms: int) -> None:
@@ -51,7 +50,7 @@ class Leading(ReplicaState):
         super()._become(role, now_ms)
 
     def _open_epoch(self, now_ms: int) -> None:
-        """The election is on the disk: the epoch may have its first entry."""
+        """Append the first entry of the epoch: the election is on the disk."""
         role = self.role
         if not self.is_leader or not isinstance(role, Leader) or self.end_offset > role.epoch_start_offset:
             return
@@ -76,7 +75,7 @@ class Leading(ReplicaState):
         return NEVER if len(self.voters) == 1 and self.is_voter else now_ms + int(self.timeouts.fetch_ms * CHECK_QUORUM_FACTOR)
 
     def _begin_times(self, role: Leader) -> list[int]:
-        """When each voter is to be told of the epoch, unless it fetches before."""
+        """Set when each voter is told of the epoch, unless it fetches before."""
         interval_ms = self.timeouts.fetch_ms // 2
         times = []
         for voter in self.voters.by_id.values():
@@ -98,7 +97,7 @@ class Leading(ReplicaState):
                 self._send(voter.id, begin, now_ms)
 
     def _fetched(self, token: int, fetch: Fetch, now_ms: int) -> FetchAnswer | None:
-        """None: parked until there is something to say."""
+        """The answer to a fetch.  None: it is parked until there is news."""
         if fetch.max_wait_ms < 0 or fetch.offset < 0 or fetch.last_epoch < 0 or fetch.last_epoch > fetch.epoch:
             return FetchAnswer(ErrorCode.INVALID_REQUEST, *self._known)
         refusal = self._refusal_unless_leader(fetch.epoch)
@@ -116,7 +115,10 @@ class Leading(ReplicaState):
         return None
 
     def _where_logs_part(self, fetch: Fetch) -> FetchAnswer | None:
-        """None when the replica's log is a beginning of this one.  Source: RaftLog.validateOffsetAndEpoch."""
+        """The point where the replica's log leaves this one; None if it is a beginning of this one.
+
+        Source: RaftLog.validateOffsetAndEpoch.
+        """
         start, newest = self.history.start, self.history.newest_snapshot
         is_before = fetch.offset < start.offset or fetch.last_epoch < start.epoch
         is_other_start = fetch.offset == start.offset > 0 and fetch.last_epoch != start.epoch
@@ -155,7 +157,7 @@ class Leading(ReplicaState):
         self._parked = waiting
 
     def _fetched_snapshot(self, request: FetchSnapshot, now_ms: int) -> FetchSnapshotAnswer:
-        """Whether to serve it; the driver adds the bytes, or SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE."""
+        """The answer to FetchSnapshot.  The driver adds the bytes, or SNAPSHOT_NOT_FOUND, POSITION_OUT_OF_RANGE."""
         refusal = self._refusal_unless_leader(request.epoch)
         role = self.role
         if refusal is None and isinstance(role, Leader):
@@ -279,18 +281,18 @@ class Leading(ReplicaState):
 
     @property
     def upgrade_refusal(self) -> ErrorCode | None:
-        """Why kraft.version cannot become 1 now."""
+        """The reason why kraft.version cannot become 1 now; NONE if it can."""
         role, mine = self.role, self.voters.by_id.get(self.me.id)
         if not self.is_leader or not isinstance(role, Leader):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.INVALID_UPDATE_VERSION if mine is None else self.changes.upgrade_refusal(role, self._as_voter(mine))
 
     def _as_voter(self, voter: Voter) -> Voter:
-        """This replica as it is now, in place of what is written of it."""
+        """A voter's entry for this replica as it is now."""
         return Voter(self.me.id, self.me.directory_id, self.addresses or voter.addresses, *KRAFT_VERSIONS)
 
     def append_voters(self, change: VotersChange, now_ms: int) -> None:
-        """In force at once."""
+        """Append other voters, which are in force at once."""
         role = self.role
         assert isinstance(role, Leader)
         self._append(change)

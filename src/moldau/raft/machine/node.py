@@ -1,4 +1,4 @@
-"""◇ The consensus machine of one replica of the metadata log: events in, what the world must do out.
+"""◇ The consensus machine of one replica of the metadata log: events in, orders to the world out.
 
     node.step(event, now_ms)      a request or an answer of another replica, time that passed, a proposal, "your appends are durable"
     ready = node.ready()          election to persist · truncation · entries to append · messages · answers · how far is committed
@@ -15,7 +15,7 @@ for a majority.
 
 Times are of a steady clock.  Source: KafkaRaftClient, QuorumState, LeaderState; KIP-595, 630, 853, 996, 1166.  Called by `driver.py`.
 
-Put together, each on top of the one before, of `replica_state.py`, `leading.py`, `following.py` and `electing.py`.
+The class is composed of `replica_state.py`, `leading.py`, `following.py` and `electing.py`, each on top of the one before.
 """
 
 from moldau.errors import ErrorCode
@@ -67,7 +67,7 @@ class RaftNode(Electing):
     def next_due_ms(self) -> int:
         """The earliest time at which a Tick changes anything; NEVER when none does."""
         due = min((parked.deadline_ms for parked in self._parked), default=NEVER)
-        # What could have been done at the last step was done then.
+        # Anything due before was done at the last step.
         later = [line.retry_ms if line.sent_ms < 0 else line.sent_ms + self.timeouts.request_ms for line in self._lines.values()]
         role = self.role
         if isinstance(role, Leader):
@@ -79,7 +79,10 @@ class RaftNode(Electing):
         return min(due, *(at for at in (*later, NEVER) if at > self._now_ms))
 
     def step(self, event: Event, now_ms: int) -> int | ErrorCode | None:
-        """A proposal answers with the offset after it (exclusive), or NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST: then nothing happened."""
+        """Take an event.
+
+        A proposal returns the offset after it (exclusive), or NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST without any effect.
+        """
         result: int | ErrorCode | None = None
         self._now_ms = now_ms
         match event:
@@ -113,13 +116,13 @@ class RaftNode(Electing):
         return result
 
     def ready(self) -> Ready:
-        """What is to be done now; empty when nothing is.  The same until `advance`."""
+        """The present orders; empty if there are none.  They stay the same until `advance`."""
         if self._in_hand is None:
             self._in_hand, self._ready = self._ready, Ready()
         return self._in_hand
 
     def advance(self, ready: Ready, now_ms: int) -> None:
-        assert ready is self._in_hand, "advance with what ready() gave"
+        assert ready is self._in_hand, "call advance() with the result of ready()"
         self._in_hand = None
         if ready.election is not None:
             self._persisted = ready.election
@@ -165,7 +168,7 @@ class RaftNode(Electing):
         to, number, answer = event.to, event.number, event.answer
         line = next((one for (at, _), one in self._lines.items() if at == to and one.number == number and one.sent_ms >= 0), None)
         if line is None:
-            return  # of a role that is over, or too late
+            return  # an answer to a former role, or too late
         if to == NEW_VOTER and isinstance(self.role, Leader):
             line.sent_ms, line.retry_ms = -1, NEVER
             self.changes.versions_told(answer if isinstance(answer, VersionsAnswer) else None, self.role, now_ms)
@@ -195,7 +198,7 @@ class RaftNode(Electing):
                 line.retry_ms = now_ms + self.timeouts.retry_backoff_ms
 
     def _is_settled_by(self, answer: EpochAnswer | VoteAnswer | FetchAnswer | FetchSnapshotAnswer, now_ms: int) -> bool:
-        """What any answer can say of epochs and leaders.  Whether that is all there is to it."""
+        """Take the epoch and leader that any answer carries.  Returns whether the answer has nothing more to say."""
         if answer.epoch < self.epoch or answer.error is ErrorCode.UNKNOWN_LEADER_EPOCH:
             return True
         if answer.epoch > self.epoch or answer.error in (ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NOT_LEADER_OR_FOLLOWER):

@@ -1,13 +1,12 @@
 """◇ Changes of voters: one at a time, in force as soon as they are in the log, answered once they are committed.
 
-    AddRaftVoter ─▶ what can it speak? ─▶ has it caught up? ─▶ Voters record ─▶ committed by a majority of the new set ─▶ answer
+    AddRaftVoter ─▶ are its versions right? ─▶ has it caught up? ─▶ Voters record ─▶ committed by a majority of the new set ─▶ answer
     RemoveRaftVoter ─▶ Voters record ─▶ committed ─▶ answer; a leader that is out resigns
     UpdateRaftVoter ─▶ Voters record, where a voter listens elsewhere or speaks another kraft.version
 
-A leader changes nothing before an entry of its own epoch is committed, nor while another change is not: two majorities would not meet.
-From kraft.version 0, where the voters come from the options, there is one way to 1: all of them have told who and where they are.
-Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, KafkaRaftClient.upgradeKRaftVersion; KIP-853.  Part of `leading.py`.
-"""
+A leader changes voters only when an entry of its own epoch and every earlier change are committed: otherwise two majorities might not
+overlap.  In kraft.version 0 the voters come from the options.  It can become 1 once all voters have told their ids and addresses. Source:
+AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, KafkaRaftClient.upgradeKRaftVersion; KIP-853.  Part of `leading.py`."""
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -22,15 +21,15 @@ if TYPE_CHECKING:
     from moldau.raft.machine.leading import Leading
 
 CAUGHT_UP_WITHIN_MS: Final = 3_600_000
-"""A replica that has caught up so lately may vote."""
+"""A replica that has caught up within this time may vote."""
 COMMIT_WITHIN_MS: Final = 30_000
-"""How long whoever removes a voter waits; the change goes on."""
+"""How long the sender of RemoveRaftVoter waits; the change goes on."""
 NEW_VOTER: Final = 1 << 31
-"""Beyond any voter's id: the line on which one that is to be added is asked what it speaks."""
+"""A number beyond any voter's id: the line on which a new voter is asked for its versions."""
 
 
 class Change(NamedTuple):
-    """One that is under way.  `offset` is set once it is in the log; `token` is None once it is answered."""
+    """A change under way.  `offset` is set once it is in the log; `token` is None once it is answered."""
 
     token: int | None
     voter: Voter
@@ -40,12 +39,12 @@ class Change(NamedTuple):
 
 
 class Reconfiguration:
-    """What a leader does about its voters.  Forgotten when it leads no more."""
+    """A leader's changes of its voters.  They are forgotten when it leads no more."""
 
     def __init__(self, node: "Leading") -> None:
         self.change: Change | None = None
         self.told: dict[int, Voter] = {}
-        """Voters that have said who and where they are, in kraft.version 0."""
+        """The voters that have told their id and address, in kraft.version 0."""
         self._node: Final = node
 
     @property
@@ -55,7 +54,7 @@ class Reconfiguration:
     # ------------------------------------------------------------ requests
 
     def _obstacle(self, role: Leader) -> ChangeAnswer | None:
-        """Why there can be no change now."""
+        """The reason why no change is possible now; None if there is none."""
         node = self._node
         committed = node.high_watermark or 0
         if self.change is not None:
@@ -72,7 +71,7 @@ class Reconfiguration:
         return None
 
     def add(self, token: int, request: AddVoter, role: Leader, now_ms: int) -> ChangeAnswer | None:
-        """None: answered later.
+        """Begin to add a voter.  None: it is answered later.
 
         Errors: INVALID_REQUEST, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, DUPLICATE_VOTER.
         """
@@ -121,7 +120,10 @@ class Reconfiguration:
         self._append(change, node.voters.with_voter(able), role, now_ms)
 
     def remove(self, token: int, request: RemoveVoter, role: Leader, now_ms: int) -> ChangeAnswer | None:
-        """None: answered later.  Errors: INVALID_REQUEST, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, VOTER_NOT_FOUND."""
+        """Begin to remove a voter.  None: it is answered later.
+
+        Errors: INVALID_REQUEST, REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, VOTER_NOT_FOUND.
+        """
         node, key = self._node, request.voter
         if key.id < 0 or key.directory_id == ZERO_UUID:
             return ChangeAnswer(ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter.")
@@ -141,7 +143,7 @@ class Reconfiguration:
         return None
 
     def update(self, request: UpdateVoter, role: Leader, now_ms: int) -> ErrorCode:
-        """Errors: INVALID_REQUEST, REQUEST_TIMED_OUT, VOTER_NOT_FOUND."""
+        """Update a voter's address and versions.  Errors: INVALID_REQUEST, REQUEST_TIMED_OUT, VOTER_NOT_FOUND."""
         node, voter = self._node, request.voter
         is_range = 0 <= voter.min_kraft_version <= node.kraft_version <= voter.max_kraft_version
         if voter.directory_id == ZERO_UUID or voter.listens_at(node.listener_name) is None or not is_range:
@@ -160,7 +162,7 @@ class Reconfiguration:
         return ErrorCode.NONE
 
     def upgrade(self, role: Leader, now_ms: int, *, me: Voter) -> int | ErrorCode:
-        """To kraft.version 1: the offset after the records that say so.  Errors: INVALID_UPDATE_VERSION, REQUEST_TIMED_OUT."""
+        """Change to kraft.version 1.  Returns the offset after its records.  Errors: INVALID_UPDATE_VERSION, REQUEST_TIMED_OUT."""
         node = self._node
         if node.kraft_version > 0:
             return node.end_offset
@@ -173,7 +175,7 @@ class Reconfiguration:
         return node.end_offset
 
     def upgrade_refusal(self, role: Leader, me: Voter) -> ErrorCode | None:
-        """As of `upgrade`, which would change something."""
+        """The refusal that `upgrade` would give, without changing anything."""
         node = self._node
         if (node.high_watermark or 0) <= role.epoch_start_offset:
             return ErrorCode.REQUEST_TIMED_OUT
@@ -181,7 +183,7 @@ class Reconfiguration:
         is_silent = any(number not in told or told[number].max_kraft_version < 1 for number in node.voters.by_id)
         return ErrorCode.INVALID_UPDATE_VERSION if is_silent else None
 
-    # ------------------------------------------------------------ what becomes of it
+    # ------------------------------------------------------------ progress
 
     def _append(self, change: Change, voters: VoterSet, role: Leader, now_ms: int, *, kraft_version: int | None = None) -> None:
         node = self._node
@@ -194,7 +196,7 @@ class Reconfiguration:
         self.change = change._replace(token=token, offset=offset)
 
     def committed(self, high_watermark: int) -> bool:
-        """Whether a change is done by it."""
+        """Whether the new high watermark completes a change."""
         change = self.change
         if change is None or change.offset is None or high_watermark <= change.offset:
             return False
@@ -203,14 +205,14 @@ class Reconfiguration:
         return True
 
     def look_at_the_clock(self, now_ms: int) -> None:
-        """Whoever asked is told in time; what is in the log goes on."""
+        """Answer callers whose time is over; a change in the log goes on."""
         change = self.change
         if change is not None and now_ms >= change.deadline_ms:
             self._answer(ChangeAnswer(ErrorCode.REQUEST_TIMED_OUT, "Request timed out waiting for voters to commit the change."))
             self.change = None if change.offset is None else change._replace(token=None, deadline_ms=NEVER)
 
     def forget(self) -> None:
-        """This node leads no more: whether a change stands is for the next leader to say."""
+        """Forget the changes, because this node leads no more: the next leader decides whether a change stands."""
         self._answer(ChangeAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, "Leadership was lost while the change was under way."))
         self.change = None
         self.told = {}
@@ -225,7 +227,7 @@ class Reconfiguration:
 
 
 def rekeyed(replicas: dict[ReplicaKey, Replica], voters: VoterSet) -> dict[ReplicaKey, Replica]:
-    """What is known of each, by the key that it has among these voters."""
+    """The replicas by the key that each has among these voters."""
     found: dict[ReplicaKey, Replica] = {}
     for key, known in replicas.items():
         full = key if key.directory_id != ZERO_UUID else ReplicaKey(key.id, known.directory_id)

@@ -1,8 +1,6 @@
-"""◇ What a replica of the metadata log is in its consensus: its log, its role, what it knows, and what it wants done next.
-
-A role and an epoch change here and nowhere else; what of it has to be on the disk goes into the next `Ready`.  One request of a kind is
-under way to each replica.  `leading.py`, `following.py` and `electing.py` decide on top of it, `node.py` puts them together.
-"""
+"""◇ The state of a replica of the metadata log: its log, its role, its knowledge of others, and its next orders.  Only this module changes
+the role and the epoch.  What has to be on the disk goes into the next `Ready`.  One request of a kind is under way to each replica.
+`leading.py`, `following.py` and `electing.py` decide on top of it, `node.py` puts them together."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +21,12 @@ class Line:
 
     number: int = 0
     sent_ms: int = -1
-    """-1: none is under way."""
+    """The time of sending; -1: none is under way."""
     retry_ms: int = 0
 
 
 class Parked(NamedTuple):
-    """A fetch that waits for something to say."""
+    """A fetch that waits for news."""
 
     token: int
     fetch: Fetch
@@ -55,17 +53,16 @@ class ReplicaState:
     ) -> None:
         """`may_vote`: False for a replica that has lost its record of its votes; `may_join`: it asks to become a voter.
 
-        `addresses`: where it listens if it votes;
-        `bootstrap`: where to look for the leader beside the voters' addresses."""
+        `addresses`: its addresses if it votes; `bootstrap`: further addresses at which to look for the leader."""
         self.me: Final = me
         self.history: Final = history
         self.timeouts: Final = timeouts
         self.addresses: Final = addresses
         self.listener_name: Final = listener_name
         self.high_watermark: int | None = None
-        """None until the first commit of a leader's epoch is known."""
+        """The high watermark; None until the first commit of a leader's epoch is known."""
         self.catch_up_offset: int | None = None
-        """How far was committed when this node first learned of it (exclusive)."""
+        """The committed end (exclusive) when this node first learned of it."""
         self.synced_offset = history.end_offset
         self.is_stopping = False
         self._may_vote: Final = may_vote
@@ -91,7 +88,10 @@ class ReplicaState:
         self._note_leader()
 
     def _first_role(self, election: ElectionState, now_ms: int) -> Role:
-        """Who led starts resigned: what it had not synced is lost, and its epoch must not go on without it."""
+        """The first role.
+
+        A former leader starts resigned: records that it had not synced are lost, and its epoch must not go on without them.
+        """
         deadline_ms = now_ms + self._election_timeout() if self._can_stand else NEVER
         if election.epoch < self.history.last_epoch:
             return Unattached(ElectionState(self.history.last_epoch), deadline_ms)
@@ -122,7 +122,7 @@ class ReplicaState:
 
     @property
     def leader_id(self) -> int:
-        """NO_LEADER when this node has led its epoch and does no more, too."""
+        """The leader; also NO_LEADER when this node has led its epoch and does no more."""
         return NO_LEADER if isinstance(self.role, Resigned) else self.role.election.leader_id
 
     @property
@@ -136,7 +136,7 @@ class ReplicaState:
 
     @property
     def is_leader(self) -> bool:
-        """May append: its election is on the disk, and it has not resigned."""
+        """Whether this node may append: its election is on the disk, and it has not resigned."""
         return isinstance(self.role, Leader) and self._persisted == self.role.election
 
     @property
@@ -157,7 +157,7 @@ class ReplicaState:
 
     @property
     def _known(self) -> tuple[int, int, HostPort | None]:
-        """What every answer says."""
+        """The fields of every answer."""
         leader_id = self.role.election.leader_id
         return self.epoch, leader_id, self.leader_at if leader_id != NO_LEADER else None
 
@@ -191,7 +191,7 @@ class ReplicaState:
         return voter.listens_at(self.listener_name)
 
     def _learn(self, epoch: int, leader_id: int, leader_at: HostPort | None, now_ms: int) -> None:
-        """Somebody says that this epoch is, and perhaps who leads it."""
+        """Learn of an epoch, and perhaps of its leader."""
         if epoch < self.epoch or leader_id == self.me.id:
             return
         role, election = self.role, self.role.election
@@ -217,7 +217,7 @@ class ReplicaState:
             self._become(Unattached(election, self._patience(role, now_ms)), now_ms)
 
     def _patience(self, role: Role, now_ms: int) -> int:
-        """Who was waiting to stand waits no longer for having heard of an epoch."""
+        """Keep the time of standing for election: hearing of an epoch does not prolong the wait."""
         if not self._can_stand:
             return NEVER
         if isinstance(role, Unattached | Prospective | Candidate) and role.deadline_ms < NEVER:

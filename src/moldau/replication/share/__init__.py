@@ -1,1 +1,1 @@
-"""◇ Share partitions (KIP-932): who has which record of a partition, for how long, and how often.  Begin with `partition.py`."""
+"""◇ Share partitions (KIP-932): which member has which record, for how long, and how often.  Begin with `partition.py`."""

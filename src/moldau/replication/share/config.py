@@ -16,7 +16,7 @@ def _offset_reset(value: str) -> str | None:
 
 
 class SharePartitionConfig(Configs):
-    """What a broker's share partitions and share sessions obey."""
+    """The options of a broker's share partitions and share sessions."""
 
     max_share_sessions: int = option(
         "group.share.max.share.sessions",
@@ -26,7 +26,7 @@ class SharePartitionConfig(Configs):
         bounds=[">= group.share.max.size"],
     )
     delivery_count_limit: int = group_option(
-        "share.delivery.count.limit", 5, "How often a record is delivered at most.", check=between(2, 10), group_check=at_least(2)
+        "share.delivery.count.limit", 5, "The most deliveries of a record.", check=between(2, 10), group_check=at_least(2)
     )
     min_delivery_count_limit: int = group_limit("min", "share.delivery.count.limit", 2, check=between(2, 5))
     max_delivery_count_limit: int = group_limit("max", "share.delivery.count.limit", 10, check=between(5, 25))
@@ -48,7 +48,9 @@ class SharePartitionConfig(Configs):
     )
     min_max_record_locks: int = group_limit("min", "share.partition.max.record.locks", 100, check=between(100, 2_000))
     max_max_record_locks: int = group_limit("max", "share.partition.max.record.locks", 4_000, check=between(2_000, 10_000))
-    auto_offset_reset: str = option("", "latest", "Where a new share group begins.", group="share.auto.offset.reset", check=_offset_reset)
+    auto_offset_reset: str = option(
+        "", "latest", "The offset at which a new share group begins.", group="share.auto.offset.reset", check=_offset_reset
+    )
     isolation_level: str = option(
         "",
         "read_uncommitted",
@@ -60,7 +62,7 @@ class SharePartitionConfig(Configs):
     delivery_delay_ms: int = option(
         "",
         0,
-        "How long after its timestamp a record is delivered first.",
+        "How long after its timestamp a record is first delivered.",
         group="share.delivery.delay.ms",
         check=at_least(0),
         is_ours=True,
@@ -68,7 +70,7 @@ class SharePartitionConfig(Configs):
     retry_delay_ms: int = option(
         "",
         0,
-        "How long a record waits after a delivery that failed; doubles each time.",
+        "How long a record waits after a failed delivery; doubles each time.",
         group="share.retry.delay.ms",
         check=at_least(0),
         is_ours=True,
@@ -76,7 +78,7 @@ class SharePartitionConfig(Configs):
     retry_delay_max_ms: int = option(
         "",
         0,
-        "Up to where the wait before a retry doubles; without it, it does not grow.",
+        "The longest wait before a retry, up to which it doubles; without this option the wait does not grow.",
         group="share.retry.delay.max.ms",
         check=at_least(0),
         is_ours=True,
@@ -84,26 +86,26 @@ class SharePartitionConfig(Configs):
     dead_letter_topic: str = option(
         "",
         "",
-        "Where records go that are rejected or delivered in vain too often.",
+        "The topic for records that are rejected, or delivered in vain too often.",
         group="errors.deadletterqueue.topic.name",
         is_ours=True,
     )
     has_copies_in_dead_letters: bool = option(
         "",
         False,
-        "Whether a dead letter has key and value of its record.",
+        "Whether a dead letter carries its record's key and value.",
         group="errors.deadletterqueue.copy.record.enable",
         is_ours=True,
     )
     dead_letter_prefix: str = option(
         "errors.deadletterqueue.topic.name.prefix",
         "dlq.",
-        "How names of topics begin that share groups may use for dead letters.",
+        "The prefix of topic names that share groups may use for dead letters.",
         is_ours=True,
     )
     may_create_dead_letter_topics: bool = option(
         "errors.deadletterqueue.auto.create.topics.enable",
         False,
-        "Whether a topic for dead letters is created when it is needed first.",
+        "Whether a missing topic for dead letters is created.",
         is_ours=True,
     )

@@ -1,4 +1,4 @@
-"""◇ What an operation on a share partition decided, to be written before it counts."""
+"""◇ The decision of an operation on a share partition.  It is written before it counts."""
 
 from dataclasses import dataclass, field
 from enum import Enum
@@ -9,7 +9,7 @@ from moldau.replication.share.in_flight import Change, RecordState
 
 
 class StateBatch(NamedTuple):
-    """As the share coordinator is told it; offsets are inclusive."""
+    """A batch of state for the share coordinator; offsets are inclusive."""
 
     first_offset: int
     last_offset: int
@@ -26,7 +26,7 @@ class AcquiredRange(NamedTuple):
 
 
 class AcknowledgedRange(NamedTuple):
-    """What a member says of its records: one type for all of them, or one for each.  Offsets are inclusive."""
+    """A member's acknowledgement of records: one type for all of them, or one for each.  Offsets are inclusive."""
 
     first_offset: int
     last_offset: int
@@ -34,14 +34,14 @@ class AcknowledgedRange(NamedTuple):
 
 
 class LogBatch(NamedTuple):
-    """A record batch of the log, as far as it matters here; offsets are inclusive."""
+    """A record batch of the log, as far as share partitions need it; offsets are inclusive."""
 
     base_offset: int
     last_offset: int
 
 
 class DeathCause(Enum):
-    """Why a record is not delivered again.  The text is what dead letters say."""
+    """The reason why a record is not delivered again.  Dead letters carry the text."""
 
     REJECTED = "Offset rejected by client."
     DELIVERIES_EXHAUSTED = "Offset delivery count exceeded the threshold."
@@ -63,11 +63,11 @@ class Refusal(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """Nothing of `changes` counts before `SharePartition.settle` says how the writing of `batches` went."""
+    """A decision.  Its `changes` count only after `SharePartition.settle` was told whether `batches` were written."""
 
     batches: list[StateBatch] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     dead: list[DeadRange] = field(default_factory=list)
-    """To be copied to the dead letter topic before `batches` are written."""
+    """The records to copy to the dead letter topic before `batches` are written."""
     is_freeing: bool = False
-    """Records can be acquired that could not be before."""
+    """Whether records can be acquired that could not be before."""

@@ -1,11 +1,10 @@
 """◇ The records of a share partition that are between "never delivered" and "done", as runs of neighbouring offsets.
 
-    InFlightBatch   what was acquired at once: redelivered at once too, and the measure by which suspicious records are delivered in
-                    smaller portions
+    InFlightBatch   records that were acquired at once: they are redelivered at once, too, and suspicious ones in smaller portions
     Run             neighbouring offsets of a batch that share state, delivery count, holder and time
 
-Runs tile their batch; batches tile a share partition from its start offset to the next offset that it has never read.  A run whose
-change is being written (`change` is set) is left alone by everybody until that is settled.
+Runs tile their batch; batches tile a share partition from its start offset to the next offset that it has never read.  No operation touches
+a run whose change is being written (`change` is set) until that is settled.
 
 Source: org.apache.kafka.server.share.fetch.InFlightBatch, InFlightState, RecordState.  Called by `partition.py`.
 """
@@ -15,11 +14,11 @@ from enum import IntEnum
 from typing import Final
 
 NOBODY: Final = ""
-"""The member that holds what nobody holds."""
+"""The holder of a record that no member holds."""
 
 
 class RecordState(IntEnum):
-    """As the share coordinator stores it."""
+    """The state of a record, as the share coordinator stores it."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -32,7 +31,7 @@ class RecordState(IntEnum):
 
 
 class AcknowledgeType(IntEnum):
-    """What a consumer says of a record."""
+    """A consumer's acknowledgement of a record."""
 
     GAP = 0
     ACCEPT = 1
@@ -44,7 +43,7 @@ class AcknowledgeType(IntEnum):
 class Run:
     """See the module.  `first` and `last` are inclusive.
 
-    `due_ms`, on the steady clock: when the lock ends of what is ACQUIRED; before when what is AVAILABLE may not be delivered again.
+    `due_ms`, on the steady clock: for ACQUIRED, the end of the lock; for AVAILABLE, the time before which it is not delivered again.
     """
 
     __slots__ = ("change", "delivery_count", "due_ms", "first", "last", "member_id", "state")
@@ -82,7 +81,7 @@ class Run:
 
 
 class Change:
-    """What a run was before a change that is being written: where it goes back to when the writing fails."""
+    """The state of a run before a change that is being written.  The run goes back to it if the writing fails."""
 
     __slots__ = ("due_ms", "member_id", "run", "state")
 
@@ -99,7 +98,7 @@ class InFlightBatch:
     __slots__ = ("is_unread", "runs", "size")
 
     def __init__(self, run: Run, *, is_unread: bool = False) -> None:
-        """`is_unread`: a gap that the stored state left; nothing is known about how its offsets lie in the log."""
+        """`is_unread`: the batch is a gap in the stored state; how its offsets lie in the log is not known."""
         self.runs: list[Run] = [run]
         self.size: Final = len(run)
         self.is_unread = is_unread
@@ -118,7 +117,7 @@ class InFlightBatch:
 
     def cut(self, run: Run, first: int, last: int) -> Run:
         """The part of `run` in that range as a run of its own."""
-        assert run.change is None, "what is being written is not cut"
+        assert run.change is None, "a run that is being written is not cut"
         at = self.runs.index(run)
         if run.first < first:
             head = Run(run.first, first - 1, run.state, run.delivery_count, run.member_id, run.due_ms)
@@ -132,7 +131,7 @@ class InFlightBatch:
         return run
 
     def join(self) -> None:
-        """Neighbours that are alike become one run."""
+        """Join neighbouring runs that are alike."""
         joined = [self.runs[0]]
         for run in self.runs[1:]:
             if joined[-1].is_like(run):

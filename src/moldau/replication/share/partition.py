@@ -1,4 +1,5 @@
-"""◇ One partition of a topic as the members of one share group see it: who has which record, for how long, how often already.
+"""◇ One partition of a topic as the members of one share group see it: which member has which record, for how long, and how often it was
+delivered.
 
     start_offset                                    next_offset              log end
          │ everything below is done                      │ never read yet        │
@@ -12,8 +13,8 @@
                       … → ARCHIVED after the last delivery           deleted, aborted: AVAILABLE → ARCHIVED
 
 Guarantees: batches tile [start_offset, next_offset); a record has one holder at a time; it is acquired at most delivery_count_limit times;
-the start offset passes only what is done and written; what cannot be written goes back to what it was.  Not written: who holds what, and
-until when — after a change of leader all that was not done can be acquired again.
+the start offset passes only records that are done and written; a change that cannot be written is undone.  The holders of records and their
+deadlines are not written: after a change of leader every record that was not done can be acquired again.
 
 Times are those of the steady clock.  Source: kafka.server.share.SharePartition of 4.3.1; KIP-932, 1206, 1222.
 Called by `server/share/partitions.py` (loading, writing, timers) and `handlers/share_fetch.py`, `share_acknowledge.py`.
@@ -52,7 +53,7 @@ LAST_PAST_ACQUIRED: Final = Refusal(
     ErrorCode.INVALID_REQUEST, "Batch record not found. The last offset in request is past acquired records."
 )
 WRITE_AGAIN_MS: Final = 1_000
-"""A lock that ended while the end of it could not be written is ended again after so long."""
+"""The milliseconds after which an ended lock is ended again if its end could not be written."""
 
 _STATE_AFTER: Final = {
     AcknowledgeType.GAP: RecordState.ARCHIVED,
@@ -69,25 +70,25 @@ class SharePartition:
         self.start_offset = start_offset
         self.next_offset = start_offset
         self.rules = rules
-        """May be exchanged at any time: what was decided by the older ones stays."""
+        """The rules.  They may be exchanged at any time; earlier decisions stay."""
         self.state_epoch: Final = state_epoch
         self.delivery_complete_count = 0
-        """Records between both offsets that are done: what the lag does not count."""
+        """The number of done records between both offsets, which the lag does not count."""
         self._batches: list[InFlightBatch] = []
         self._has_available = False
-        """Whether anything below the next offset may be available; false is certain."""
+        """Whether any record below the next offset may be available; False is certain."""
         self._due: list[tuple[int, int, int]] = []
-        """(when, first offset, last offset) of runs whose time comes, smallest first; some have changed since."""
+        """(time, first offset, last offset) of runs with a due time, earliest first; some have changed since."""
 
     @classmethod
     def restored(cls, start_offset: int, stored: Iterable[StateBatch], rules: ShareRules, *, state_epoch: int) -> "SharePartition | None":
-        """As it was written.  None when the batches cannot be right."""
+        """A share partition from its stored state.  None if the batches cannot be right."""
         partition = cls(start_offset, rules, state_epoch=state_epoch)
         for first, last, state, delivery_count in stored:
             if first < partition.next_offset or last < first:
                 return None
             partition._extend_by_gap(first)
-            # Who held a record is not written, so what is not done is free.
+            # The holder of a record is not written, so every record that is not done is free.
             known = state if state.is_terminal else RecordState.AVAILABLE
             partition._append(Run(first, last, known, delivery_count))
         partition._has_available = True
@@ -129,7 +130,7 @@ class SharePartition:
         return self.in_flight_count < self.rules.max_record_locks or self.next_fetch_offset(now_ms) < self.next_offset
 
     def window_end(self, fetch_offset: int, max_records: int) -> int:
-        """How far (exclusive) a reading has to know the log's batches to acquire so many records from there."""
+        """The end (exclusive) up to which a reading has to know the log's batches to acquire so many records."""
         return max(fetch_offset, self.next_offset) + max_records
 
     # Acquiring
@@ -146,9 +147,10 @@ class SharePartition:
         now_ms: int,
         aborted: Sequence[LogBatch] = (),
     ) -> list[AcquiredRange]:
-        """What of `window`, neighbouring batches of the log read from `fetch_offset`, the member gets, in the order of offsets.
+        """The records of `window` that the member gets, in the order of offsets.  `window`: neighbouring batches of the log, read from
+        `fetch_offset`.
 
-        Whole batches, so that some more than `max_records` may come; not one more with `is_record_limit` (KIP-1206).
+        Whole batches are acquired, so there may be some more than `max_records`; with `is_record_limit` there are not (KIP-1206).
         `aborted` batches are done at once.
         """
         if not window or max_records <= 0 or window[-1].last_offset < self.start_offset:
@@ -172,7 +174,7 @@ class SharePartition:
         return taking.acquired
 
     def _archive_missing(self, first: int, end: int) -> None:
-        """The log has nothing there any more: a reading from `first` began at `end`."""
+        """Archive records that the log no longer has: a reading from `first` began at `end`."""
         if first >= end or not self._batches:
             return
         for batch in list(self._overlapping(first, end - 1)):
@@ -185,7 +187,7 @@ class SharePartition:
         self._advance()
 
     def _acquire_again(self, window: Sequence[LogBatch], first: int, last: int, batch_size: int, taking: "_Taking") -> None:
-        """What is below the next offset: released, or never read because the stored state left a gap."""
+        """Acquire records below the next offset that were released, or never read because of a gap in the stored state."""
         at = self._index_of(first)
         while at < len(self._batches) and self._batches[at].first <= last and taking.left > 0:
             batch = self._batches[at]
@@ -198,7 +200,7 @@ class SharePartition:
             at += 1
 
     def _split_gap(self, gap: InFlightBatch, first: int, last: int) -> InFlightBatch:
-        """The part of a gap in that range as a batch of its own; what is left at both sides stays a gap."""
+        """The part of a gap in that range as a batch of its own; the rest at both sides stays a gap."""
         (run,) = gap.runs
         first = max(first, run.first)
         pieces = [(run.first, first - 1), (first, last), (last + 1, run.last)]
@@ -210,7 +212,10 @@ class SharePartition:
         return next(batch for batch in batches if not batch.is_unread)
 
     def _acquire_in(self, batch: InFlightBatch, first: int, last: int, taking: "_Taking") -> None:
-        """Records that were delivered often come in ever smaller portions, and alone the last time (KIP-932's poison records)."""
+        """Acquire records of one batch.
+
+        Records that were delivered often come in ever smaller portions, and alone the last time (KIP-932's poison records).
+        """
         runs = [run for run in batch.within(first, last) if run.is_deliverable(taking.now_ms)]
         if not runs:
             return
@@ -271,7 +276,7 @@ class SharePartition:
         self._advance()
 
     def _without_aborted(self, acquired: list[AcquiredRange], aborted: Sequence[LogBatch]) -> list[AcquiredRange]:
-        """What was acquired of transactions that came to nothing is done, and not told."""
+        """Mark acquired records of aborted transactions as done, and take them out of the answer."""
         kept: list[AcquiredRange] = []
         for one in acquired:
             position = one.first_offset
@@ -297,7 +302,7 @@ class SharePartition:
     # What members say
 
     def acknowledge(self, member_id: str, ranges: Sequence[AcknowledgedRange], now_ms: int) -> Decision | Refusal:
-        """All of it or nothing, but for locks that were renewed.  `ranges` are in the order of offsets, and valid in themselves.
+        """Take acknowledgements.  All of them count or none, except renewed locks.  `ranges` are valid, in the order of offsets.
 
         Errors: INVALID_RECORD_STATE, INVALID_REQUEST.
         """
@@ -346,7 +351,7 @@ class SharePartition:
         self._decide(run, _STATE_AFTER[kind], now_ms, decision, cause)
 
     def release(self, member_id: str, now_ms: int) -> Decision:
-        """The member is gone: what it holds is free."""
+        """Free all records of a member that is gone."""
         decision = Decision()
         for batch in self._batches:
             for run in batch.runs:
@@ -357,13 +362,14 @@ class SharePartition:
     # Time
 
     def next_due_ms(self) -> int | None:
-        """When `expire` has something to look at."""
+        """The time at which `expire` has something to do."""
         return self._due[0][0] if self._due else None
 
     def expire(self, now_ms: int) -> Decision:
-        """Ends locks whose time has come; they are free at once, without waiting for the writing, as nobody may hold them longer.
+        """End locks whose time has come.  The records are free at once, without waiting for the writing, because no member may hold them
+        longer.
 
-        What was delivered for the last time and goes to the dead letters stays locked until it is there.
+        A record after its last delivery stays locked until its dead letter is written.
         """
         decision = Decision()
         while self._due and self._due[0][0] <= now_ms:
@@ -398,7 +404,7 @@ class SharePartition:
             decision.dead.append(DeadRange(run.first, run.last, run.delivery_count, cause))
 
     def settle(self, decision: Decision, *, is_written: bool, now_ms: int) -> bool:
-        """The end of what was decided.  True if records can be acquired, or in a greater number, that could not before."""
+        """Finish a decision.  True if records can be acquired, or in a greater number, that could not before."""
         changes, decision.changes = decision.changes, []
         if is_written:
             return self._commit(changes)
@@ -435,14 +441,14 @@ class SharePartition:
             batch.join()
 
     def _set(self, run: Run, state: RecordState, member_id: str = NOBODY) -> None:
-        """The one place where a run's state changes, so that the count of what is done is right."""
+        """Change a run's state.  This is the one place that does, so that the count of done records is right."""
         self.delivery_complete_count += len(run) * (state.is_terminal - run.state.is_terminal)
         run.state = state
         run.member_id = member_id
         run.due_ms = 0
 
     def _advance(self) -> bool:
-        """The start offset passes what is done and written.  True if it moved."""
+        """Move the start offset past records that are done and written.  True if it moved."""
         before = self.start_offset
         done = 0
         for batch in self._batches:
@@ -458,7 +464,7 @@ class SharePartition:
         return self.start_offset != before
 
     def log_start_moved(self, log_start_offset: int) -> bool:
-        """Records below it are deleted, whoever holds them.  True if that changes anything."""
+        """Drop records below the log's new start, whoever holds them.  True if that changes anything."""
         if log_start_offset <= self.start_offset:
             return False
         gone = 0
@@ -469,7 +475,7 @@ class SharePartition:
                     break
                 if run.state.is_terminal:
                     self.delivery_complete_count -= lost
-                run.first += lost  # an empty run is one that nobody finds any more, but whose change may still be written
+                run.first += lost  # an empty run is found no more, but its change may still be written
                 if not len(run):
                     batch.runs.remove(run)
             if batch.runs:
@@ -484,7 +490,7 @@ class SharePartition:
     # Finding
 
     def _index_of(self, offset: int) -> int:
-        """Of the batch that holds it, or of the first after it."""
+        """The index of the batch that holds the offset, or of the first after it."""
         return max(0, bisect_right(self._batches, offset, key=_first_of) - 1)
 
     def _overlapping(self, first: int, last: int) -> Iterator[InFlightBatch]:
@@ -494,13 +500,13 @@ class SharePartition:
             at += 1
 
     def runs(self) -> Iterator[Run]:
-        """In the order of offsets."""
+        """The runs in the order of offsets."""
         for batch in self._batches:
             yield from batch.runs
 
 
 class _Taking:
-    """One acquisition on its way."""
+    """One acquisition under way."""
 
     __slots__ = ("acquired", "is_record_limit", "left", "lock_end_ms", "member_id", "now_ms")
 
@@ -518,7 +524,7 @@ def _first_of(batch: InFlightBatch) -> int:
 
 
 def _pieces(window: Sequence[LogBatch], first: int, last: int, batch_size: int, taking: _Taking) -> list[int]:
-    """Last offsets of the in-flight batches to make from `first` on: ends of log batches, as many records as are wanted."""
+    """The last offsets of the in-flight batches to make from `first` on: ends of log batches, for as many records as are wanted."""
     end = first + taking.left - 1
     if end < last:
         last = min(last, next((one.last_offset for one in window if one.last_offset >= end), last))

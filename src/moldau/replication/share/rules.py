@@ -1,4 +1,4 @@
-"""◇ What the share partitions of a group obey: the broker's options, and over them the group's own.
+"""◇ The rules for the share partitions of a group: the group's own options, else the broker's.
 
 Source: ShareGroupConfig, ShareGroupConfigProvider; KIP-932, 1191, 1222.  Made by `server/share/partitions.py`.
 """
@@ -6,7 +6,7 @@ Source: ShareGroupConfig, ShareGroupConfigProvider; KIP-932, 1191, 1222.  Made b
 from typing import Final, NamedTuple
 
 MIN_THROTTLED: Final = 2
-"""Deliveries that never make a record suspicious."""
+"""The number of deliveries that never make a record suspicious."""
 
 
 class ShareRules(NamedTuple):
@@ -17,19 +17,22 @@ class ShareRules(NamedTuple):
     max_record_locks: int = 2_000
     is_renewing_allowed: bool = True
     delivery_delay_ms: int = 0
-    """From a record's timestamp to its first delivery."""
+    """The time from a record's timestamp to its first delivery."""
     retry_delay_ms: int = 0
-    """From a delivery that failed to the next; doubles each time, up to the next."""
+    """The time from a failed delivery to the next.  It doubles each time, up to the next field."""
     retry_max_delay_ms: int = 0
     has_dead_letters: bool = False
 
     @property
     def throttled_from(self) -> int:
-        """Delivered so often, a record may be what makes consumers fail: it is delivered in ever smaller company."""
+        """The number of deliveries after which a record may be the one that makes consumers fail.
+
+        It is then delivered in ever smaller company.
+        """
         return max(MIN_THROTTLED, -(-self.delivery_count_limit // 2))
 
     def retry_at(self, delivery_count: int, now_ms: int) -> int:
-        """Before when a record that was delivered so often in vain is not delivered again."""
+        """The time before which a record after so many failed deliveries is not delivered again."""
         if not self.retry_delay_ms:
             return 0
         longest = max(self.retry_delay_ms, self.retry_max_delay_ms)

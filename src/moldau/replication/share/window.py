@@ -1,4 +1,4 @@
-"""◇ What of a reading of the log a share partition may acquire: the record batches in it, as far as they matter.
+"""◇ The record batches in a reading of the log that a share partition may acquire.
 
 Only headers are read, a few hundred bytes at a time with one read; records stay in their file.  Called by `handlers/share_fetch.py`.
 """
@@ -16,7 +16,7 @@ SCAN_CHUNK: Final = 16_384
 
 
 class Window(NamedTuple):
-    """`batches` are those of `records` from its beginning on; `ends` where each of them ends in it."""
+    """The batches of a reading.  `batches` are those of `records` from its beginning on; `ends` are their ends in it."""
 
     records: FileSlice
     batches: list[LogBatch]
@@ -35,7 +35,7 @@ class Window(NamedTuple):
 
 
 def window_of(records: FileSlice, end_offset: int, *, aborted: Iterable[AbortedTransaction] = (), newest_ms: int | None = None) -> Window:
-    """The whole batches at the beginning of `records`, until one holds `end_offset - 1`, or is younger than `newest_ms`.
+    """The whole batches at the beginning of `records`, up to one that holds `end_offset - 1` or is younger than `newest_ms`.
 
     Errors: CorruptBatch.
     """

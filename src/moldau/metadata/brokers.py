@@ -1,6 +1,6 @@
 """◇ Brokers and controllers as the cluster knows them: registered, registered anew, forgotten.
 
-What becomes of a broker between its registrations stands in `heartbeats.py`, what that means for partitions in `departures.py`.
+`heartbeats.py` has a broker's life between its registrations, `departures.py` the effect on partitions.
 Source: ClusterControlManager, ControllerRegistrationManager; KIP-631, 919, 966.
 """
 
@@ -33,7 +33,7 @@ from moldau.types import RESERVED_UUIDS, uuid_to_text
 SECURITY_PROTOCOLS: Final = range(4)
 """PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL: by Kafka's numbers."""
 MOST_OF_ONE_KIND: Final = 1_000
-"""Listeners, features or directories of a node: everybody is told of all of them, again and again."""
+"""The most listeners, features or directories of a node: every node gets all of them, again and again."""
 
 
 def register_broker(
@@ -45,7 +45,7 @@ def register_broker(
     next_offset: int,
     is_session_valid: bool,
 ) -> Outcome[BrokerRegistrationResponse]:
-    """A broker comes, fenced; its epoch is the offset of its record.
+    """Register a broker, fenced.  Its epoch is the offset of its record.
 
     Errors: INCONSISTENT_CLUSTER_ID, DUPLICATE_BROKER_REGISTRATION, BROKER_ID_NOT_REGISTERED, INVALID_REGISTRATION, UNSUPPORTED_VERSION.
     """
@@ -54,7 +54,8 @@ def register_broker(
     is_same = existing is not None and existing.incarnation_id == request.incarnation_id
     records: list[StoredRecord] = []
     if not is_same:
-        # A clean stop leaves the broker its epoch; one that cannot name it lost what it had not synced, and its eligibility with it.
+        # A clean stop leaves the broker its epoch.  A broker that cannot name its epoch lost the records that it had not synced, and with
+        # them its eligibility.
         is_clean = existing is not None and request.previous_broker_epoch == existing.epoch
         left = leave(image, schema, request.broker_id, lost_its_log=not is_clean)
         if not left.is_complete:
@@ -118,14 +119,14 @@ def _check_registration(
 
 
 def _check_counts(**lists: Sequence[object]) -> None:
-    """Errors: INVALID_REGISTRATION."""
+    """Check the numbers of listeners, features and directories.  Errors: INVALID_REGISTRATION."""
     for what, listed in lists.items():
         if len(listed) > MOST_OF_ONE_KIND:
             raise KafkaError(ErrorCode.INVALID_REGISTRATION, f"{len(listed)} {what} are too many, {MOST_OF_ONE_KIND} may be")
 
 
 def _check_listeners(listeners: Iterable[BrokerListener | ControllerListener]) -> None:
-    """What Kafka cannot read back from the metadata log does not get into it.  Errors: INVALID_REGISTRATION."""
+    """Check listeners: one that Kafka cannot read back must not get into the metadata log.  Errors: INVALID_REGISTRATION."""
     for one in listeners:
         if not one.name or not one.host or not one.port or one.security_protocol not in SECURITY_PROTOCOLS:
             text = f"Invalid listener {one.name!r}: host {one.host!r}, port {one.port}, security protocol {one.security_protocol}"
@@ -149,7 +150,7 @@ def _check_log_dirs(image: MetadataImage, request: BrokerRegistrationRequest) ->
 
 
 def register_controller(image: MetadataImage, request: ControllerRegistrationRequest) -> Outcome[ControllerRegistrationResponse]:
-    """A controller tells how it can be reached and what it supports; a cluster of before Kafka 3.7 has no record for that.
+    """Register a controller's addresses and features.  A cluster with a metadata.version before Kafka 3.7 has no record for that.
 
     Errors: INVALID_REGISTRATION.
     """

@@ -35,7 +35,7 @@ assert MAX_INTERVAL_MS < MAX_INT
 
 
 def validate_client_metrics(name: str, configs: Mapping[str, str]) -> Refusal | None:
-    """Why this subscription cannot be; None where it can.  Errors: INVALID_REQUEST, INVALID_CONFIG."""
+    """The reason why this subscription is invalid; None if it is valid.  Errors: INVALID_REQUEST, INVALID_CONFIG."""
     if not name:
         return Refusal(ErrorCode.INVALID_REQUEST, "Subscription name can't be empty")
     for key, text in configs.items():
@@ -85,21 +85,21 @@ _JAVA_ONLY: Final = re.compile(
 def is_java_pattern(text: str) -> bool:
     """Whether Java would compile this expression.
 
-    It is rewritten for Python's `re`: what only Java knows becomes something simple that stands in the same place.
+    It is rewritten for Python's `re`: a construct that only Java has is replaced by a simple one in the same place.
     """
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of sets within sets, which mean something in Java
+            warnings.simplefilter("ignore")  # sets within sets have a meaning only in Java
             re.compile(_JAVA_ONLY.sub(_as_python, text))
     except re.error as error:
-        return "look-behind" in str(error)  # Java bounds its length, Python fixes it
+        return "look-behind" in str(error)  # Java bounds the length of a look-behind, Python fixes it
     except (OverflowError, RecursionError):
         return False
     return True
 
 
 def _as_python(found: re.Match[str]) -> str:
-    """Raises re.error for what Java refuses and Python would take."""
+    """The construct in Python's syntax.  Raises re.error for a construct that Java refuses and Python would take."""
     if found["literal"] is not None:
         return re.escape(found["literal"])
     if found["refused"] or found["brace"]:

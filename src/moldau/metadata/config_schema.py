@@ -1,4 +1,4 @@
-"""◇ Which options there are for topics, brokers, groups and client metrics; which values hold, and where each comes from.
+"""◇ The options of topics, brokers, groups and client metrics: their valid values, the effective value, and its source.
 
 A value comes from the first of these that has it: the resource itself, this broker's dynamic configs, those of all brokers, the
 properties file, the default.  `synonyms` lists all of them in that order, as DescribeConfigs tells it.
@@ -35,7 +35,7 @@ SEVERAL_BROKERS: Final = (
 
 
 class Source(IntEnum):
-    """Where a value comes from, by Kafka's numbers."""
+    """The source of a value, by Kafka's numbers."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC = 1
@@ -55,7 +55,7 @@ class Synonym(NamedTuple):
 
 
 class Effective(NamedTuple):
-    """One option of one resource as it holds now.  A sensitive value is None."""
+    """The effective value of one option of one resource.  A sensitive value is None."""
 
     option: Option
     name: str
@@ -76,7 +76,7 @@ class ConfigSchema:
         node_id: int = -1,
         is_fixed: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`is_fixed` is asked about keys of a broker that no room declares: it says whether a key cannot be set while the broker runs."""
+        """`is_fixed` says of a broker's key that no room declares whether it cannot be set while the broker runs."""
         self.properties: Final = properties
         self._is_fixed: Final = is_fixed
         self.node_id: Final = node_id
@@ -95,19 +95,19 @@ class ConfigSchema:
         self._synonyms: tuple[Mapping[str, str], Mapping[str, str], dict[str, tuple[Synonym, ...]]] | None = None
 
     def options(self, image: MetadataImage, room: type[_Room]) -> _Room:
-        """A room's options as they hold on this node now, those set at run time too."""
+        """The effective options of a room on this node, those set at run time included."""
         return room.load(self._dynamic_properties(image) or self.properties)
 
     # ---------------------------------------------------------------- topics
 
     def log_config(self, image: MetadataImage, topic: str) -> LogConfig:
-        """What the log of a partition of `topic` works with on this node."""
+        """The options of the log of a partition of `topic` on this node."""
         return self._log_of_broker(image).stored_override(image.topic_config(topic))
 
     def _log_of_broker(self, image: MetadataImage) -> LogConfig:
         """The broker's part of a log's options, without those of topics.
 
-        It is kept, because it is asked for with every partition, and images share their options until these change.
+        The result is cached: every partition needs it, and images share their options until these change.
         """
         of_all, own = image.config_of(ResourceType.BROKER, ""), image.config_of(ResourceType.BROKER, str(self.node_id))
         if self._log is None or self._log[0] is not of_all or self._log[1] is not own:
@@ -116,20 +116,20 @@ class ConfigSchema:
         return self._log[2]
 
     def min_insync_replicas(self, image: MetadataImage, topic: str) -> int:
-        """As the controller sees it: the topic's own, or that of all brokers."""
+        """The controller's value of min.insync.replicas: the topic's own, or that of all brokers."""
         own = image.topic_config(topic).get("min.insync.replicas")
         if own is None:
             own = image.config_of(ResourceType.BROKER, "").get("min.insync.replicas")
         return int(own) if own is not None else self._static_log.min_insync_replicas
 
     def is_unclean_election_enabled(self, image: MetadataImage, topic: str) -> bool:
-        """As `log_config` has it.  Asked for with every partition of a broker that leaves: the topic's other options are not read."""
+        """The value in `log_config`.  Every partition of a leaving broker needs it, so the topic's other options are not read."""
         own = image.topic_config(topic).get(UNCLEAN_ELECTION)
         config = self._log_of_broker(image)
         return (config if own is None else config.stored_override({UNCLEAN_ELECTION: own})).unclean_leader_election_enable
 
     def topic_configs(self, image: MetadataImage, overrides: Mapping[str, str]) -> list[Effective]:
-        """Every option of a topic with these overrides, by name; ours where they are set only, so that all others look as in Kafka."""
+        """Every option of a topic with these overrides, by name.  Options that Kafka does not have are listed only if they are set."""
         names = sorted(name for name, option in self.topic_options.items() if not option.is_ours or name in overrides)
         return [self._topic_config(image, overrides, name) for name in names]
 
@@ -143,7 +143,7 @@ class ConfigSchema:
         return Effective(option, name, option.text(getattr(self._static_log, option.field)), Source.DEFAULT, ())
 
     def new_topic_configs(self, image: MetadataImage, overrides: Mapping[str, str]) -> list[Effective]:
-        """As CreateTopics tells it: the value that holds, whatever unit it was given in, and where that stands."""
+        """The options in the answer to CreateTopics: the effective value of each, in whatever unit it was given, and its source."""
         base = self._without_overrides(image)
         config = self._static_log.override(overrides)
         return [
@@ -153,7 +153,7 @@ class ConfigSchema:
         ]
 
     def _without_overrides(self, image: MetadataImage) -> list[Effective]:
-        """Made once while the brokers' configs stay as they are: a request may create thousands of topics."""
+        """The options of a topic without overrides.  Cached while the brokers' configs stay: a request may create thousands of topics."""
         of_all = image.config_of(ResourceType.BROKER, "")
         own = image.config_of(ResourceType.BROKER, str(self.node_id))
         if self._base is not None and self._base[0] is of_all and self._base[1] is own:
@@ -195,9 +195,8 @@ class ConfigSchema:
     def broker_synonyms(self, image: MetadataImage, key: str) -> tuple[Synonym, ...]:
         """Every place that sets the broker's option `key`, in falling precedence, the default last.
 
-        What comes before the first that is named `key` itself is left out, as in Kafka: log.retention.hours alone is no synonym of
-        log.retention.ms.  Found once while the brokers' configs stay as they are: every topic and every group has them behind its own.
-        """
+        Entries before the first one named `key` itself are left out, as in Kafka: log.retention.hours alone is no synonym of
+        log.retention.ms.  The result is cached while the brokers' configs stay: every topic and group has it behind its own values."""
         of_all, own = image.config_of(ResourceType.BROKER, ""), image.config_of(ResourceType.BROKER, str(self.node_id))
         if self._synonyms is None or self._synonyms[0] is not of_all or self._synonyms[1] is not own:
             self._synonyms = of_all, own, {}
@@ -228,7 +227,7 @@ class ConfigSchema:
         return found + _default_synonym(option)
 
     def broker_config(self, image: MetadataImage, key: str) -> Effective:
-        """One option of this broker as it holds now."""
+        """The effective value of one option of this broker."""
         option = self.broker_options[key]
         synonyms = self.broker_synonyms(image, key)
         value, source = (synonyms[0].value, synonyms[0].source) if synonyms else (None, Source.DEFAULT)
@@ -238,7 +237,10 @@ class ConfigSchema:
         return Effective(in_units, key, value, source, synonyms, is_read_only=True)
 
     def group_configs(self, image: MetadataImage, group: str) -> list[Effective]:
-        """Every option of a group: its own value, or that of the broker's option behind it; ours where they are set only."""
+        """Every option of a group: its own value, or that of the broker's option behind it.
+
+        Options that Kafka does not have are listed only if set.
+        """
         own = image.config_of(ResourceType.GROUP, group)
         found = []
         for name, option in sorted(self._groups.options.items()):
@@ -254,20 +256,19 @@ class ConfigSchema:
         return found
 
     def group_values(self, image: MetadataImage, group: str) -> Mapping[str, Any]:
-        """What the group was given and what of it holds here, by name; empty for most groups."""
+        """The valid values that were set for the group, by name; empty for most groups."""
         return self._groups.values(image.config_of(ResourceType.GROUP, group))
 
     def validate_group(self, configs: Mapping[str, str]) -> Refusal | None:
-        """Errors: INVALID_CONFIG."""
+        """Check a group's values.  Errors: INVALID_CONFIG."""
         reason = self._groups.refusal(configs)
         return None if reason is None else Refusal(ErrorCode.INVALID_CONFIG, reason)
 
     def validate_broker(self, image: MetadataImage, name: str, configs: Mapping[str, str]) -> Refusal | None:
-        """Whether a broker, or all for an empty name, can have these while it runs.  Errors: INVALID_REQUEST.
+        """Check whether a running broker, or all brokers for an empty name, can take these values.  Errors: INVALID_REQUEST.
 
-        Kafka checks fewer relations here than at the start, and then runs with values that it would not start with.  What another node's
-        file says is not known here, so only the values themselves are checked for another broker.
-        """
+        Kafka checks fewer relations here than at the start, and then runs with values that it would not start with.  Another node's file is
+        not known here, so for another broker only the values themselves are checked."""
         fixed = [
             key
             for key in configs
@@ -296,7 +297,7 @@ class ConfigSchema:
         return None if reason is None else Refusal(ErrorCode.INVALID_REQUEST, reason)
 
     def _refusal_together(self, before: Sequence[Configs], after: Sequence[Configs]) -> str | None:
-        """Why a running broker cannot change its options from `before` to `after`; None where it can."""
+        """The reason why a running broker cannot change its options from `before` to `after`; None if it can."""
         for old, new in zip(before, after, strict=True):
             for field, option in new.OPTIONS.items():
                 reason = _pool_refusal(option, getattr(old, field), getattr(new, field)) if option.is_pool_size else None
@@ -324,7 +325,7 @@ class ConfigSchema:
         return option is not None and option.kind is Kind.LIST
 
     def default_text(self, resource: Resource, name: str) -> str | None:
-        """What APPEND and SUBTRACT begin with when nothing is set."""
+        """The value with which APPEND and SUBTRACT begin when none is set."""
         option = self.option_of(resource, name)
         if option is None:
             return None
@@ -333,7 +334,7 @@ class ConfigSchema:
         return option.text(option.default)
 
     def _held(self, configs: Mapping[str, str]) -> Mapping[str, str]:
-        """Those that still can be: what an older release took and is refused today is as if it was not set, as in Kafka."""
+        """The values that are still valid.  A value that an older release took and that is refused today counts as not set, as in Kafka."""
         return {
             key: text
             for key, text in configs.items()
@@ -341,7 +342,7 @@ class ConfigSchema:
         }
 
     def _dynamic_properties(self, image: MetadataImage) -> Mapping[str, str] | None:
-        """The properties with what was set at run time over them; None when nothing was."""
+        """The properties with the values set at run time over them; None if there are none."""
         of_all = image.config_of(ResourceType.BROKER, "")
         own = image.config_of(ResourceType.BROKER, str(self.node_id))
         if not of_all and not own:
@@ -375,12 +376,12 @@ def _pool_refusal(option: Option, current: int, wanted: int) -> str | None:
 
 
 def _overridden(one: Effective, value: str | None) -> Effective:
-    """With a topic's own value."""
+    """A synonym list entry with a topic's own value."""
     return one._replace(value=value, source=Source.DYNAMIC_TOPIC)
 
 
 def _shown(option: Option, text: str) -> str | None:
-    """A value as clients see it: parsed and spelled anew, so that `1E3` and ` a , b` look like the value that holds."""
+    """A value as clients see it: parsed and spelled anew, so that `1E3` and ` a , b` look like the effective value."""
     if option.is_sensitive:
         return None
     try:

@@ -1,6 +1,6 @@
-"""◇ AlterConfigs, IncrementalAlterConfigs, ListConfigResources: what may be set on topics, brokers, groups and client metrics.
+"""◇ AlterConfigs, IncrementalAlterConfigs, ListConfigResources: changes of the configs of topics, brokers, groups and client metrics.
 
-Each resource of a request stands for itself: one that is refused does not keep the others from being written.  A resource named
+Each resource of a request is decided by itself: a refused one does not keep the others from being written.  A resource named
 twice is refused each time.
 
 Source: ConfigurationControlManager, ConfigAdminManager.scala, ControllerConfigurationValidator; KIP-133, 339, 1142.
@@ -66,7 +66,7 @@ def alter_configs(image: MetadataImage, schema: ConfigSchema, request: legacy.Al
 def list_config_resources(
     image: MetadataImage, request: ListConfigResourcesRequest, groups: Sequence[str] = (), *, version: int = 1
 ) -> ListConfigResourcesResponse:
-    """Errors: UNSUPPORTED_VERSION for a type that nobody knows."""
+    """The resources of these types that have configs.  Errors: UNSUPPORTED_VERSION for an unknown type."""
     supported = (ResourceType.TOPIC, ResourceType.BROKER, ResourceType.BROKER_LOGGER, ResourceType.CLIENT_METRICS, ResourceType.GROUP)
     kinds = [ResourceType.CLIENT_METRICS] if version == 0 else list(dict.fromkeys(request.resource_types)) or list(supported)
     if any(kind not in supported for kind in kinds):
@@ -87,9 +87,8 @@ def list_config_resources(
 
 
 def set_records(resource: Resource, changes: Changes, current: Mapping[str, str]) -> list[StoredRecord]:
-    """Records for values that differ from the present ones.  A broker's values are always written: the broker then reads files and secrets
-    anew.
-    """
+    """The records for values that differ from the present ones.  A broker's values are always written: the broker then reads files and
+    secrets anew."""
     return [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
         for name, value in changes.items()
@@ -101,7 +100,7 @@ def set_records(resource: Resource, changes: Changes, current: Mapping[str, str]
 
 
 def malformed(asked: Sequence[Any]) -> list[Refusal | None]:
-    """What is wrong with each resource of a request, whatever its type; the request may be of the new or of the legacy kind."""
+    """The error of each malformed resource of a request, whatever its type; the request may be of the new or of the legacy kind."""
     times = Counter((one.resource_type, one.resource_name) for one in asked)
 
     def refusal(one: Any) -> Refusal | None:
@@ -123,7 +122,7 @@ def _alter(
     *,
     validate_only: bool,
 ) -> tuple[list[dict[str, Any]], list[StoredRecord]]:
-    """A result for each resource in the request's order, and the records of those that may be."""
+    """A result for each resource in the request's order, and the records of the valid changes."""
     results: list[dict[str, Any]] = []
     records: list[StoredRecord] = []
     for one, refusal in zip(asked, malformed(asked), strict=True):
@@ -151,7 +150,10 @@ def _alter(
 
 
 def _cleared_elr(records: Sequence[StoredRecord]) -> list[StoredRecord]:
-    """Clears eligible sets: a replica that was eligible under another min.insync.replicas may lack records that count now (KIP-966)."""
+    """The record that clears eligible sets.
+
+    A replica that was eligible under another min.insync.replicas may lack records that count now (KIP-966).
+    """
     cleared: list[StoredRecord] = []
     for record in records:
         if isinstance(record, ConfigRecord) and record.name == MIN_INSYNC_REPLICAS:
@@ -160,7 +162,9 @@ def _cleared_elr(records: Sequence[StoredRecord]) -> list[StoredRecord]:
 
 
 def elr_safety_records(image: MetadataImage, schema: ConfigSchema) -> list[StoredRecord]:
-    """With eligible leader replicas min.insync.replicas is the same for all brokers: it becomes a config of the cluster (KIP-966)."""
+    """The records that make min.insync.replicas a config of the cluster: with eligible leader replicas it is the same for all brokers
+    (KIP-966).
+    """
     records: list[StoredRecord] = []
     if MIN_INSYNC_REPLICAS not in image.config_of(ResourceType.BROKER, ""):
         value = str(schema.min_insync_replicas(image, ""))
@@ -204,7 +208,7 @@ def _operations(
 
 def _validate(image: MetadataImage, schema: ConfigSchema, resource: Resource, changes: Changes) -> Refusal | None:
     if any(value is not None and len(value.encode()) > MAX_STRING for value in changes.values()):
-        # Appended to, it may have grown beyond what a request can bring.
+        # After APPEND the value may be longer than a request can carry.
         text = f"The configuration value cannot be added because it exceeds the maximum value size of {MAX_STRING} bytes."
         return Refusal(ErrorCode.INVALID_CONFIG, text)
     after = {name: value for name, value in {**image.configs.get(resource, {}), **changes}.items() if value is not None}

@@ -5,11 +5,12 @@
 A decision and its append happen in one turn of the loop, so decisions never overlap and each sees all that was decided before it,
 committed or not.
 
-Its response waits for the commit of its records; one without records waits for what it may have seen.  When this node ceases to lead,
-the image with what was not committed is dropped and everyone who waits gets NOT_CONTROLLER: there is nothing to undo.
+A response waits for the commit of its records.  A response without records waits for the records that the decision may have seen.  When
+this node ceases to lead, the image with uncommitted records is dropped and every waiting caller gets NOT_CONTROLLER: there is nothing to
+undo.
 
-A lone node writes no NoOpRecord while it is idle, unless metadata.max.idle.interval.ms is in its properties: the record is there for
-followers to see that their leader lives, and every one of them costs a sync.  Source: QuorumController; KIP-631, 835.
+A lone node writes no NoOpRecord while it is idle, unless metadata.max.idle.interval.ms is in its properties: the record shows followers
+that their leader lives, and each one costs a sync.  Source: QuorumController; KIP-631, 835.
 """
 
 import asyncio
@@ -56,19 +57,19 @@ R = TypeVar("R")
 
 IDLE_OPTION: Final = "metadata.max.idle.interval.ms"
 TICK_MS: Final = 250
-"""How often sessions and snapshots are looked at."""
+"""The interval between two looks at sessions and snapshots, in milliseconds."""
 
 
 @dataclass(slots=True, frozen=True)
 class ControllerConfig:
-    """What the controller was told beside the quorum's options."""
+    """The controller's options beside those of the quorum."""
 
     cluster_id: str
     session_timeout_ms: int
     delete_topic_enable: bool
     rules: topics.TopicRules
     idle_interval_ms: Callable[[int], int]
-    """By how many voters there are; 0: no NoOpRecord."""
+    """The idle interval for the present number of voters; 0: no NoOpRecord."""
 
     @property
     def schema(self) -> ConfigSchema:
@@ -91,7 +92,7 @@ class Controller:
         config: ControllerConfig,
         bootstrap: Sequence[StoredRecord] = (),
     ) -> None:
-        """`bootstrap` is what an empty log begins with: features, credentials."""
+        """`bootstrap`: the records with which an empty log begins, such as features and credentials."""
         self.config: Final = config
         self.sessions: Final = heartbeats.Sessions(config.session_timeout_ms)
         self.options: Final = ControllerOptions.load(config.schema.properties)
@@ -114,7 +115,7 @@ class Controller:
 
     @property
     def newest_image(self) -> MetadataImage:
-        """With what is not committed yet.  Errors: KafkaError NOT_CONTROLLER."""
+        """The newest image, with uncommitted changes.  Errors: KafkaError NOT_CONTROLLER."""
         if self._image is None or not self._driver.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "The active controller appears to be another node.")
         return self._image
@@ -123,12 +124,12 @@ class Controller:
         await self._active.wait()
 
     def end_session(self, broker_id: int) -> None:
-        """The broker's process is gone for sure: it is fenced with the next look at sessions, which is now."""
+        """Fence a broker whose process is certainly gone, at the next look at sessions, which is now."""
         self.sessions.forget(broker_id)
         self._is_look_due.set()
 
     def leader_changed(self, leader_id: int, epoch: int) -> None:
-        """The loader has everything that was committed before this epoch."""
+        """Take over or give up.  The loader has everything that was committed before this epoch."""
         if leader_id != self._driver.node_id:
             self._image = None
             self._active.clear()
@@ -179,7 +180,7 @@ class Controller:
             outcome = feature_updates.update_features(image, quorum, request, version=version)
             if feature_updates.upgrades_quorum(quorum, request, outcome.response):
                 self._driver.upgrade_kraft_version()
-                outcome.records.append(NoOpRecord())  # its commit is the upgrade's, too
+                outcome.records.append(NoOpRecord())  # this commit is the upgrade's commit, too
             if not image.is_elr_enabled and replay(image, outcome.records).is_elr_enabled:
                 outcome.records += configs.elr_safety_records(image, self.config.schema)
             return outcome
@@ -191,7 +192,7 @@ class Controller:
 
     async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
         if request.topic_partitions is not None and not request.topic_partitions:
-            return ElectLeadersResponse(replica_election_results=[])  # whatever else the request says, as in Kafka
+            return ElectLeadersResponse(replica_election_results=[])  # the rest of the request does not matter, as in Kafka
         return await self._decide(lambda image: elections.elect_leaders(image, self.config.schema, request), request.timeout_ms)
 
     async def alter_partition(self, request: AlterPartitionRequest, *, version: int) -> AlterPartitionResponse:
@@ -233,7 +234,10 @@ class Controller:
         )
 
     async def change_voters(self, request: VoterRequest) -> Any:
-        """AddRaftVoter or RemoveRaftVoter, of the metadata log itself.  Errors: KafkaError NOT_CONTROLLER, BROKER_NOT_AVAILABLE."""
+        """Change the voters of the metadata log by AddRaftVoter or RemoveRaftVoter.
+
+        Errors: KafkaError NOT_CONTROLLER, BROKER_NOT_AVAILABLE.
+        """
         if not self.is_active:
             raise KafkaError(ErrorCode.NOT_CONTROLLER)
         return await self._driver.change_voters(request)
@@ -247,12 +251,11 @@ class Controller:
     # ---------------------------------------------------------------- how
 
     async def _decide(self, decision: Callable[[MetadataImage], Outcome[R]], timeout_ms: int = 1) -> R:
-        """Decide and append now, answer when it cannot be lost.
+        """Decide and append now, and answer when the records cannot be lost.
 
-        Errors: KafkaError NOT_CONTROLLER, and what the decision raises; REQUEST_TIMED_OUT, with nothing decided, for a client that gives no
-        time at all.
+        Errors: KafkaError NOT_CONTROLLER, and those of the decision; REQUEST_TIMED_OUT without a decision for a client with a timeout of 0.
 
-        What is too much for one turn of the loop is decided in pieces, each on the newest image.
+        A decision that is too large for one turn of the loop is made in pieces, each on the newest image.
         """
         if timeout_ms <= 0:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
@@ -266,9 +269,9 @@ class Controller:
         return outcome.response
 
     def _append(self, records: Sequence[StoredRecord], *, is_atomic: bool = True) -> int:
-        """Append and replay at once; the offset after it, or without records the end of what is there.
+        """Append and replay at once.  Returns the offset after the records, or without records the end of the log.
 
-        One batch, all or nothing, where the decision is atomic; otherwise as many as it takes.
+        An atomic decision is one batch, all or nothing; any other takes as many batches as needed.
         Errors: KafkaError POLICY_VIOLATION for an atomic decision that is too large.
         """
         assert self._image is not None
@@ -290,7 +293,7 @@ class Controller:
         return [*self._bootstrap, *(configs.elr_safety_records(image, self.config.schema) if image.is_elr_enabled else ())]
 
     async def _tick(self) -> None:
-        """Sessions that ended, leaders that are missing or not the preferred ones, snapshots that are due, a sign of life."""
+        """Look at ended sessions, missing or unpreferred leaders and due snapshots, and give a sign of life."""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(TICK_MS / 1000):
@@ -298,13 +301,13 @@ class Controller:
             self._is_look_due.clear()
             try:
                 await self._look_around()
-            except KafkaError as error:  # a disk that fails ends the node, one that is full has room later
+            except KafkaError as error:  # a disk that fails ends the node; a full one has room later
                 LOG.debug("not now: %s", error)
-            except Exception:  # without this task no broker that died would be noticed any more
+            except Exception:  # without this task no dead broker would be noticed any more
                 LOG.exception("a mistake of ours, while the controller looks after brokers and leaders")
 
     async def _look_around(self) -> None:
-        """Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR."""
+        """Fence silent brokers and elect leaders.  Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR."""
         self._loader.maybe_snapshot(self._driver)
         if not self.is_active:
             return
@@ -319,7 +322,7 @@ class Controller:
 
             def fence(image: MetadataImage, broker_id: int = broker_id) -> departures.Departure:
                 if broker_id not in self.sessions.overdue(image, self._clock.monotonic_ms()):
-                    return departures.Departure([], is_complete=True)  # it was heard of meanwhile, or is gone
+                    return departures.Departure([], is_complete=True)  # the broker was heard of meanwhile, or is gone
                 return departures.fence(image, self.config.schema, broker_id)
 
             await self._in_pieces(fence)
@@ -334,7 +337,7 @@ class Controller:
             await self._in_pieces(lambda image: departures.elect_uncleanly(image, self.config.schema))
 
     async def _in_pieces(self, decide: Callable[[MetadataImage], departures.Departure]) -> None:
-        """Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR."""
+        """Run a decision piece by piece.  Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR."""
         is_complete = False
         while not is_complete:
             records, is_complete = decide(self.newest_image)
@@ -343,7 +346,7 @@ class Controller:
 
 
 def batch_ends(encoded: Sequence[bytes]) -> list[int]:
-    """Where to cut records that need not be atomic into batches, each end exclusive: none holds too many records or bytes."""
+    """The ends (exclusive) at which to cut records that need not be atomic into batches; no batch has too many records or bytes."""
     ends, begin, size = [], 0, 0
     for index, record in enumerate(encoded):
         if index - begin == MAX_BATCH_RECORDS or (index > begin and size + len(record) > MAX_BATCH_BYTES):
@@ -354,7 +357,7 @@ def batch_ends(encoded: Sequence[bytes]) -> list[int]:
 
 
 def _level_in(records: Sequence[StoredRecord]) -> int:
-    """The metadata.version that the first records of a log bring."""
+    """The metadata.version in the first records of a log."""
     image = replay(MetadataImage(), records)
     assert image.metadata_version > 0, "a log begins with its metadata.version"
     return image.metadata_version

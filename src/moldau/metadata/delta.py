@@ -1,11 +1,11 @@
-"""◇ From one image to the next: one replay function for each type of record, and what they touched.
+"""◇ The step from one image to the next: one replay function for each type of record, and the parts that changed.
 
     delta = Delta(image); for record in records: delta.replay(record); image = delta.apply(offset=…, epoch=…, timestamp_ms=…)
 
-Copy on write: a mapping of the image is copied when the first record touches it, so that a change costs what it touches (one topic among
-10,000: a copy of one dictionary).  A snapshot comes as a delta too: `Delta.between(old, new)`.
+Copy on write: a mapping of the image is copied when the first record touches it, so the cost of a change depends on what it touches (one
+topic among 10,000: a copy of one dictionary).  A snapshot comes as a delta too: `Delta.between(old, new)`.
 
-`changed_topics` and the like are what publishers go by.  Source: MetadataDelta.java, TopicsDelta.java.
+Publishers read `changed_topics` and the like.  Source: MetadataDelta.java, TopicsDelta.java.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -41,7 +41,7 @@ V = TypeVar("V")
 
 
 class TopicInTheMaking(NamedTuple):
-    """A topic's name, the partitions that it had, and those that changed or are new, by number."""
+    """The name of a topic, the partitions that it had, and its changed or new ones by number."""
 
     name: str
     before: tuple[PartitionRegistration, ...]
@@ -57,7 +57,7 @@ class TopicInTheMaking(NamedTuple):
         return found
 
     def partitions(self) -> tuple[PartitionRegistration, ...]:
-        """All, in order.  One change among 10,000 costs two copies of pointers."""
+        """All partitions, in order.  One change among 10,000 costs two copies of pointers."""
         partitions = list(self.before)
         for number in sorted(self.changed):
             if number < len(partitions):
@@ -69,7 +69,7 @@ class TopicInTheMaking(NamedTuple):
 
 
 class Delta:
-    """See the module.  `image` is the image before, `applied` the one after.  Once applied, a delta only tells what changed."""
+    """See the module.  `image` is the image before, `applied` the one after.  An applied delta only lists the changes."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image: Final = image
@@ -88,11 +88,11 @@ class Delta:
         self._copies: dict[str, Any] = {}
         self._topics: dict[UUID, TopicInTheMaking] = {}
         self._names: dict[str, UUID] = {}
-        """Of topics that are new in this delta."""
+        """The names of topics that are new in this delta."""
 
     @classmethod
     def between(cls, old: MetadataImage, new: MetadataImage) -> "Delta":
-        """What changed between two images, as when a snapshot takes the place of the log."""
+        """The changes between two images, as when a snapshot takes the place of the log."""
         delta = cls(old)
         delta.applied = new
         for topic in new.topics.values():
@@ -128,7 +128,7 @@ class Delta:
     # What replays use
 
     def _copy(self, name: str) -> Any:
-        """The image's mapping of that name, to be changed."""
+        """The image's mapping of that name as a copy to be changed."""
         copy = self._copies.get(name)
         if copy is None:
             copy = self._copies[name] = dict(getattr(self.image, name))
@@ -293,7 +293,7 @@ class Delta:
 
     def _feature(self, record: r.FeatureLevelRecord) -> None:
         if record.name == KRAFT_VERSION:
-            return  # it counts in control records only, and is the quorum's business
+            return  # the quorum reads it in control records; it means nothing here
         self.changed_features.add(record.name)
         if record.feature_level == 0:
             self._copy("features").pop(record.name, None)
@@ -363,7 +363,7 @@ class Delta:
         self._copies["zk_migration_state"] = record.zk_migration_state
 
     def _nothing(self, record: StoredRecord) -> None:
-        """A record that changes nothing here: transactions are the loader's and the controller's business."""
+        """Change nothing: transactions are the business of the loader and the controller."""
 
 
 def replay(

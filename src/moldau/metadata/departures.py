@@ -1,15 +1,14 @@
-"""◇ What happens to partitions when brokers come and go: who leaves the in-sync sets, and who leads then.
+"""◇ Changes partitions when brokers come and go: which replicas leave the in-sync sets, and which replica leads then.
 
     fenced, shutting down      leaves every in-sync set; stays eligible where too few are left (KIP-966)
-    stopped uncleanly          leaves the eligible sets too: it may have lost what only its page cache held
+    stopped uncleanly          leaves the eligible sets, too: it may have lost records that only its page cache held
     unregistered               the same: it does not come back
     a directory is offline     leaves the in-sync sets of the replicas in that directory
-    unfenced                   leads what has no leader, where it may
+    unfenced                   leads partitions without a leader, where it may
 
-A broker leaves in pieces of at most `PIECE` partitions, so that the event loop has other turns in between.  The record that says what
-became of the broker comes with the last piece: a controller that takes over half-way finds the broker as it was and begins again.
-Source: ReplicationControlManager.generateLeaderAndIsrUpdates and its callers.
-"""
+A broker leaves in pieces of at most `PIECE` partitions, so that the event loop has other turns in between.  The record about the broker
+itself comes with the last piece: a controller that takes over half-way finds the broker as it was and begins again. Source:
+ReplicationControlManager.generateLeaderAndIsrUpdates and its callers."""
 
 from collections.abc import Callable, Iterator
 from itertools import islice
@@ -30,14 +29,14 @@ SHUTTING_DOWN: Final = 1
 
 
 class Departure(NamedTuple):
-    """Records, and whether they are all that there is to write."""
+    """The records, and whether they are all that there are to write."""
 
     records: list[StoredRecord]
     is_complete: bool
 
 
 def fence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Departure:
-    """The broker may neither lead nor be in sync.  `broker_id` is registered."""
+    """Fence a broker: it may neither lead nor be in sync.  `broker_id` is registered."""
     broker = image.brokers[broker_id]
     left = leave(image, schema, broker_id)
     if left.is_complete:
@@ -46,7 +45,7 @@ def fence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Departu
 
 
 def shut_down(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration) -> Departure:
-    """The broker hands its leaderships over before it stops (KIP-841)."""
+    """Move leaderships away from a broker before it stops (KIP-841)."""
     left = leave(image, schema, broker.id)
     if left.is_complete and not broker.in_controlled_shutdown:
         change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=SHUTTING_DOWN)
@@ -55,7 +54,7 @@ def shut_down(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistra
 
 
 def unfence(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration) -> list[StoredRecord]:
-    """The broker may lead again, and leads what has no leader.  Any number of records."""
+    """Unfence a broker: it may lead again, and leads partitions without a leader.  The number of records is not limited."""
 
     def is_active(one: int) -> bool:
         return one == broker.id or image.is_active(one)
@@ -69,7 +68,7 @@ def unfence(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistrati
 
 
 def leave(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, lost_its_log: bool = False) -> Departure:
-    """Out of every in-sync set; with `lost_its_log` out of the eligible ones too."""
+    """Take a broker out of every in-sync set; with `lost_its_log` out of the eligible sets, too."""
 
     def concerns(partition: PartitionRegistration) -> bool:
         return broker_id in partition.isr or (lost_its_log and broker_id in partition.elr)
@@ -78,7 +77,7 @@ def leave(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, lost_it
 
 
 def leave_directories(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, offline: list[UUID]) -> Departure:
-    """Log directories of this broker failed: their replicas are in sync no more, and partitions may go on elsewhere."""
+    """Take replicas in failed log directories of this broker out of the in-sync sets; other replicas may then lead."""
     newly = [one for one in broker.log_dirs if one in offline]
     if not newly:
         return Departure([], is_complete=True)
@@ -122,7 +121,10 @@ def _leave(
 
 
 def _has_left(image: MetadataImage, schema: ConfigSchema, broker_id: int, topic: TopicImage, number: int) -> bool:
-    """Without eligible replicas the last one in sync stays in the set, leaderless: a piece must not look into such partitions again."""
+    """Whether a broker has left a partition.
+
+    Without eligible replicas the last one in sync stays in the set, leaderless: a later piece must not look at such partitions again.
+    """
     partition = topic.partitions[number]
     is_last = partition.isr == (broker_id,) and partition.leader == NO_LEADER and not partition.elr
     return is_last and not image.is_elr_enabled and not schema.is_unclean_election_enabled(image, topic.name)
@@ -139,7 +141,7 @@ def _partitions(image: MetadataImage, concerns: Callable[[PartitionRegistration]
 
 
 def balance_leaders(image: MetadataImage, schema: ConfigSchema) -> Departure:
-    """Leaderships back to the preferred replicas that are in sync, a piece of them; and away from brokers that may not lead.
+    """Move a piece of leaderships back to preferred replicas that are in sync, and away from brokers that may not lead.
 
     Source: maybeBalancePartitionLeaders.
     """
@@ -153,7 +155,7 @@ def balance_leaders(image: MetadataImage, schema: ConfigSchema) -> Departure:
 
 
 def elect_uncleanly(image: MetadataImage, schema: ConfigSchema) -> Departure:
-    """A leader for partitions that have none, where unclean.leader.election.enable allows records to be lost for it; a piece of them.
+    """Elect leaders for a piece of the partitions without one, where unclean.leader.election.enable allows to lose records.
 
     Source: maybeElectUncleanLeaders, unclean.leader.election.interval.ms.
     """

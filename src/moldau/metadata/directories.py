@@ -1,4 +1,4 @@
-"""◇ AssignReplicasToDirs: a broker says in which of its log directories its replicas lie (KIP-858).
+"""◇ AssignReplicasToDirs: a broker reports the log directory of each of its replicas (KIP-858).
 
 The controller has to know: when a broker reports a directory as failed, the replicas in it are in sync no more.  One that is assigned to a
 directory which is offline already leaves its in-sync set at once.
@@ -30,8 +30,10 @@ from moldau.protocol.wire import StoredRecord
 def assign_replicas_to_dirs(
     image: MetadataImage, schema: ConfigSchema, request: AssignReplicasToDirsRequest
 ) -> Outcome[AssignReplicasToDirsResponse]:
-    """Errors: UNSUPPORTED_VERSION, STALE_BROKER_EPOCH; per partition UNKNOWN_TOPIC_ID,
-    UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER when the broker has no replica of it.
+    """Note the log directories of replicas.
+
+    Errors: UNSUPPORTED_VERSION, STALE_BROKER_EPOCH; per partition UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER
+    when the broker has no replica of it.
     """
     if not is_directory_assignment_supported(image.metadata_version):
         raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "Directory assignment is not supported yet.")
@@ -71,7 +73,7 @@ def _assign(
     change = change_of(image, schema, topic, number)
     change.new_directories = {broker.id: directory_id}
     may_lead, is_online = change.may_lead, broker.has_online_dir(directory_id)
-    # Judged by where the replica lies now: one whose disk was replaced could not lead before, and nothing else would elect it.
+    # The new directory decides: a replica whose disk was replaced could not lead before, and nothing else would elect it.
     change.may_lead = lambda one: broker.is_active and is_online if one == broker.id else may_lead(one)
     before = partition.directory_of(broker.id)
     if is_online and (len(partition.replicas) == 1 or before is None or broker.has_online_dir(before)):

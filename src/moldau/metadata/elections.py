@@ -54,8 +54,10 @@ MESSAGES: Final = {
 
 
 def elect_leaders(image: MetadataImage, schema: ConfigSchema, request: ElectLeadersRequest) -> Outcome[ElectLeadersResponse]:
-    """Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
-    ELIGIBLE_LEADERS_NOT_AVAILABLE; INVALID_REQUEST for an election type that there is not.
+    """Elect leaders on request.
+
+    Errors per partition: UNKNOWN_TOPIC_OR_PARTITION, ELECTION_NOT_NEEDED, PREFERRED_LEADER_NOT_AVAILABLE,
+    ELIGIBLE_LEADERS_NOT_AVAILABLE; INVALID_REQUEST for an unknown election type.
     """
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}")
@@ -105,8 +107,10 @@ def _elect(
 def alter_partition(
     image: MetadataImage, schema: ConfigSchema, request: AlterPartitionRequest, *, version: int
 ) -> Outcome[AlterPartitionResponse]:
-    """A leader proposes another in-sync set.  Errors: STALE_BROKER_EPOCH; per partition UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION,
-    NOT_CONTROLLER, FENCED_LEADER_EPOCH, INVALID_REQUEST, INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, NEW_LEADER_ELECTED.
+    """Change an in-sync set as its leader proposes.
+
+    Errors: STALE_BROKER_EPOCH; per partition UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_CONTROLLER, FENCED_LEADER_EPOCH,
+    INVALID_REQUEST, INVALID_UPDATE_VERSION, INELIGIBLE_REPLICA, NEW_LEADER_ELECTED.
     """
     check_broker_epoch(image, request.broker_id, request.broker_epoch)
     records: list[StoredRecord] = []
@@ -172,8 +176,9 @@ def _isr_refusal(
     asked: AlterPartitionRequestPartitionData,
     proposed: Sequence[BrokerState],
 ) -> ErrorCode:
-    """Why this in-sync set cannot be; NONE where it can.  The order of the checks matters: the first answer tells a leader what it does not
-    know yet.
+    """The reason to refuse this in-sync set; NONE if it is valid.
+
+    The order of the checks matters: the first answer tells a leader what it does not know yet.
     """
     isr = [one.broker_id for one in proposed]
     if asked.leader_epoch > partition.leader_epoch or asked.partition_epoch > partition.partition_epoch:
@@ -240,7 +245,7 @@ def _reassign(
         _check_factor(partition, len(asked.replicas))
     change = change_of(image, schema, topic, asked.partition_index)
     change.election = Election.ONLINE
-    # Those that an earlier reassignment was adding count as there: they may be in sync, and must be removed like any other.
+    # Replicas that an earlier reassignment was adding count as present: they may be in sync, and must be removed like any other.
     change.removing = sorted(set(partition.replicas) - set(asked.replicas))
     change.adding = sorted(set(asked.replicas) - set(partition.replicas))
     change.replicas = [*asked.replicas, *change.removing]
@@ -248,14 +253,15 @@ def _reassign(
 
 
 def _check_factor(partition: PartitionRegistration, wanted: int) -> None:
-    """Errors: KafkaError INVALID_REPLICATION_FACTOR."""
+    """Check that the number of replicas stays.  Errors: KafkaError INVALID_REPLICATION_FACTOR."""
     current = len((set(partition.replicas) | set(partition.adding_replicas)) - set(partition.removing_replicas))
     if wanted != current:
         raise KafkaError(ErrorCode.INVALID_REPLICATION_FACTOR, f"The replication factor is changed from {current} to {wanted}")
 
 
 def _cancel(image: MetadataImage, schema: ConfigSchema, topic: TopicImage, number: int) -> PartitionChangeRecord | None:
-    """Back to the replicas of before.  Where none of them is in sync, records would be lost: refused unless unclean elections are on.
+    """Cancel a reassignment and go back to the former replicas.  If none of them is in sync, records would be lost: this is refused unless
+    unclean elections are on.
 
     Errors: KafkaError NO_REASSIGNMENT_IN_PROGRESS, INVALID_REPLICA_ASSIGNMENT.
     """

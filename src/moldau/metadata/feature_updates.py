@@ -28,18 +28,18 @@ _DISABLED: Final = VersionRange(0, 0)
 
 
 class Quorum(NamedTuple):
-    """What the decision has to know beside the image."""
+    """The knowledge that the decision needs beside the image."""
 
     node_id: int
-    """The active controller's."""
+    """The active controller's node id."""
     voter_ids: Collection[int]
     kraft_version: int
     can_upgrade: bool = True
-    """All voters have said who they are, and that they know kraft.version 1."""
+    """Whether all voters have told their address, and that they know kraft.version 1."""
 
 
 def upgrades_quorum(quorum: Quorum, request: UpdateFeaturesRequest, response: UpdateFeaturesResponse) -> bool:
-    """Whether the answer promises kraft.version 1: the quorum's own records say so, and no FeatureLevelRecord."""
+    """Whether the answer promises kraft.version 1.  The quorum's own records carry that level, and no FeatureLevelRecord does."""
     is_asked_for = any(one.feature == KRAFT_VERSION and one.max_version_level > quorum.kraft_version for one in request.feature_updates)
     return is_asked_for and response.error_code == ErrorCode.NONE and not request.validate_only
 
@@ -49,7 +49,7 @@ def update_features(
 ) -> Outcome[UpdateFeaturesResponse]:
     """Finalize levels, all or nothing.  `version` is that of the request.
 
-    Errors, as answers: INVALID_UPDATE_VERSION for a level that cannot be.
+    Errors, as answers: INVALID_UPDATE_VERSION for an invalid level.
     """
     proposed = {**image.features, **{update.feature: update.max_version_level for update in request.feature_updates}}
     for update in request.feature_updates:
@@ -67,7 +67,7 @@ def update_features(
 
 
 def _refusal(image: MetadataImage, quorum: Quorum, proposed: Mapping[str, int], feature: str, kind: int) -> str | None:
-    """Why not; None for a change that can be."""
+    """The reason to refuse a change; None for a valid one."""
     level = proposed[feature]
     current = quorum.kraft_version if feature == KRAFT_VERSION else image.features.get(feature, 0)
     if feature == METADATA_VERSION and level < current and kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
@@ -99,7 +99,7 @@ def _direction_refusal(level: int, current: int, kind: int) -> str | None:
 
 
 def _kraft_refusal(level: int, current: int, *, can_upgrade: bool) -> str | None:
-    """The level is a control record of the quorum's log, written with the voters."""
+    """The reason to refuse a kraft.version.  The level is a control record of the quorum's log, written with the voters."""
     if level < current:
         return f"Invalid update version {level} for feature {KRAFT_VERSION}. Can't downgrade the version of this feature."
     if level > current and not can_upgrade:
@@ -119,7 +119,7 @@ def _metadata_downgrade(current: int, level: int, kind: int) -> str | None:
 
 
 def _unsupported(image: MetadataImage, quorum: Quorum, feature: str, level: int) -> str | None:
-    """Which node does not support the level: this controller, a broker, another controller."""
+    """The node that does not support the level: this controller, a broker, another controller.  None if all support it."""
     local = supported_ranges().get(feature)
     reason = _out_of_range(level, f"Local controller {quorum.node_id}", None if local is None else VersionRange(*local))
     for broker in image.brokers.values():

@@ -1,9 +1,8 @@
 """◇ Features of a cluster: names, levels, what each release finalizes, what depends on what, and the record versions a level allows.
 
-`metadata.version` says which records may be in the log; the others switch protocols on.  `kraft.version` stands in control records of the
-log, in no image.  The decision about them is in `feature_updates.py`.  Source: MetadataVersion.java, Feature.java of 4.3.1; KIP-584, 778,
-1022.
-"""
+`metadata.version` decides which records may be in the log; the other features switch protocols on.  `kraft.version` stands in control
+records of the log, in no image.  `feature_updates.py` decides about changes of features.  Source: MetadataVersion.java, Feature.java of
+4.3.1; KIP-584, 778, 1022."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -42,10 +41,10 @@ RELEASES: Final[Mapping[int, str]] = {
 """metadata.version levels by the release that brought them."""
 MINIMUM_LEVEL: Final = 7
 LATEST_LEVEL: Final = 30
-"""The newest that is stable."""
+"""The newest stable level."""
 
 CHANGED_RECORDS: Final = frozenset({7, 8, 11, 13, 14, 15, 17, 23, 30})
-"""Levels that brought records, or fields of records, which an older level cannot write: nothing goes back below one of them."""
+"""Levels that brought records, or fields of records, which an older level cannot write.  A downgrade below one of them is refused."""
 
 _CONTROLLER_REGISTRATION: Final = 15
 _SHRINKS_WITHOUT_NEW_EPOCH: Final = 12
@@ -56,7 +55,10 @@ _MIGRATION: Final = 8
 
 
 class FeatureSpec(NamedTuple):
-    """`since` gives the metadata.version from which on a release finalizes each level; `needs` the metadata.version that a level needs."""
+    """A feature.
+
+    `since`: for each level the metadata.version from which on a release finalizes it.  `needs`: the metadata.version that a level needs.
+    """
 
     highest: int
     since: tuple[tuple[int, int], ...]
@@ -71,22 +73,22 @@ FEATURES: Final[Mapping[str, FeatureSpec]] = {
     "share.version": FeatureSpec(1, ((28, 1),)),
     "streams.version": FeatureSpec(1, ((29, 1),)),
 }
-"""All but metadata.version, in the order in which version-mapping lists them."""
+"""All features but metadata.version, in the order of version-mapping."""
 
 
 def supported_ranges() -> dict[str, tuple[int, int]]:
-    """What this software supports: lowest and highest level."""
+    """The lowest and highest level of each feature that this software supports."""
     ranges = {METADATA_VERSION: (MINIMUM_LEVEL, LATEST_LEVEL)}
     return ranges | {name: (0, spec.highest) for name, spec in FEATURES.items()}
 
 
 def default_level(feature: str, metadata_version: int) -> int:
-    """What a release with that metadata.version finalizes."""
+    """The level that a release with that metadata.version finalizes."""
     return max((level for since, level in FEATURES[feature].since if since <= metadata_version), default=0)
 
 
 def level_of_release(text: str, *, with_unstable: bool = False) -> int | None:
-    """`4.3-IV0`, or `4.3` and `4.3.1` for the newest of that release; None when there is no such release."""
+    """The level of `4.3-IV0`, or the newest of a release for `4.3` and `4.3.1`; None for an unknown release."""
     newest = max(RELEASES) if with_unstable else LATEST_LEVEL
     known = {level: name for level, name in RELEASES.items() if level <= newest}
     if "-IV" in text:

@@ -1,7 +1,7 @@
-"""◇ Options of a single group (resource GROUP): their names, the values that a group may be given, and the values that hold.
+"""◇ Options of a single group (resource GROUP): their names, their valid values, and the effective ones.
 
-Each is declared with the broker's option behind it, in the room that reads it.  Its limits are options of the broker too, so an
-administrator decides how far a group may go.
+Each is declared with the broker's option behind it, in the room that reads it.  Its limits are options of the broker, too, so an
+administrator limits what a group may choose.
 
 Source: GroupConfig.java of 4.3.1; KIP-848, 932, 1071.
 """
@@ -14,7 +14,7 @@ from moldau.config import Bound, ConfigError, Configs, Option
 
 
 class GroupOptions:
-    """As they are on a broker with these properties."""
+    """The options of groups on a broker with these properties."""
 
     def __init__(self, properties: Mapping[str, str], rooms: Sequence[type[Configs]]) -> None:
         loaded = [room.load(properties) for room in rooms]
@@ -26,7 +26,7 @@ class GroupOptions:
         self._names: Final[Mapping[str, str]] = {option.key: name for name, option in self.options.items() if option.key}
 
     def refusal(self, configs: Mapping[str, str]) -> str | None:
-        """Why a group cannot have these values; None where it can."""
+        """The reason why a group cannot have these values; None if it can."""
         own: dict[str, Any] = {}
         for name, text in configs.items():
             if name not in self.options:
@@ -43,7 +43,10 @@ class GroupOptions:
         return None
 
     def values(self, configs: Mapping[str, str]) -> dict[str, Any]:
-        """The values that a group was given, by name, within the limits of today, which may be narrower than when they were given."""
+        """The values that were set for a group, by name, within today's limits.
+
+        The limits may have been wider when the values were set.
+        """
         values: dict[str, Any] = {}
         for name, text in configs.items():
             option = self.options.get(name)

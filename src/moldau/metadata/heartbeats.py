@@ -1,9 +1,9 @@
-"""◇ Whether a broker lives, and what it is allowed to do next: fenced, unfenced, shutting down.
+"""◇ Decides whether a broker lives, and its next state: fenced, unfenced, shutting down.
 
     register ─▶ fenced ─(caught up)─▶ unfenced ─(wants to stop)─▶ in controlled shutdown ─(leads nothing)─▶ fenced, may stop
                   ▲___________ no heartbeat for broker.session.timeout.ms ___│
 
-`Sessions` is soft state: when each broker was heard of last, and how far each has read.  It begins anew with every active controller.
+`Sessions` is soft state: the last sign of each broker, and how far it has read.  It begins anew with every active controller.
 Source: BrokerHeartbeatManager, BrokerHeartbeatTracker, ReplicationControlManager.processBrokerHeartbeat; KIP-631, 841.
 """
 
@@ -28,7 +28,7 @@ NEVER: Final = (1 << 63) - 1
 
 
 class State(Enum):
-    """A broker as the controller deals with it."""
+    """The state of a broker for the controller."""
 
     FENCED = "fenced"
     UNFENCED = "unfenced"
@@ -38,24 +38,24 @@ class State(Enum):
 
 @dataclass(slots=True)
 class Session:
-    """`heard_ms` is of the steady clock, None before the first heartbeat."""
+    """A broker's session.  `heard_ms` is of the steady clock, None before the first heartbeat."""
 
     heard_ms: int | None = None
     metadata_offset: int = -1
     """The last offset that the broker has read, inclusive."""
     shutdown_offset: int = -1
-    """Whoever has read up to here, inclusive, knows that its leaderships have moved; -1 while it is not shutting down."""
+    """The offset (inclusive) up to which a broker must read to know that the leaderships have moved; -1 while not shutting down."""
 
 
 @dataclass(slots=True)
 class Sessions:
-    """Who lives.  Times are of the steady clock, in milliseconds."""
+    """The brokers' sessions.  Times are of the steady clock, in milliseconds."""
 
     timeout_ms: int
     by_broker: dict[int, Session] = field(default_factory=dict)
 
     def touch(self, broker_id: int, now_ms: int, metadata_offset: int = -1) -> Session:
-        """The broker was heard of, and says how far it has read (inclusive)."""
+        """Note a sign of a broker, and how far it has read (inclusive)."""
         session = self.by_broker.setdefault(broker_id, Session())
         session.heard_ms = now_ms
         session.metadata_offset = metadata_offset
@@ -66,23 +66,23 @@ class Sessions:
         return session is not None and session.heard_ms is not None and now_ms - session.heard_ms <= self.timeout_ms
 
     def begin(self, broker_id: int) -> None:
-        """A new process with this id registered.  It has no session before its first heartbeat: when it dies before, the next may come."""
+        """Begin for a new process with this id.  It has no session before its first heartbeat: if it dies before, the next may come."""
         self.by_broker[broker_id] = Session()
 
     def forget(self, broker_id: int) -> None:
-        """Its process is gone for sure: the next one need not wait until a session ends."""
+        """Forget a broker whose process is certainly gone: the next one need not wait until a session ends."""
         self.by_broker.pop(broker_id, None)
 
     def adopt(self, brokers: Mapping[int, BrokerRegistration], now_ms: int) -> None:
-        """A new active controller gives every unfenced broker a whole session to be heard of; a fenced one has none to lose."""
+        """Take brokers over as a new active controller.  Every unfenced broker gets a whole session; a fenced one has none to lose."""
         self.by_broker = {one.id: Session(None if one.fenced else now_ms) for one in brokers.values()}
 
     def overdue(self, image: MetadataImage, now_ms: int) -> list[int]:
-        """Unfenced brokers that were silent too long."""
+        """The unfenced brokers that were silent too long."""
         return [one.id for one in image.alive_brokers() if not self.is_valid(one.id, now_ms)]
 
     def lowest_metadata_offset(self, image: MetadataImage) -> int:
-        """How far every broker has read that is neither fenced nor shutting down, inclusive."""
+        """The offset (inclusive) that every broker has read that is neither fenced nor shutting down."""
         sessions = [self.by_broker[one.id] for one in image.alive_brokers() if one.id in self.by_broker]
         return min((one.metadata_offset for one in sessions if one.shutdown_offset < 0), default=NEVER)
 
@@ -90,9 +90,9 @@ class Sessions:
 def broker_heartbeat(
     image: MetadataImage, schema: ConfigSchema, sessions: Sessions, request: BrokerHeartbeatRequest, *, now_ms: int, next_offset: int
 ) -> Outcome[BrokerHeartbeatResponse]:
-    """A broker lives and says what it wants.  Errors: STALE_BROKER_EPOCH.
+    """Take a broker's heartbeat, and decide its next state.  Errors: STALE_BROKER_EPOCH.
 
-    `next_offset` is where the records would go.
+    `next_offset`: the offset that the records would get.
     """
     check_broker_epoch(image, request.broker_id, request.broker_epoch)
     broker = image.brokers[request.broker_id]
@@ -128,10 +128,10 @@ def _move(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration
 def _with_directories(
     image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, moved: list[StoredRecord], request: BrokerHeartbeatRequest
 ) -> Departure:
-    """And what the broker says of its directories.
+    """The records of a heartbeat, with the changes of the broker's directories.
 
-    That is decided on what is moved by then: a broker that is unfenced must not keep the lead of a partition whose directory it reports as
-    failed in the same breath.
+    The directories are decided on the moved state: a broker that is unfenced must not keep the lead of a partition whose directory the
+    same heartbeat reports as failed.
     """
     after = replay(image, moved) if moved and request.offline_log_dirs else image
     left = leave_directories(after, schema, broker, request.offline_log_dirs)
@@ -139,7 +139,7 @@ def _with_directories(
 
 
 def _cordoned(image: MetadataImage, broker: BrokerRegistration, cordoned: list[UUID] | None) -> list[StoredRecord]:
-    """Directories that take no new replicas (KIP-1066); None says nothing."""
+    """The record of directories that take no new replicas (KIP-1066); None means no change."""
     if cordoned is None or not is_cordoning_supported(image.metadata_version):
         return []
     if broker.cordoned_log_dirs is not None and set(broker.cordoned_log_dirs) == set(cordoned):
@@ -148,7 +148,7 @@ def _cordoned(image: MetadataImage, broker: BrokerRegistration, cordoned: list[U
 
 
 def _state_of(broker: BrokerRegistration, session: Session) -> State:
-    """Under a new controller a shutdown begins anew: only then is it known from which offset on everybody knows of it."""
+    """The state of a broker.  Under a new controller a shutdown begins anew, because only then the offset is known that all must read."""
     if broker.fenced:
         return State.FENCED
     return State.CONTROLLED_SHUTDOWN if session.shutdown_offset >= 0 else State.UNFENCED

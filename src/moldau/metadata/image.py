@@ -1,9 +1,9 @@
-"""◇ What the cluster is, at one offset of the metadata log: one immutable model for controllers and brokers alike.
+"""◇ The cluster at one offset of the metadata log: one immutable model for controllers and brokers alike.
 
-`replay(image, records)` of `delta.py` gives the next image: it copies only what is touched, and can say what changed.
-`image.records()` gives the records that make it out of nothing: a snapshot's content.
+`replay(image, records)` of `delta.py` gives the next image: it copies only changed parts, and can list the changes.  `image.records()`
+gives the records of a snapshot, which make the image out of nothing.
 
-Mappings of an image are never changed: whoever holds one may keep it.  A topic's partitions are a tuple, numbered from 0.
+Mappings of an image are never changed, so a caller may keep one.  A topic's partitions are a tuple, numbered from 0.
 Source: MetadataImage.java, TopicsImage, ClusterImage and the like; KIP-631.  Read by every handler as `loader.image`.
 """
 
@@ -39,7 +39,7 @@ from moldau.types import NO_LEADER
 
 
 class ResourceType(IntEnum):
-    """What a config belongs to.  Source: ConfigResource.Type."""
+    """The kinds of resource that have configs.  Source: ConfigResource.Type."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -57,7 +57,7 @@ class Resource(NamedTuple):
 
 
 class Endpoint(NamedTuple):
-    """Where a node listens.  `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
+    """The address of one listener of a node.  `security_protocol`: 0 PLAINTEXT, 1 SSL, 2 SASL_PLAINTEXT, 3 SASL_SSL."""
 
     name: str
     host: str
@@ -86,19 +86,19 @@ class BrokerRegistration(NamedTuple):
 
     @property
     def is_active(self) -> bool:
-        """May lead and be in sync."""
+        """Whether the broker may lead and be in sync."""
         return not self.fenced and not self.in_controlled_shutdown
 
     @property
     def has_uncordoned_dirs(self) -> bool:
-        """Some directory takes new replicas (KIP-1066)."""
+        """Whether some directory takes new replicas (KIP-1066)."""
         return not self.log_dirs or self.cordoned_log_dirs is None or not set(self.log_dirs) <= set(self.cordoned_log_dirs)
 
     def endpoint(self, listener: str) -> Endpoint | None:
         return next((endpoint for endpoint in self.endpoints if endpoint.name == listener), None)
 
     def has_online_dir(self, directory_id: UUID) -> bool:
-        """Reserved ids name no directory: they count as online, but for that of a lost one."""
+        """Whether a directory is online.  Reserved ids name no directory: they count as online, except that of a lost one."""
         if directory_id.int < 100:
             return directory_id.int != 2
         return not self.log_dirs or directory_id in self.log_dirs
@@ -193,16 +193,16 @@ class MetadataImage:
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     topic_names: Mapping[UUID, str] = field(default_factory=dict)
     colliding_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Topics with `.` or `_` in their names, by what they collide by."""
+    """Topics with `.` or `_` in their names, by the unified name."""
     brokers: Mapping[int, BrokerRegistration] = field(default_factory=dict)
     controllers: Mapping[int, ControllerRegistration] = field(default_factory=dict)
     configs: Mapping[Resource, Mapping[str, str]] = field(default_factory=dict)
-    """Dynamic configs: only what was set."""
+    """The dynamic configs that were set."""
     quotas: Mapping[QuotaEntity, Mapping[str, float]] = field(default_factory=dict)
     next_producer_id: int = 0
     acls: Mapping[UUID, AclBinding] = field(default_factory=dict)
     scram: Mapping[tuple[str, int], ScramCredential] = field(default_factory=dict)
-    """By user and mechanism (1 SCRAM-SHA-256, 2 SCRAM-SHA-512)."""
+    """Credentials by user and mechanism (1 SCRAM-SHA-256, 2 SCRAM-SHA-512)."""
     delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
     zk_migration_state: int | None = None
     offset: int = -1
@@ -234,23 +234,23 @@ class MetadataImage:
         return self.config_of(ResourceType.TOPIC, topic)
 
     def broker_epoch(self, broker_id: int) -> int:
-        """-1 for a broker that is not registered."""
+        """The epoch of a broker; -1 if it is not registered."""
         broker = self.brokers.get(broker_id)
         return -1 if broker is None else broker.epoch
 
     def is_active(self, broker_id: int) -> bool:
-        """Registered, not fenced and not shutting down: may lead and be in sync."""
+        """Whether a broker is registered, not fenced and not shutting down: it may lead and be in sync."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
     def alive_brokers(self) -> Iterator[BrokerRegistration]:
-        """Brokers that are not fenced."""
+        """The brokers that are not fenced."""
         return (broker for broker in self.brokers.values() if not broker.fenced)
 
     # As records
 
     def records(self) -> Iterator[StoredRecord]:
-        """What makes this image out of nothing, metadata.version first."""
+        """The records that make this image out of nothing, metadata.version first."""
         yield from self._feature_records()
         yield from map(_broker_record, self.brokers.values())
         yield from map(_controller_record, self.controllers.values())
@@ -275,7 +275,7 @@ class MetadataImage:
             yield DelegationTokenRecord(**{**token._asdict(), "renewers": list(token.renewers)})
 
     def encoded(self) -> list[bytes]:
-        """`records()`, each in the version that the finalized metadata.version asks for."""
+        """`records()`, each in its version at the finalized metadata.version."""
         level = self.metadata_version
         return [encode_record(record, level) for record in self.records()]
 

@@ -1,4 +1,4 @@
-"""● Turns committed records into images, and tells every part of the node that works by them.
+"""● Turns committed records into images, and publishes them to the parts of the node.
 
     raft/driver.py ─ committed batches ─▶ Loader ─ delta, image ─▶ publishers, in the order in which they were added
 
@@ -31,13 +31,13 @@ Publisher = Callable[[Delta, MetadataImage], None]
 
 
 class LeadershipListener(Protocol):
-    """The controller."""
+    """The controller, which learns of changes of leadership."""
 
     def leader_changed(self, leader_id: int, epoch: int) -> None: ...
 
 
 class Loader:
-    """See the module.  `image` is what the cluster is, as far as this node knows for sure."""
+    """See the module.  `image` is the latest committed image that this node knows."""
 
     def __init__(self, clock: Clock) -> None:
         self.image: MetadataImage = EMPTY
@@ -52,11 +52,11 @@ class Loader:
 
     @property
     def has_open_transaction(self) -> bool:
-        """The log ends inside a transaction: its records are held back until it ends or is aborted."""
+        """Whether the log ends inside a transaction: its records are held back until it ends or is aborted."""
         return self._transaction is not None
 
     def add_publisher(self, publisher: Publisher) -> None:
-        """`publisher` is called with everything that is there now, and from then on with every change."""
+        """Add a publisher.  It is called with everything that is there now, and from then on with every change."""
         self._publishers.append(publisher)
         if self._published is not EMPTY:
             publisher(Delta.between(EMPTY, self._published), self._published)
@@ -81,13 +81,13 @@ class Loader:
             self._publish(delta)
 
     def caught_up(self) -> None:
-        """What was there before this node came is loaded: publishers are told of it as one change, and from then on of each."""
+        """Publish everything that was there before this node came as one change, and from then on each change."""
         if self._is_loading:
             self._is_loading = False
             self._publish(Delta.between(self._published, self.image))
 
     def leader_changed(self, leader_id: int, epoch: int) -> None:
-        """Where this node leads, everything before its epoch is loaded."""
+        """Pass on that a leader changed.  If this node leads, everything before its epoch is loaded."""
         if self.leadership is not None:
             self.leadership.leader_changed(leader_id, epoch)
 

@@ -1,12 +1,11 @@
-"""◇ What becomes of a partition when its brokers or replicas change: in-sync set, eligible leader replicas, leader, as one record.
+"""◇ A change of a partition when its brokers or replicas change: in-sync set, eligible leader replicas and leader, as one record.
 
 Leaders are elected in this order: the present one; the first replica that is in sync (with an empty in-sync set: eligible) and may lead;
-the last known leader, when neither set has anybody left; with `unclean`, the first replica that may lead at all.  The last two may lose
+the last known leader, if both sets are empty; with `unclean`, the first replica that may lead at all.  The last two may lose
 records, so the partition is then marked as recovering.
 
-With eligible leader replicas (KIP-966) an in-sync set may become empty, and who left it below min.insync.replicas without losing its log
-stays eligible.  Source: PartitionChangeBuilder.java, ReplicationControlManager.generateLeaderAndIsrUpdates.
-"""
+With eligible leader replicas (KIP-966) an in-sync set may become empty.  A replica that left it below min.insync.replicas without losing
+its log stays eligible.  Source: PartitionChangeBuilder.java, ReplicationControlManager.generateLeaderAndIsrUpdates."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -26,7 +25,7 @@ RECOVERING: Final = 1
 
 
 class Election(Enum):
-    """PREFERRED: the first replica, if it is in sync.  ONLINE: any that is in sync or eligible.  UNCLEAN: if need be any that lives."""
+    """PREFERRED: the first replica, if it is in sync.  ONLINE: any replica in sync or eligible.  UNCLEAN: if need be any that lives."""
 
     PREFERRED = "preferred"
     ONLINE = "online"
@@ -35,7 +34,7 @@ class Election(Enum):
 
 @dataclass(slots=True)
 class PartitionChange:
-    """A change in the making; what is None stays.  `may_lead` says of a broker whether it is there to lead."""
+    """A change to be made.  A field that is None stays.  `may_lead` says whether a broker is there to lead."""
 
     topic_id: UUID
     number: int
@@ -54,14 +53,14 @@ class PartitionChange:
     election: Election = Election.ONLINE
     recovery_state: int | None = None
     new_directories: dict[int, UUID] = field(default_factory=dict)
-    """Directories that brokers have chosen for their replicas."""
+    """The directories that brokers have chosen for their replicas."""
     default_directory: Callable[[int], UUID] = lambda _: DIRECTORY_UNASSIGNED
-    """Where a broker puts a replica that is new to it."""
+    """The directory in which a broker puts a new replica."""
     bumps_epoch_on_shrink: bool = False
-    """A smaller in-sync set opens a new leader epoch: metadata.version before 3.6."""
+    """Whether a smaller in-sync set opens a new leader epoch: with metadata.version before 3.6."""
 
     def record(self) -> PartitionChangeRecord | None:
-        """None when nothing changes."""
+        """The record; None when nothing changes."""
         return _Build(self).run()
 
 
@@ -85,7 +84,7 @@ class _Build:
         self._elect()
         made, before = self.made, self.before
         if made.leader == UNCHANGED and not set(before.replicas) <= set(self.replicas):
-            made.leader = before.leader  # the same one in a new epoch: a replica that left must not go on as a follower
+            made.leader = before.leader  # the same leader in a new epoch: a replica that left must not go on as a follower
         if made.isr is not None or not self.change.is_elr_enabled:
             self.elr = ()
         if self.elr != before.elr:
@@ -104,7 +103,7 @@ class _Build:
         return None if made == nothing else made
 
     def _maybe_complete_reassignment(self) -> None:
-        """It is complete when all that come are in sync; where fewer come than go, when all that stay are."""
+        """Complete the reassignment when all added replicas are in sync, or if fewer are added than removed, all remaining ones."""
         if not self.removing and not self.adding:
             return
         replicas = tuple(replica for replica in self.replicas if replica not in self.removing)
@@ -127,7 +126,7 @@ class _Build:
         return is_safe and self.change.may_lead(replica)
 
     def _elected(self) -> tuple[int, bool]:
-        """Who, and whether records may be lost with it."""
+        """The elected leader, and whether records may be lost with it."""
         order = (self.before.leader, *self.replicas)
         if self.change.election is Election.PREFERRED and self.replicas:
             order = (self.replicas[0], *order)
@@ -189,9 +188,8 @@ class _Build:
 def change_of(
     image: MetadataImage, schema: ConfigSchema, topic: TopicImage, number: int, *, is_active: Callable[[int], bool] | None = None
 ) -> PartitionChange:
-    """A change of this partition that changes nothing yet.  `is_active` says which brokers may lead; by default those that the image has
-    as active.  A replica whose log directory is offline never leads.
-    """
+    """A change of this partition that changes nothing yet.  `is_active` says which brokers may lead; by default the active ones of the
+    image.  A replica whose log directory is offline never leads."""
     partition = topic.partitions[number]
     is_unclean_enabled = schema.is_unclean_election_enabled(image, topic.name)
     return PartitionChange(
@@ -223,7 +221,7 @@ def may_lead(
 
 
 def default_directory(image: MetadataImage, broker_id: int) -> UUID:
-    """A broker with one directory has no choice; one with several chooses itself and says so (KIP-858)."""
+    """The directory of a new replica.  A broker with one directory has no choice; one with several chooses and reports it (KIP-858)."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         return DIRECTORY_UNASSIGNED

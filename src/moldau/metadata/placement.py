@@ -1,9 +1,6 @@
-"""◇ Which brokers a new partition goes to: striped over racks, leaders in turn, fenced brokers last.
-
-Racks are gone round in order from a random start, and within a rack its brokers; the first replica, which is to lead, is one that is not
-fenced.  After one round over all of them both orders are shuffled, so that the same brokers do not always stand together.
-Source: StripedReplicaPlacer.java.
-"""
+"""◇ Chooses the brokers of a new partition: striped over racks, leaders in turn, fenced brokers last.  Racks take turns from a random
+start, and so do the brokers of a rack.  The first replica, the future leader, is not fenced.  After one round over all of them both orders
+are shuffled, so that the same brokers do not always stand together. Source: StripedReplicaPlacer.java."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,7 +10,7 @@ from moldau.errors import ErrorCode, KafkaError
 
 
 class Chance(Protocol):
-    """What of `random.Random` is used here."""
+    """The part of `random.Random` that is used here."""
 
     def randrange(self, start: int, /) -> int: ...
 
@@ -88,7 +85,10 @@ def place(brokers: Iterable[UsableBroker], *, partition_count: int, replication_
 
 
 def _replicas(racks: list[_Rack], offset: int, turn: int, count: int) -> tuple[int, ...]:
-    """The first from the first rack that has one not fenced; the others from the racks in turn, the first's at the end of its round."""
+    """The replicas of one partition: the first from the first rack with a broker that is not fenced, the others from the racks in turn.
+
+    The rack of the first replica is used again at the end of its round.
+    """
     first_rack = offset
     while (leader := racks[first_rack].unfenced.next(turn)) is None:
         first_rack = (first_rack + 1) % len(racks)

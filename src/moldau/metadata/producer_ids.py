@@ -25,7 +25,7 @@ def allocate_producer_ids(image: MetadataImage, request: AllocateProducerIdsRequ
 
 
 def check_broker_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> None:
-    """Errors: KafkaError STALE_BROKER_EPOCH."""
+    """Check that a request comes from the present life of a broker.  Errors: KafkaError STALE_BROKER_EPOCH."""
     broker = image.brokers.get(broker_id)
     if broker is None:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")

@@ -1,8 +1,8 @@
 """◇ Every record of the metadata log, `__cluster_metadata-0`, and of its snapshots.
 
-Each lies in a frame: `METADATA_RECORDS.encode(record, version)`.  Which version is written depends on the finalized metadata.version.
+Each lies in a frame: `METADATA_RECORDS.encode(record, version)`.  The finalized metadata.version decides the version that is written.
 
-Source: KIP-500, KIP-631; what each API writes is in the decisions beside this module.
+Source: KIP-500, KIP-631; the decisions beside this module show the records of each API.
 """
 
 from uuid import UUID

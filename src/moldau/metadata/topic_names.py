@@ -1,4 +1,4 @@
-"""◇ What a topic may be called, and which names collide.
+"""◇ Checks names of topics, and finds names that collide.
 
 Names that differ only in `.` and `_` collide: metrics write both as `_`.  Source: org.apache.kafka.common.internals.Topic.
 """
@@ -12,7 +12,7 @@ _LEGAL: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def invalid_topic_reason(name: str) -> str | None:
-    """A sentence that says what is wrong with it; None for a name that can be."""
+    """A sentence about what is wrong with the name; None for a valid name."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -27,5 +27,5 @@ def invalid_topic_reason(name: str) -> str | None:
 
 
 def unified(name: str) -> str | None:
-    """What a name with `.` or `_` in it collides by; None for others, which collide with nothing."""
+    """The form in which a name with `.` or `_` collides; None for other names, which collide with none."""
     return name.replace(".", "_") if "." in name or "_" in name else None

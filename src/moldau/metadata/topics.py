@@ -1,6 +1,6 @@
 """◇ CreateTopics, DeleteTopics, CreatePartitions: every check in Kafka's order, one atomic batch a request.
 
-Topics of one request do not depend on each other: a topic that is refused does not keep the others from being made.  Only a request that
+Topics of one request do not depend on each other: a refused topic does not keep the others from being created.  Only a request that
 would write more than 10,000 records is refused as a whole.  Source: ReplicationControlManager, ControllerApis.scala; KIP-4, 195, 525, 516.
 """
 
@@ -41,7 +41,10 @@ TOO_MUCH: Final = "Excessively large number of partitions per request."
 
 @dataclass(slots=True, frozen=True)
 class TopicRules:
-    """What a decision about topics needs beside the image.  `new_id` gives a fresh topic id; `chance` spreads leaders over brokers."""
+    """The knowledge that a decision about topics needs beside the image.
+
+    `new_id` gives a fresh topic id; `chance` spreads leaders over brokers.
+    """
 
     schema: ConfigSchema
     num_partitions: int
@@ -171,7 +174,7 @@ def _place(image: MetadataImage, rules: TopicRules, count: int, factor: int) -> 
         for one in image.brokers.values()
         if not one.in_controlled_shutdown and one.has_uncordoned_dirs
     ]
-    # More than may be written is refused anyway: no need to place a billion partitions first.
+    # A request for more than may be written is refused anyway: there is no need to place a billion partitions first.
     placed = place(brokers, partition_count=min(count, MAX_BATCH_RECORDS + 1), replication_factor=factor, chance=rules.chance)
     for replicas in placed:
         if not any(map(image.is_active, replicas)):
@@ -202,7 +205,7 @@ def _manual_assignment(image: MetadataImage, topic: CreatableTopic) -> list[tupl
 
 
 def _check_new_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | None, number: int) -> None:
-    """Whether a new partition can be put there by hand.  Errors: KafkaError INVALID_REPLICA_ASSIGNMENT."""
+    """Check the replicas of a new partition that were assigned by hand.  Errors: KafkaError INVALID_REPLICA_ASSIGNMENT."""
     check_replicas(image, replicas, factor)
     if not any(map(image.is_active, replicas)):
         text = f"All brokers specified in the manual partition assignment for partition {number} are fenced or in controlled shutdown."
@@ -210,7 +213,7 @@ def _check_new_replicas(image: MetadataImage, replicas: Sequence[int], factor: i
 
 
 def check_replicas(image: MetadataImage, replicas: Sequence[int], factor: int | None = None) -> None:
-    """Whether replicas that somebody named are registered brokers, each once, and `factor` of them where that is given.
+    """Check that assigned replicas are registered brokers, each once, and `factor` of them if that is given.
 
     Errors: KafkaError INVALID_REPLICA_ASSIGNMENT.
     """
@@ -311,7 +314,7 @@ MESSAGES: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "This server does not host this topic-partition.",
     ErrorCode.UNKNOWN_TOPIC_ID: "This server does not host this topic ID.",
 }
-"""What Kafka says with a code that has nothing more to tell."""
+"""Kafka's texts for codes without a detail."""
 
 
 # ---------------------------------------------------------------------- growing

@@ -1,4 +1,4 @@
-"""◇ SCRAM credentials out of what `storage format --add-scram` is given.
+"""◇ SCRAM credentials from the argument of `storage format --add-scram`.
 
     SCRAM-SHA-256=[name=alice,password=alice-secret]
     SCRAM-SHA-512=[name=alice,iterations=8192,salt="N3E=",saltedpassword="YCE="]
@@ -28,7 +28,7 @@ MECHANISMS: Final = {"SCRAM-SHA-256": Mechanism(1, "sha256"), "SCRAM-SHA-512": M
 
 
 class ScramSyntax(ValueError):
-    """What is wrong with the argument, in one line."""
+    """The error in the argument, in one line."""
 
 
 def parse_scram(argument: str, new_salt: Callable[[], bytes]) -> UserScramCredentialRecord:

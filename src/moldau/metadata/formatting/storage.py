@@ -1,9 +1,9 @@
-"""◇ `storage format`, `storage info`, `version-mapping`, `feature-dependencies`: what they write and what they print, as Kafka's tool does.
+"""◇ `storage format`, `storage info`, `version-mapping`, `feature-dependencies`: their files and their output, as of Kafka's tool.
 
-    each log dir                         meta.properties, bootstrap.checkpoint (features and credentials that an empty log begins with)
+    each log dir                         meta.properties, bootstrap.checkpoint (the features and credentials with which an empty log begins)
     metadata.log.dir, voters can change  __cluster_metadata-0/00000000000000000000-0000000000.checkpoint (kraft.version, voters)
 
-`meta.properties` is written last and makes a directory formatted: a format that was interrupted can be run again.  Printed lines are
+`meta.properties` is written last and marks the directory as formatted, so an interrupted format can be run again.  Printed lines are
 Kafka's, but for SCRAM keys, which are not shown.  Called by `tools/cli` and, for the bootstrap records, by `server/node/node.py`.
 Source: Formatter.java, StorageTool.scala of 4.3.1; KIP-631, 853, 900, 1022.
 """
@@ -40,7 +40,7 @@ FIRST: Final = OffsetAndEpoch(0, 0)
 
 
 class FormatError(Exception):
-    """Why nothing was formatted, in one line."""
+    """The reason why nothing was formatted, in one line."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class FormatRequest:
     has_static_voters: bool
     """controller.quorum.voters is set."""
     controller_address: Address | None
-    """Where this controller can be reached, by the first of controller.listener.names."""
+    """The address of this controller on the first of controller.listener.names."""
     standalone: bool = False
     initial_controllers: str | None = None
     no_initial_controllers: bool = False
@@ -81,7 +81,7 @@ class _Plan:
 def format_storage(
     files: Files, request: FormatRequest, *, now_ms: int, new_id: Callable[[], UUID], new_salt: Callable[[], bytes]
 ) -> list[str]:
-    """Formats what is not formatted yet; the lines to print.  Errors: FormatError."""
+    """Format the directories that are not formatted yet.  Returns the lines to print.  Errors: FormatError."""
     _check_flags(request)
     directory_id = new_id()
     plan = _plan(request, directory_id, new_salt)
@@ -104,7 +104,7 @@ def format_storage(
 
 
 def read_bootstrap(files: Files, directory: str) -> list[StoredRecord]:
-    """What an empty metadata log begins with; without the file, what this release finalizes.  Errors: CorruptSnapshot."""
+    """The records with which an empty metadata log begins; without the file, the levels of this release.  Errors: CorruptSnapshot."""
     path = f"{directory}/{BOOTSTRAP}"
     if not files.exists(path):
         return [*_feature_records(_levels(LATEST_LEVEL, {}))]
@@ -117,7 +117,7 @@ def read_bootstrap(files: Files, directory: str) -> list[StoredRecord]:
         ) from error
 
 
-# ---------------------------------------------------------------------- what is asked
+# ---------------------------------------------------------------------- the request
 
 
 def _check_flags(request: FormatRequest) -> None:
@@ -245,7 +245,7 @@ def _voters(request: FormatRequest, directory_id: UUID) -> VoterSet | None:
 
 
 def _parse_voter(text: str, listener: str) -> Voter:
-    """`id@host:port:directory-id`."""
+    """A voter from `id@host:port:directory-id`."""
     number, at, rest = text.strip().partition("@")
     if not at:
         raise FormatError("No @ found in dynamic voter string.")
@@ -272,7 +272,7 @@ def _feature_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
     return [FeatureLevelRecord(name=name, feature_level=level) for name, level in finalized.items()]
 
 
-# ---------------------------------------------------------------------- what is written
+# ---------------------------------------------------------------------- files
 
 
 def _meta_of(files: Files, path: str) -> MetaProperties | None:
@@ -318,7 +318,7 @@ def _format_directory(
     files.write_atomically(f"{path}/{META_PROPERTIES}", meta.text())
 
 
-# ---------------------------------------------------------------------- what is printed
+# ---------------------------------------------------------------------- output
 
 
 def _shown(plan: _Plan) -> str:

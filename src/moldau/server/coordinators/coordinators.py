@@ -51,7 +51,7 @@ from moldau.types import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC, TopicParti
 LOG: Final = logging.getLogger(__name__)
 
 CreateTopic = Callable[[str, int, int, dict[str, str]], Awaitable[None]]
-"""(topic, partitions, replication factor, configs) → done.  Errors: KafkaError."""
+"""A function of (topic, partitions, replication factor, configs) that creates a topic.  Errors: KafkaError."""
 
 
 class Coordinators:
@@ -114,10 +114,10 @@ class Coordinators:
         self._create_topic: Final = create_topic
         self._creating: dict[str, asyncio.Task[None]] = {}
 
-    # -- what the publisher tells ---------------------------------------------------------------------------------------------
+    # -- called by the publisher ---------------------------------------------------------------------------------------------------
 
     def leadership_changed(self, partition: Partition) -> None:
-        """This broker leads the partition now, in a new epoch perhaps, or does not any more."""
+        """Note whether this broker leads the partition now, perhaps in a new epoch."""
         for topic in (self.groups, self.transactions, self.shares):
             if topic.topic == partition.topic_partition.topic:
                 if partition.is_leader:
@@ -137,18 +137,21 @@ class Coordinators:
                     topic.resigned(each.partition)
 
     def group_configs_changed(self, group_id: str, own: Mapping[str, Any]) -> None:
-        """What one group was given; empty: it has nothing of its own any more."""
+        """Note the options that were set for one group; empty: it has none of its own any more."""
         if own:
             self.group_environment.group_configs[group_id] = own
         else:
             self.group_environment.group_configs.pop(group_id, None)
 
     def group_options_changed(self, config: GroupCoordinatorConfig) -> None:
-        """Some options of all groups can be set while the broker runs."""
+        """Note options of all groups that were set while the broker runs."""
         self.group_environment.config = config
 
     def transaction_options_changed(self, config: TransactionConfig) -> None:
-        """Whether partitions are verified can be set while the broker runs; the coordinator's own options are those of the start."""
+        """Note whether partitions are verified, which can be set while the broker runs.
+
+        The coordinator's own options are those of the start.
+        """
         self.transaction_config = config
 
     def close(self) -> None:
@@ -164,7 +167,7 @@ class Coordinators:
     # -- internal topics ------------------------------------------------------------------------------------------------------
 
     def create_topic(self, topic: str) -> None:
-        """Asks the controller for an internal topic, once at a time; callers that need the topic ask again later."""
+        """Ask the controller for an internal topic, once at a time.  Callers that need the topic ask again later."""
         if topic not in self._creating:
             task = self._creating[topic] = in_background(self._create(topic))
             task.add_done_callback(lambda _: self._creating.pop(topic, None))
@@ -177,10 +180,10 @@ class Coordinators:
             LOG.warning("%s could not be created: %s", topic, error)
 
     def _wanted(self, topic: str) -> tuple[int, int, dict[str, str]]:
-        """Partitions, replicas and options of an internal topic."""
+        """The partitions, replicas and options of an internal topic."""
         groups, transactions, shares = self.group_environment.config, self.transaction_config, self.share_environment.config
         if topic == GROUP_TOPIC:
-            # The producer's codec: batches of coordinators are stored as they are written.
+            # The codec `producer`: batches of coordinators are stored as they are written.
             configs = {
                 "segment.bytes": str(groups.offsets_topic_segment_bytes),
                 "cleanup.policy": "compact",
@@ -196,7 +199,7 @@ class Coordinators:
                 "compression.type": "uncompressed",
             }
             return transactions.topic_partition_count, transactions.topic_replication_factor, configs
-        # Never by age: what no state needs any more is deleted by its coordinator.
+        # Records never expire by age: their coordinator deletes what no state needs any more.
         configs = {
             "segment.bytes": str(shares.topic_segment_bytes),
             "min.insync.replicas": str(shares.topic_min_insync_replicas),

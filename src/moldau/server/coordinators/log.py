@@ -1,11 +1,11 @@
-"""● The log of one internal partition, as its coordinator writes to it: the records of one turn of the loop become one batch.
+"""● The log of one internal partition, for its coordinator.  The records of one turn of the loop become one batch.
 
-    decide ─▶ append ─▶ gathered ──the turn is over, or something else is to be appended──▶ one batch in the log ──sync──▶ acknowledged
+    decide ─▶ append ─▶ gathered ──the turn is over, or another append comes──▶ one batch in the log ──sync──▶ acknowledged
 
 A client has several requests on the way, and a packet brings them together: one batch for all of them costs a fraction of one each.
-Gathered records have their offsets already, so nothing may come in between: `Partition.before_append` sees to that.  Records of a
-transaction and large ones are written at once: only those can be refused for what they are, and who sent them is to be told.  When
-gathered ones are refused the machine is ahead of its log, and its shard is dropped.
+Gathered records have their offsets already, so `Partition.before_append` keeps other appends from coming in between.  Records of a
+transaction and large ones are written at once: only they can be refused for their content, and their sender must be told.  If gathered
+records are refused the machine is ahead of its log, and its shard is dropped.
 
 Source: CoordinatorRuntime (its batches, group.coordinator.append.linger.ms).  Made by `topic.py`.
 """
@@ -29,13 +29,13 @@ from moldau.storage.validator import AppendFailure
 LOG: Final = logging.getLogger(__name__)
 
 GATHERED_BYTES: Final = 64 * 1024
-"""As many are written without waiting for the turn's end."""
+"""This many bytes are written without waiting for the turn's end."""
 RECORD_OVERHEAD: Final = 32
-"""Of a record beside its key and value, at most."""
+"""The most bytes of a record beside its key and value."""
 
 
 class RecordFormat(NamedTuple):
-    """The records of an internal topic, and in which version each value is written."""
+    """The records of an internal topic, and the version in which each value is written."""
 
     records: KeyedRecords
     version_of: Callable[[StoredRecord], int]
@@ -43,7 +43,7 @@ class RecordFormat(NamedTuple):
 
 
 class Slot:
-    """Where a partition writes what became of one append."""
+    """The place in which a partition writes the outcome of one append."""
 
     __slots__ = ("error_code",)
 
@@ -57,8 +57,10 @@ class PartitionLog:
     def __init__(
         self, partition: Partition, record_format: RecordFormat, *, on_acknowledged: Callable[[], None], on_lost: Callable[[], None]
     ) -> None:
-        """`on_acknowledged`: something appended can no longer be lost, or its partition has given up.  `on_lost`: something that counted
-        as appended was refused."""
+        """`on_acknowledged`: an append can no longer be lost, or its partition has given up.
+
+        `on_lost`: gathered records that counted as appended were refused.
+        """
         self.partition: Final = partition
         self._format: Final = record_format
         self._on_acknowledged: Final = on_acknowledged
@@ -80,10 +82,10 @@ class PartitionLog:
     def append(
         self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int
     ) -> int | ErrorCode:
-        """Errors: those of `Partition.append`."""
+        """Append records.  Errors: those of `Partition.append`."""
         encoded, size = self._encoded(records, now_ms)
         config = self.partition.log.config
-        # Half of what is allowed, since a codec may make them larger.
+        # Half of the allowed size, because a codec may make records larger.
         at_most = min(GATHERED_BYTES, config.max_message_bytes // 2, config.segment_bytes // 2)
         if self._gathered and (producer is not None or self._gathered_bytes + size > at_most):
             code = self._write_gathered()
@@ -106,7 +108,7 @@ class PartitionLog:
             self.partition.await_acknowledgement(end_offset, ProduceWait(self._on_acknowledged), Slot())
 
     def drop(self) -> None:
-        """This broker does not lead the partition any more.  Gathered records were never acknowledged, so they may go."""
+        """Drop the gathered records, because this broker leads the partition no more.  They were never acknowledged."""
         if self._gathered:
             self._gathered, self._gathered_bytes = [], 0
             self.partition.before_append = None
@@ -125,7 +127,7 @@ class PartitionLog:
             self._on_lost()
             return written
         if written <= self.partition.acknowledged_offset:
-            # Nothing is to be waited for, and whoever appended has gone on.
+            # No request waits for these records any more.
             self._on_acknowledged()
         return ErrorCode.NONE
 
@@ -147,7 +149,7 @@ class PartitionLog:
         return end_offset
 
     def _encoded(self, records: list[CoordinatorRecord], now_ms: int) -> tuple[list[NewRecord], int]:
-        """And how many bytes they will have, at most."""
+        """The records as a batch, and the most bytes that it will have."""
         keyed, version_of, _ = self._format
         encoded, size = [], RECORD_OVERHEAD * len(records)
         for key, value in records:

@@ -1,7 +1,6 @@
-"""● Writes the end of a transaction into every partition that the transaction touched, and tells the coordinator when all have it.
-
-A marker is tried again until its partition has it, for only then is the transaction over; a partition that was deleted needs none.  Once
-the coordinator's shard is closed nobody waits any more: the next one sends the markers again, and one written twice does no harm.
+"""● Writes the end of a transaction into every partition that the transaction touched, and tells the coordinator when all partitions have
+it.  A marker is tried again until its partition has it, because only then the transaction is over.  A deleted partition needs none.  A
+closed shard of the coordinator waits no longer: the next coordinator sends the markers again, and a marker written twice does no harm.
 
 A partition that another broker leads gets its marker by WriteTxnMarkers, one request for all partitions of a broker.
 
@@ -36,7 +35,7 @@ LOG: Final = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS: Final = 100
 FINAL_REFUSALS: Final = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
-"""The partition has seen a later epoch of the producer or of the coordinator: this marker is of the past."""
+"""Refusals after which the marker is of the past: the partition has seen a later epoch of the producer or of the coordinator."""
 
 SETTLED: Final = FINAL_REFUSALS | {ErrorCode.NONE}
 
@@ -44,7 +43,7 @@ AppendedMarker = Callable[[TopicPartition, ProducerIdAndEpoch, bool], None]
 
 
 class MarkerWriter:
-    """See the module.  `on_appended` is told of each marker in the moment it is in a log, before anything else is appended there."""
+    """See the module.  `on_appended` is called when a marker is in a log, before the next append there."""
 
     def __init__(
         self,
@@ -62,7 +61,7 @@ class MarkerWriter:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def send(self, markers: Markers, coordinator_epoch: int, *, is_wanted: Callable[[], bool], on_done: Callable[[], None]) -> None:
-        """Writes all of them.  `is_wanted` turns false when the coordinator has moved; `on_done` is called once, when all are written."""
+        """Write all markers.  `is_wanted` turns false when the coordinator has moved; `on_done` is called once, when all are written."""
         task = in_background(self._write_all(markers, coordinator_epoch, is_wanted, on_done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -78,7 +77,7 @@ class MarkerWriter:
         while waiting and is_wanted():
             try:
                 codes = await self._write_once(waiting, markers, coordinator_epoch)
-            except Exception:  # the transaction must end some time: the producer's next transaction waits for that
+            except Exception:  # the transaction must end: the producer's next transaction waits for that
                 LOG.exception("a mistake of ours, while markers of producer %d are written", markers.producer_id)
                 codes = {}
             waiting = [partition for partition in waiting if codes.get(partition) not in SETTLED]
@@ -90,7 +89,7 @@ class MarkerWriter:
     async def _write_once(
         self, waiting: Sequence[TopicPartition], markers: Markers, coordinator_epoch: int
     ) -> dict[TopicPartition, ErrorCode]:
-        """Side by side: each waits for a disk or a broker of its own, and the client for the last of them."""
+        """Write all markers at the same time: each waits for a disk or a broker of its own, and the client for the last of them."""
         here, elsewhere = by_leader(waiting, self._brokers.leader_of, self._replicas.local_id)
         distant = [asyncio.ensure_future(self._ask(*each, markers, coordinator_epoch)) for each in elsewhere.items()]
         outcomes = await in_pieces(self._clock, lambda partition: self._write(partition, markers, coordinator_epoch), here)
@@ -102,7 +101,7 @@ class MarkerWriter:
     async def _ask(
         self, broker_id: int, partitions: Sequence[TopicPartition], markers: Markers, coordinator_epoch: int
     ) -> dict[TopicPartition, ErrorCode]:
-        """What became of the markers there; partitions that it says nothing of are asked for again."""
+        """Send markers to another broker.  Partitions that its answer leaves out are asked for again."""
         topics: dict[str, list[int]] = {}
         for topic, index in partitions:
             topics.setdefault(topic, []).append(index)
@@ -127,7 +126,7 @@ class MarkerWriter:
         }
 
     def _write(self, topic_partition: TopicPartition, markers: Markers, coordinator_epoch: int) -> "ErrorCode | asyncio.Future[ErrorCode]":
-        """NONE when nothing is left to do for the partition.  Errors: those of `append`."""
+        """Write one marker.  NONE when nothing is left to do for the partition.  Errors: those of `append`."""
         partition = self._replicas.hosted.get(topic_partition)
         if partition is None or not partition.is_leader:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER if self._exists(topic_partition) else ErrorCode.NONE
@@ -152,7 +151,7 @@ class MarkerWriter:
         transaction_version: int,
         on_acknowledged: Callable[[ErrorCode], None],
     ) -> ErrorCode | None:
-        """Appends one marker.  None: `on_acknowledged` hears later what became of it; otherwise that is known now.
+        """Append one marker.  None: `on_acknowledged` gets the outcome later; otherwise it is known now.
 
         Errors: those of `Partition.append`, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
@@ -185,5 +184,5 @@ def settle(done: "asyncio.Future[ErrorCode]", code: ErrorCode) -> None:
 
 
 async def settled_codes(outcomes: "Iterable[ErrorCode | asyncio.Future[ErrorCode]]") -> list[ErrorCode]:
-    """Of appends that were begun: at once, or when it is known whether they are durable."""
+    """The outcomes of appends, at once or when it is known whether they are durable."""
     return [await outcome if isinstance(outcome, asyncio.Future) else outcome for outcome in outcomes]

@@ -1,6 +1,6 @@
 """● Producer ids for this broker's clients, out of blocks that the controller hands out.
 
-A new block is asked for before the old one is used up, so that clients rarely wait; those who do wait for one request, not for one each.
+A new block is requested before the old one is used up, so that clients rarely wait.  Waiting clients share one request.
 Source: RPCProducerIdManager; KIP-730.
 """
 
@@ -11,10 +11,10 @@ from typing import Final
 from moldau.errors import ErrorCode, KafkaError
 
 PREFETCH_SHARE: Final = 0.9
-"""Ask for the next block when this much of the present one is used."""
+"""The share of a block after which the next one is requested."""
 
 Allocate = Callable[[], Awaitable[range]]
-"""A new block from the controller.  Errors: KafkaError."""
+"""A function that gets a new block from the controller.  Errors: KafkaError."""
 
 
 class ProducerIds:
@@ -27,7 +27,7 @@ class ProducerIds:
         self._request: asyncio.Task[None] | None = None
 
     def take(self) -> int | None:
-        """The next id, or None when the controller has to be waited for: then `wait`."""
+        """The next id, or None when the controller has to answer first: then call `wait`."""
         if not self._block:
             self._block, self._next_block = self._next_block, range(0)
         if not self._block:
@@ -40,7 +40,7 @@ class ProducerIds:
         return producer_id
 
     def take_or_ask(self) -> int | None:
-        """The next id; None when there is none at hand, and then the next block is on its way."""
+        """The next id, or None if there is none at hand; the next block is then on its way."""
         producer_id = self.take()
         if producer_id is None:
             self._ask()
@@ -50,7 +50,10 @@ class ProducerIds:
         return bool(self._block or self._next_block)
 
     async def fill(self) -> None:
-        """Until there is one.  Errors: COORDINATOR_LOAD_IN_PROGRESS, which clients try again, when the controller gives none."""
+        """Wait until there is an id.
+
+        Errors: COORDINATOR_LOAD_IN_PROGRESS, after which clients try again, when the controller gives no block.
+        """
         while not self.has_any():
             self._ask()
             assert self._request is not None
@@ -60,7 +63,7 @@ class ProducerIds:
                 raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, f"no block of producer ids: {error}") from error
 
     async def wait(self) -> int:
-        """The next id.  Errors: as `fill`."""
+        """Wait for the next id.  Errors: as `fill`."""
         while (producer_id := self.take()) is None:
             await self.fill()
         return producer_id
@@ -75,6 +78,6 @@ class ProducerIds:
 
 
 def _look_at(done: asyncio.Task[None]) -> None:
-    """A failed prefetch is tried again by the next client; nobody else needs to hear of it."""
+    """Ignore a failed prefetch: the next client tries again."""
     if not done.cancelled():
         done.exception()

@@ -1,9 +1,8 @@
-"""● Share groups between two coordinators: the group coordinator knows which states there are, the share coordinator holds them.
+"""● Share groups between two coordinators: the group coordinator knows the list of states, the share coordinator holds them.
 
     heartbeat ─▶ states being begun (record) ─▶ share coordinator begins them ─▶ begun (record) ─▶ the next heartbeats assign them
 
-A step that the other side did not take leaves a record behind that says so: it is taken again with a later heartbeat or by the
-administrator's next try.
+A step that the other side did not take leaves a record.  A later heartbeat or the administrator's next try repeats the step.
 
 Source: GroupCoordinatorService.persisterInitialize, describeShareGroupOffsets, deleteShareGroupOffsets.  Used as
 `coordinators.share_groups` by the handlers of the share groups' requests and of DeleteGroups.
@@ -69,13 +68,13 @@ class ShareGroups:
     # -- states begin ---------------------------------------------------------------------------------------------------------
 
     def begin(self, shard: Shard[GroupMachine], begin: BeginStates) -> None:
-        """What a heartbeat asked for: it does not wait, a later one has the partitions."""
+        """Begin the states that a heartbeat asked for.  The heartbeat does not wait; a later one gets the partitions."""
         task: asyncio.Task[object] = in_background(self._begin(shard, begin))
         self._beginning.add(task)
         task.add_done_callback(self._beginning.discard)
 
     async def _begin(self, shard: Shard[GroupMachine], begin: BeginStates) -> dict[tuple[UUID, int], initialize.PartitionResult]:
-        """What became of each partition."""
+        """Begin states.  Returns the outcome of each partition."""
         response = await self._persister.ask(begin.request)
         results = {(topic.topic_id, one.partition): one for topic in response.results for one in topic.partitions}
         done = _by_topic(where for where, result in results.items() if result.error_code == ErrorCode.NONE)
@@ -90,7 +89,10 @@ class ShareGroups:
     # -- offsets --------------------------------------------------------------------------------------------------------------
 
     async def alter_offsets(self, request: alter.AlterShareGroupOffsetsRequest) -> alter.AlterShareGroupOffsetsResponse:
-        """Errors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `GroupMachine.alter_share_offsets`."""
+        """Set a share group's offsets.
+
+        Errors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `GroupMachine.alter_share_offsets`.
+        """
         shard = self._groups.shard_for(request.group_id)
         altered: Altered | ErrorCode = await self._ask(
             request.group_id, lambda machine, token, now_ms: machine.alter_share_offsets(token, request, now_ms)
@@ -108,7 +110,10 @@ class ShareGroups:
         return altered.response
 
     async def delete_offsets(self, request: delete.DeleteShareGroupOffsetsRequest) -> delete.DeleteShareGroupOffsetsResponse:
-        """Errors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `share_offsets.delete_offsets`."""
+        """Delete a share group's offsets of topics.
+
+        Errors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `share_offsets.delete_offsets`.
+        """
         deletion: Deletion | ErrorCode = await self._ask(
             request.group_id, lambda machine, token, now_ms: machine.delete_share_offsets(token, request)
         )
@@ -126,7 +131,7 @@ class ShareGroups:
         return delete.DeleteShareGroupOffsetsResponse(responses=responses)
 
     async def _delete_states(self, deletion: Deletion) -> dict[UUID, ErrorCode]:
-        """By topic: NONE, or the first error of its partitions."""
+        """Delete states.  Returns by topic NONE, or the first error of its partitions."""
         assert deletion.request is not None
         response = await self._persister.ask(deletion.request)
         return {
@@ -152,7 +157,7 @@ class ShareGroups:
     async def describe_offsets(
         self, asked: describe.DescribeShareGroupOffsetsRequestGroup
     ) -> describe.DescribeShareGroupOffsetsResponseGroup:
-        """Of the topics named, or without a list of all whose states have begun.
+        """The offsets of the named topics; without a list, those of all topics whose states have begun.
 
         Errors: INVALID_GROUP_ID (an empty one with topics), NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
         """
@@ -205,7 +210,7 @@ class ShareGroups:
         ]
 
     async def _ends(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int | ErrorCode]:
-        """The high watermarks, of what this broker leads and of what others do.  Errors, as values: those of ListOffsets."""
+        """The high watermarks of partitions led here and elsewhere.  Errors, as values: those of ListOffsets."""
         here, elsewhere = by_leader(wanted, self._brokers.leader_of, self._replicas.local_id)
         ends: dict[TopicPartition, int | ErrorCode] = {}
         for where in here:
@@ -232,10 +237,13 @@ class ShareGroups:
             for one in topic.partitions
         }
 
-    # -- the group goes -------------------------------------------------------------------------------------------------------
+    # -- deletion of groups --------------------------------------------------------------------------------------------------------
 
     async def delete_group(self, group_id: str) -> DeletableGroupResult:
-        """A group of any protocol; of a share group the states first.  Errors: those of `GroupMachine.delete_group` and of the states."""
+        """Delete a group of any protocol; for a share group the states go first.
+
+        Errors: those of `GroupMachine.delete_group` and of the states.
+        """
         deletion: Deletion | ErrorCode = await self._ask(
             group_id, lambda machine, token, now_ms: machine.prepare_share_deletion(token, group_id)
         )
@@ -250,7 +258,7 @@ class ShareGroups:
         return DeletableGroupResult(group_id=group_id, error_code=answer) if isinstance(answer, ErrorCode) else answer
 
     async def _ask(self, group_id: str, decide: Callable[[GroupMachine, Token, int], Outcome]) -> Any:
-        """The machine's answer, or the ErrorCode why there is none."""
+        """The machine's answer, or the ErrorCode of the reason why there is none."""
         return await answered(self._groups.ask(group_id, decide, refused=_code))
 
 
@@ -266,7 +274,10 @@ def _by_topic(partitions: Iterable[tuple[UUID, int]]) -> dict[UUID, frozenset[in
 
 
 def _described(found: summary.PartitionResult, end: int | ErrorCode | None) -> describe.DescribeShareGroupOffsetsResponsePartition:
-    """With the lag, where `end` is known: what lies behind the start offset and is done with already is counted (KIP-1226)."""
+    """The answer for one partition with its lag, if `end` is known.
+
+    The lag leaves out records behind the start offset that are done with (KIP-1226).
+    """
     if found.error_code != ErrorCode.NONE:
         return describe.DescribeShareGroupOffsetsResponsePartition(
             partition_index=found.partition, start_offset=NO_OFFSET, leader_epoch=0, lag=NO_LAG

@@ -1,4 +1,4 @@
-"""● Creates the internal topics of streams groups: one heartbeat says which are missing, later heartbeats find them.
+"""● Creates the internal topics of streams groups: one heartbeat reports missing topics, later heartbeats find them.
 
     heartbeat ─▶ missing topics ─▶ CreateTopics at the controller, once ─▶ metadata ─▶ a later heartbeat gives tasks out
                                        └─ refused: told with heartbeats for a while, then tried again
@@ -23,7 +23,7 @@ LOG: Final = logging.getLogger(__name__)
 
 CREATION_TIMEOUT_MS: Final = 30_000
 REMEMBERED_AT_MOST: Final = 1000
-"""Refusals; beyond that the oldest is forgotten."""
+"""The most refusals that are remembered; beyond that the oldest is forgotten."""
 BROKER_DEFAULT: Final = -1
 
 Create = Callable[[CreateTopicsRequest], Awaitable[CreateTopicsResponse]]
@@ -41,7 +41,7 @@ class StreamsTopics:
         self._create: Final = create
         self._clock: Final = clock
         self._creating: Final[dict[str, asyncio.Task[None]]] = {}
-        """By topic; several may be of one request."""
+        """The creations under way by topic; several may be of one request."""
         self._refusals: Final[dict[str, _Refusal]] = {}
 
     def close(self) -> None:
@@ -49,7 +49,10 @@ class StreamsTopics:
             task.cancel()
 
     def create(self, missing: Sequence[InternalTopic], response: StreamsGroupHeartbeatResponse, remembered_ms: int) -> None:
-        """Asks for what is not being created already; `response` tells why the last try failed, for `remembered_ms` after it."""
+        """Create the topics that are not being created already.
+
+        `response` then carries the reason of the last failure, for `remembered_ms` after it.
+        """
         now_ms = self._clock.monotonic_ms()
         refusals = {}
         wanted = []
@@ -77,7 +80,7 @@ class StreamsTopics:
             failed = {
                 topic.name: topic.error_message or ErrorCode.of(topic.error_code).text
                 for topic in response.topics
-                if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)  # another broker may have been asked too
+                if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)  # another broker may have been asked, too
             }
         until_ms = self._clock.monotonic_ms() + remembered_ms
         for name, text in failed.items():

@@ -30,13 +30,18 @@ from moldau.types import MIN_JAVA_INT, java_string_hash
 LOG: Final = logging.getLogger(__name__)
 
 LOAD_BYTES: Final = 5 * 1024 * 1024
-"""Read at once while loading, unless an option says otherwise."""
+"""The bytes read at once while loading, unless an option says otherwise."""
 LOAD_RECORDS_A_TURN: Final = 200
-"""Some ten milliseconds' worth, of all that load together: between two turns the loop serves others.  A broker that is busy loading for
-longer than its own session is fenced, leads anew, and has to load again."""
+"""The records that are replayed in one turn of the loop, by all loading shards together: some ten milliseconds' worth.
+
+Between two turns the loop serves others.  A broker that is busy loading for longer than its own session is fenced, leads anew, and has
+to load again.
+"""
 
 RELOAD_MS: Final = 5_000
-"""After an append that failed: the disk may be full for a while, and a broker that loads a long log again and again does nothing else."""
+"""The pause before a load after a failed append: the disk may be full for a while, and repeated loads of a long log would block all
+else.
+"""
 HOW_TO_GO_ON: Final = (
     "Its clients are told NOT_COORDINATOR and ask again.  If a newer release wrote the record, start that one again.  "
     "If it is damaged, restore the folder, or stop the broker and move the folder away: what it remembers is lost then."
@@ -48,7 +53,7 @@ R = TypeVar("R")
 
 
 class LoadFailed(Exception):
-    """A coordinator cannot be what its log says.  The text is the reason."""
+    """A coordinator cannot replay its log.  The text is the reason."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(reason)
@@ -99,18 +104,18 @@ class CoordinatorTopic(Generic[M]):
         self._to_reload: set[Shard[M]] = set()
         self._loading: dict[int, asyncio.Task[None]] = {}
         self._turn: Final = asyncio.Lock()
-        """Held by one loading shard at a time: a piece in each turn of the loop."""
+        """The lock that one loading shard holds at a time: a piece in each turn of the loop."""
         self._alarms: dict[Shard[M], tuple[int, asyncio.TimerHandle]] = {}
 
-    # -- what handlers use ----------------------------------------------------------------------------------------------------
+    # -- used by handlers ----------------------------------------------------------------------------------------------------------
 
     def partition_for(self, key: str) -> int:
-        """Which partition a group, a transactional id or a share partition lives on.  Source: Utils.abs(hashCode) % partitions."""
+        """The partition of a group, a transactional id or a share partition.  Source: Utils.abs(hashCode) % partitions."""
         number = java_string_hash(key)
         return 0 if number == MIN_JAVA_INT else abs(number) % self.partition_count
 
     def shard_for(self, key: str) -> Shard[M] | ErrorCode:
-        """Errors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
+        """The shard of a key.  Errors: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS."""
         shard = self._shards.get(self.partition_for(key))
         if shard is None:
             return ErrorCode.NOT_COORDINATOR
@@ -120,7 +125,7 @@ class CoordinatorTopic(Generic[M]):
         return [shard for _, shard in sorted(self._shards.items()) if shard.state is ShardState.ACTIVE]
 
     def index_of(self, shard: Shard[M]) -> int | None:
-        """Which partition a shard is for; None once it is not here any more."""
+        """The partition of a shard; None once it is not here any more."""
         return next((index for index, each in self._shards.items() if each is shard), None)
 
     def is_loading(self) -> bool:
@@ -131,7 +136,7 @@ class CoordinatorTopic(Generic[M]):
         return self._leader_epochs.get(self.partition_for(key), 0)
 
     def run(self, shard: Shard[M], operation: Callable[[int], Outcome]) -> None:
-        """Lets the shard decide, and sets the loop's timer to its next one."""
+        """Let the shard decide, and set the loop's timer to its next one."""
         shard.run(operation, self._clock.now_ms(), self._clock.monotonic_ms())
         self._set_alarm(shard)
 
@@ -143,7 +148,7 @@ class CoordinatorTopic(Generic[M]):
         refused: Callable[[ErrorCode], T],
         transform: Callable[[Any], T] | None = None,
     ) -> Later[T] | T:
-        """The answer of the coordinator of `key`, or the refusal when that is not here."""
+        """The answer of the coordinator of `key`, or the refusal if that is not here."""
         shard = self.shard_for(key)
         if isinstance(shard, ErrorCode):
             return refused(shard)
@@ -152,7 +157,7 @@ class CoordinatorTopic(Generic[M]):
         return later
 
     def ask_all(self, operation: Callable[[M, Token, int], Outcome], *, refused: Callable[[ErrorCode], T]) -> list[Later[T] | T]:
-        """The answers of all shards that are active here."""
+        """The answers of all active shards here."""
         answers: list[Later[T] | T] = []
         for shard in self.active_shards():
             later: Later[T] = Later(_not_missed)
@@ -164,7 +169,7 @@ class CoordinatorTopic(Generic[M]):
     # -- leadership -----------------------------------------------------------------------------------------------------------
 
     def elected(self, partition: Partition) -> None:
-        """This broker leads a partition of the topic now, or leads it in a new epoch."""
+        """Note that this broker leads a partition of the topic, perhaps in a new epoch."""
         index = partition.topic_partition.partition
         if self._leader_epochs.get(index) == partition.leader_epoch:
             return
@@ -177,7 +182,7 @@ class CoordinatorTopic(Generic[M]):
         self._loading[index] = in_background(self._load(index, shard, partition))
 
     def resigned(self, index: int) -> None:
-        """Another broker leads, or the partition is gone."""
+        """Note that another broker leads, or that the partition is gone."""
         loading = self._loading.pop(index, None)
         if loading is not None:
             loading.cancel()
@@ -191,7 +196,7 @@ class CoordinatorTopic(Generic[M]):
     def _send(self, shard: Shard[M], send: Any) -> None:
         try:
             self._on_send(shard, send)
-        except Exception:  # of one send: answers that wait behind it, and the flusher that brought the news, go on
+        except Exception:  # an error of one send: the answers behind it, and the flusher that brought the news, go on
             LOG.exception("%s-%s: %s could not be sent", self.topic, self.index_of(shard), type(send).__name__)
 
     @staticmethod
@@ -214,13 +219,13 @@ class CoordinatorTopic(Generic[M]):
                 self.elected(partition)
 
     def marker_appended(self, index: int, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
-        """A transaction's marker went into the partition's log."""
+        """Note that a transaction's marker went into the partition's log."""
         shard = self._shards.get(index)
         if shard is not None and shard.state is ShardState.ACTIVE:
             shard.end_marker_appended(producer, is_commit=is_commit)
 
     def run_all(self, operation: Callable[[M, int], Outcome]) -> None:
-        """Lets every active shard decide something that nobody asked for."""
+        """Let every active shard decide something without a request."""
         for shard in self.active_shards():
             self.run(shard, partial(operation, shard.machine))
 
@@ -263,7 +268,7 @@ class CoordinatorTopic(Generic[M]):
         LOG.log(level, "%s: coordinator loaded %d records in %d ms", partition.topic_partition, count, elapsed_ms)
 
     def _replay(self, shard: Shard[M], partition: Partition) -> Iterator[int]:
-        """From piece to piece, each with the number of its records.  Errors: LoadFailed."""
+        """Replay a partition's log, piece by piece; each piece gives the number of its records.  Errors: LoadFailed."""
         log = partition.log
         offset = log.log_start_offset
         while offset < log.log_end_offset:
@@ -284,7 +289,7 @@ class CoordinatorTopic(Generic[M]):
             yield count
 
     def _replay_batch(self, shard: Shard[M], batch: memoryview, partition: Partition) -> int:
-        """The number of its records.  Errors: LoadFailed."""
+        """Replay one batch.  Returns the number of its records.  Errors: LoadFailed."""
         header = next(batches(batch))[1]
         producer = ProducerIdAndEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
         count = 0
@@ -305,14 +310,14 @@ class CoordinatorTopic(Generic[M]):
                     continue
                 shard.load(offset, CoordinatorRecord(*read), producer)
                 count += 1
-        except Exception as error:  # damaged, or nothing that the machine can replay: nobody must wait for what will not come
+        except Exception as error:  # the record is damaged or cannot be replayed: no request must wait for ever
             raise LoadFailed(offset, str(error) or type(error).__name__) from error
         return count
 
     # -- time -----------------------------------------------------------------------------------------------------------------
 
     def _set_alarm(self, shard: Shard[M]) -> None:
-        """At the shard's next timer.  A closed shard has none: it is loaded again, unless another broker leads."""
+        """Set the loop's timer to the shard's next one.  A closed shard has none: it is loaded again, unless another broker leads."""
         if shard.state is ShardState.CLOSED and shard not in self._to_reload and self.index_of(shard) is not None:
             self._to_reload.add(shard)
             asyncio.get_running_loop().call_later(RELOAD_MS / 1000, self._reload, shard)
@@ -320,7 +325,7 @@ class CoordinatorTopic(Generic[M]):
         alarm = self._alarms.get(shard)
         if alarm is not None:
             if due_ms is not None and alarm[0] <= due_ms:
-                return  # it rings early, sees that nothing is due, and is set anew: cheaper than a new alarm at every heartbeat
+                return  # the timer rings early, sees that nothing is due, and is set anew: cheaper than a new timer at every heartbeat
             alarm[1].cancel()
             del self._alarms[shard]
         if due_ms is not None:
@@ -333,13 +338,13 @@ class CoordinatorTopic(Generic[M]):
         if shard.state is ShardState.ACTIVE:
             try:
                 shard.fire(self._clock.now_ms(), self._clock.monotonic_ms())
-            except Exception:  # of one timer: sessions of others must end all the same
+            except Exception:  # an error of one timer: sessions of other members must end all the same
                 LOG.exception("%s-%s: a timer of its coordinator failed", self.topic, self.index_of(shard))
             self._set_alarm(shard)
 
 
 def gather(parts: Sequence[Later[T] | T], combine: Callable[[list[T]], R]) -> Later[R] | R:
-    """`combine` of all answers, in their order, once the last has come.  The first error of any is the error of all."""
+    """`combine` of all answers, in their order, once the last has come.  The first error is the error of all."""
     answers: list[Any] = list(parts)
     missing = [index for index, part in enumerate(parts) if isinstance(part, Later)]
     if not missing:
@@ -364,7 +369,7 @@ def gather(parts: Sequence[Later[T] | T], combine: Callable[[list[T]], R]) -> La
 
 
 async def answered(answer: Later[T] | T) -> T:
-    """The answer itself, once it is there.  Errors: that with which it failed."""
+    """Wait for an answer.  Errors: the one with which it failed."""
     if not isinstance(answer, Later):
         return answer
     future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -380,4 +385,4 @@ def _unchanged(message: Any) -> Any:
 
 
 def _not_missed() -> None:
-    """The client is gone.  Its request is decided all the same."""
+    """Do nothing: the client is gone, but its request is decided all the same."""

@@ -1,13 +1,13 @@
-"""● Keeps a late request out of the next transaction, by the coordinator's word and by the order of connections.
+"""● Keeps a late request out of the next transaction, by asking the coordinator and by the order of connections.
 
 `Membership` asks the coordinator whether a partition is part of a producer's open transaction (KIP-890).
 
 Before the first batch of a transaction is written to a partition, the partition has to be part of that transaction: otherwise a request
-that was delayed past the end of its transaction would leave records that nothing ever commits or aborts.  Clients of version 2 leave the
-adding to the broker; for others it is only checked.
+that was delayed past the end of its transaction would leave records that nothing ever commits or aborts.  For clients of version 2 the
+broker adds the partition; for others it only checks.
 
-`close_if_overtaken` and `close_if_of_earlier_transaction` refuse what comes on a connection that its sender has replaced, see
-`connection_order.py`.  `fenced_as_known` says PRODUCER_FENCED in the words of older clients.
+`close_if_overtaken` and `close_if_of_earlier_transaction` refuse requests on a connection that their sender has replaced, see
+`connection_order.py`.  `fenced_as_known` translates PRODUCER_FENCED for older clients.
 
 Source: AddPartitionsToTxnManager, ReplicaManager.maybeSendPartitionsToTransactionCoordinator.  Called by the handlers of
 transactions.
@@ -37,11 +37,11 @@ from moldau.types import NO_LEADER, NO_SEQUENCE, TRANSACTION_TOPIC, TopicPartiti
 LOG: Final = logging.getLogger(__name__)
 
 NEVER: Final = 1 << 15
-"""Above every version."""
+"""A version above every other."""
 
 
 class Membership:
-    """One producer's transaction, as this broker asks about it."""
+    """One producer's transaction, about which this broker asks."""
 
     def __init__(self, broker: Broker, transactional_id: str, producer: ProducerIdAndEpoch) -> None:
         self._broker: Final = broker
@@ -49,9 +49,9 @@ class Membership:
         self._producer: Final = producer
 
     async def of(self, partition: Partition, *, adds: bool, sequence: int = NO_SEQUENCE) -> VerificationGuard | ErrorCode | None:
-        """What to append with: a guard that fails if the transaction ends meanwhile, or None where nothing is to be checked.
+        """The guard of an append, which fails if the transaction ends meanwhile; None if nothing is to be checked.
 
-        Checking can be switched off, adding cannot: what nobody has added, no end of a transaction would commit or abort.
+        Checking can be switched off, adding cannot: the end of a transaction would not reach a partition that was not added.
 
         Errors: INVALID_REQUEST (an empty transactional id), NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of
         `add_partitions` and `verify_partitions`.
@@ -68,16 +68,19 @@ class Membership:
                 supports_epoch_bump=adds,
             )
             if guard is None:
-                return None  # its transaction is open here already
+                return None  # the producer's transaction is open here already
             code = await self._ask(partition, adds=adds)
             if code is ErrorCode.NONE:
                 return guard
             if not adds or code is not ErrorCode.CONCURRENT_TRANSACTIONS or not await self._has_waited(began_ms):
                 return code
-            # Anew from the start: the marker that was waited for may have ended this verification.
+            # Begin again: the awaited marker may have ended this verification.
 
     async def _has_waited(self, began_ms: int) -> bool:
-        """A client that goes on at once comes before the last markers are written: it is spared the way back and forth, for a while."""
+        """Whether the client's time is over.
+
+        A client that goes on at once comes before the last markers are written: for a while it is spared the way back and forth.
+        """
         config = self._broker.coordinators.transaction_config
         elapsed_ms = self._broker.clock.monotonic_ms() - began_ms
         if elapsed_ms >= config.add_partitions_backoff_max_ms:
@@ -86,7 +89,7 @@ class Membership:
         return True
 
     async def _ask(self, partition: Partition, *, adds: bool) -> ErrorCode:
-        """Errors: NETWORK_EXCEPTION where the coordinator is another broker and cannot be reached."""
+        """Ask the coordinator.  Errors: NETWORK_EXCEPTION if it is another broker and cannot be reached."""
         if not self._transactional_id:
             return ErrorCode.INVALID_REQUEST
         coordinators = self._broker.coordinators
@@ -141,7 +144,7 @@ def close_if_overtaken(
     *,
     tells_zombies: bool = True,
 ) -> None:
-    """Errors: ConnectionClosed."""
+    """Close the connection if its sender has gone on with a newer one.  Errors: ConnectionClosed."""
     order = broker.coordinators.connection_order
     if order.is_overtaken(purpose, sender, producer, context.client.connection_number, tells_zombies=tells_zombies):
         raise ConnectionClosed(f"{purpose} of {sender} came after it had gone on with a newer connection")
@@ -150,13 +153,13 @@ def close_if_overtaken(
 def close_if_of_earlier_transaction(
     broker: Broker, context: RequestContext, transactional_id: str, producer: ProducerIdAndEpoch, *, ends: bool = False
 ) -> None:
-    """Errors: ConnectionClosed."""
+    """Close the connection if the request may be of an earlier transaction.  Errors: ConnectionClosed."""
     order = broker.coordinators.transaction_order
     if order.is_overtaken(transactional_id, producer, context.client.connection_number, ends=ends):
         raise ConnectionClosed(f"a request for the transaction of {transactional_id} came on a connection older than that transaction")
 
 
 def fenced_as_known(code: int, version: int = 0, *, since: int = NEVER) -> ErrorCode:
-    """For clients that know PRODUCER_FENCED from the request's version `since` on; before, they were told that their epoch is old."""
+    """The code for clients that know PRODUCER_FENCED from the request's version `since` on; others get INVALID_PRODUCER_EPOCH."""
     is_unknown = code == ErrorCode.PRODUCER_FENCED and version < since
     return ErrorCode.INVALID_PRODUCER_EPOCH if is_unknown else ErrorCode.of(code)

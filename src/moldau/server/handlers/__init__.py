@@ -1,6 +1,6 @@
 """● One file per API that decides something; an API that is only passed on is a row in `passed_on.py`.
 
-`registry.apis_of(MODULES, listener)` is what a listener serves.
+`registry.apis_of(MODULES, listener)` lists the APIs of a listener.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""● AddPartitionsToTxn: partitions become part of an open transaction, or are checked to be.
+"""● AddPartitionsToTxn: adds partitions to an open transaction, or checks that they are part of it.
 
 Versions       0-5.
 Authorises     WRITE on the transactional id and on each topic; CLUSTER_ACTION from version 4 on.

@@ -1,10 +1,10 @@
-"""● AlterShareGroupOffsets: where a share group goes on (KIP-932).
+"""● AlterShareGroupOffsets: sets the offsets at which a share group goes on (KIP-932).
 
 Versions       0.
 Authorises     READ on the group and on each topic.
 Behaviour      The states of the partitions begin anew at the share coordinator; the group, which may be new, must have no members.
 Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, NON_EMPTY_GROUP,
-               GROUP_ID_NOT_FOUND (of another protocol); on a partition UNKNOWN_TOPIC_OR_PARTITION and what the share coordinator says.
+               GROUP_ID_NOT_FOUND (of another protocol); on a partition UNKNOWN_TOPIC_OR_PARTITION and those of the share coordinator.
 Differs from Kafka: a request whose partitions do not exist leaves nothing behind; Kafka leaves an empty group.
 """
 

@@ -1,4 +1,4 @@
-"""◇ The bit fields `…_authorized_operations`: without an authorizer everybody may do everything that there is to do.
+"""◇ The bit fields `…_authorized_operations`: without an authorizer every client may do everything.
 
 Source: AclEntry.supportedOperations, Utils.to32BitField; KIP-430.
 """
@@ -8,7 +8,7 @@ from typing import Final
 READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE = range(3, 13)
 
 NOT_ASKED: Final = -(1 << 31)
-"""When the request does not want to know."""
+"""The value for a request that does not ask for the operations."""
 
 
 def _bits(*operations: int) -> int:

@@ -6,10 +6,9 @@ Behaviour      Answers with the member's epoch and, when it changed or was asked
 Version notes  0 lets the broker choose the member id; 1+ brings it along, and may subscribe by a regular expression.
 Errors         UNSUPPORTED_VERSION (the protocol is switched off, or group.version is 0),
                INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, and those of `ConsumerGroup.heartbeat`.
-Differs from Kafka: regular expressions are matched at once, not a moment later.  A report under an older epoch gives nothing up: its
-               member is told where it is.  One on a connection that its member has replaced is not answered, the connection is closed.
-               A member that has not given up yet what it must is told again with each heartbeat.
-"""
+Differs from Kafka: regular expressions are matched at once, not a moment later.  A report under an older epoch gives nothing up: the answer
+has the member's epoch and assignment.  A heartbeat on a connection that the member has replaced closes that connection.  A member that
+still has to give partitions up is told again with each heartbeat."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""● CreateAcls: as a broker without an authorizer answers it, which is what this one is.
+"""● CreateAcls: the answer of a broker without an authorizer, as this one is.
 
 Versions       1-3.
 Authorises     ALTER on the cluster.

@@ -20,5 +20,5 @@ async def delete_groups(broker: Broker, context: RequestContext, request: Delete
     results: list[DeletableGroupResult] = []
     for name in dict.fromkeys(request.groups_names):
         results.append(await broker.coordinators.share_groups.delete_group(name))
-        await asyncio.sleep(0)  # others have their turn: nothing need be waited for when a group is not there
+        await asyncio.sleep(0)  # other requests have their turn: a missing group gives no reason to wait
     return DeleteGroupsResponse(results=results)

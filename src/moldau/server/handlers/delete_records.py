@@ -1,13 +1,11 @@
-"""● DeleteRecords: records before an offset are not to be seen any more.
+"""● DeleteRecords: removes the records before an offset.
 
 Versions       0-2.
 Authorises     DELETE on each topic.
-Behaviour      The log start moves up; files go with the next look for old segments.  Offset -1 is the high watermark.  Answered with the
-               low watermark: the log start that every replica has reached; with followers behind, after they have, or after timeout_ms.
-Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (a topic that is compacted
-               and not deleted), INVALID_TOPIC_EXCEPTION (an internal topic), REQUEST_TIMED_OUT.
-Differs from Kafka: nothing known.
-"""
+Behaviour      The log start moves up; the next retention check deletes files.  Offset -1 is the high watermark.  The answer is the low
+watermark: the log start that every replica has reached.  It waits for followers that are behind, timeout_ms at most. Errors
+UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (a topic that is compacted and not deleted),
+INVALID_TOPIC_EXCEPTION (an internal topic), REQUEST_TIMED_OUT. Differs from Kafka: nothing known."""
 
 from typing import Final
 
@@ -56,7 +54,7 @@ def delete_records(
 
 
 def _delete(broker: Broker, topic: str, asked: DeleteRecordsPartition, wait: ProduceWait) -> DeleteRecordsPartitionResult:
-    """The answer, or what it is until `wait` is settled."""
+    """The answer, or a provisional one until `wait` is settled."""
     partition = broker.replicas.hosted.get((topic, asked.partition_index))
     if not broker.cluster.has_partition(topic, asked.partition_index):
         return _refused(asked, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)

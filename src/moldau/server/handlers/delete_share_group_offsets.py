@@ -1,10 +1,10 @@
-"""● DeleteShareGroupOffsets: a share group forgets how far it has come with topics (KIP-932).
+"""● DeleteShareGroupOffsets: a share group forgets its offsets of topics (KIP-932).
 
 Versions       0.
 Authorises     DELETE on the group, READ on each topic.
 Behaviour      The states of the topics' partitions are deleted at the share coordinator; the group must have no members.
 Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
-               GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; on a topic UNKNOWN_TOPIC_OR_PARTITION and what the share coordinator says.
+               GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; on a topic UNKNOWN_TOPIC_OR_PARTITION and those of the share coordinator.
 Differs from Kafka: nothing known.
 """
 

@@ -1,4 +1,4 @@
-"""● DescribeAcls: as a broker without an authorizer answers it, which is what this one is.
+"""● DescribeAcls: the answer of a broker without an authorizer, as this one is.
 
 Versions       1-3.
 Authorises     DESCRIBE on the cluster.

@@ -1,13 +1,11 @@
-"""● DescribeConfigs: every option of topics, brokers, groups and client metrics, with its value and where that comes from.
+"""● DescribeConfigs: every option of topics, brokers, groups and client metrics, with its value and the source of that value.
 
 Versions       1-4.
 Authorises     DESCRIBE_CONFIGS on the cluster or on each topic or group.
-Behaviour      An empty broker name: what is set for all brokers at run time.  A broker's own: everything it goes by.  Without keys: all.
-Errors         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
-Version notes  Types and documentation since 3.
-Differs from Kafka: documentation is in our own words; loggers are named after the modules of this broker;
-               `listeners` is read-only.
-"""
+Behaviour      An empty broker name asks for the values set for all brokers at run time, a broker's own name for its effective values.
+Without keys all are listed. Errors         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST. Version notes  Types and
+documentation since 3. Differs from Kafka: documentation is in our own words; loggers are named after the modules of this broker;
+`listeners` is read-only."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -60,7 +58,7 @@ INTERNAL: Final = frozenset(
         "unstable.feature.versions.enable",
     }
 )
-"""Options that Kafka knows and does not list."""
+"""Options that Kafka knows but does not list."""
 ONCE_SET: Final = frozenset(
     {
         "replica.alter.log.dirs.io.max.bytes.per.second",
@@ -68,7 +66,7 @@ ONCE_SET: Final = frozenset(
         "follower.replication.throttled.rate",
     }
 )
-"""Set on a running broker or not at all, and listed only once they are set; Kafka names no default."""
+"""Options that can be set on a running broker only, and are listed only once they are set; Kafka names no default."""
 
 
 @handles(DescribeConfigsRequest)
@@ -106,7 +104,7 @@ def _describe(services: Services, request: DescribeConfigsRequest, resource: Des
 
 
 def _configs_of(services: Services, resource: DescribeConfigsResource) -> Iterable[Effective]:
-    """Errors: KafkaError."""
+    """The configs of one resource.  Errors: KafkaError."""
     image, schema, name = services.loader.image, services.schema, resource.resource_name
     match resource.resource_type:
         case ResourceType.TOPIC:
@@ -162,7 +160,7 @@ def _without_default(config: Effective) -> Effective:
 
 
 def _of_all(image: MetadataImage, schema: ConfigSchema, key: str, text: str) -> Effective:
-    """What is set for all brokers, whatever this one has of its own."""
+    """The value that is set for all brokers, whatever this broker has of its own."""
     own = schema.broker_config(image, key) if key in schema.broker_options else _accepted(image, schema, key)
     value = None if own.option.is_sensitive else text
     synonyms = (Synonym(key, value, Source.DYNAMIC_DEFAULT_BROKER),)
@@ -170,7 +168,7 @@ def _of_all(image: MetadataImage, schema: ConfigSchema, key: str, text: str) -> 
 
 
 def _accepted(image: MetadataImage, schema: ConfigSchema, key: str) -> Effective:
-    """An option of Kafka's that has no effect here."""
+    """An option of Kafka's without effect here."""
     known = accepted_options()[key]
     option = Option(key, known.kind, known.default, "Accepted, without effect.", importance="low", nullable=True)
     places = (

@@ -2,8 +2,8 @@
 
 Versions       0-6.
 Authorises     DESCRIBE on each group.
-Behaviour      A group that nobody knows is Dead; so is, here, a group of another protocol.
-Version notes  3+ can show the caller's rights; 6+ says GROUP_ID_NOT_FOUND of a group that nobody knows (KIP-1043).
+Behaviour      An unknown group is Dead; so is a group of another protocol.
+Version notes  3+ can show the caller's rights; 6+ answers GROUP_ID_NOT_FOUND for an unknown group (KIP-1043).
 Errors         On a group NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND.
 Differs from Kafka: nothing known.
 """

@@ -1,8 +1,8 @@
-"""● DescribeProducers: who has written to a partition lately, with or without an open transaction.
+"""● DescribeProducers: the producers that have written to a partition lately, with or without an open transaction.
 
 Versions       0.
 Authorises     READ on each topic.
-Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (no name for a topic).
+Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (an invalid topic name).
 Differs from Kafka: nothing known.
 """
 

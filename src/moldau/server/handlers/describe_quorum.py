@@ -1,10 +1,10 @@
-"""● DescribeQuorum: who leads the metadata log, who votes, and how far each has it.
+"""● DescribeQuorum: the leader and the voters of the metadata log, and how far each has it.
 
 Versions       0-2.
 Authorises     DESCRIBE on the cluster.
 Behaviour      For the one partition `__cluster_metadata-0`.
-Errors         UNKNOWN_TOPIC_OR_PARTITION for any other; NOT_LEADER_OR_FOLLOWER where no leader is known.
-Version notes  Times when a replica was last heard of since 1, directory ids and addresses since 2.
+Errors         UNKNOWN_TOPIC_OR_PARTITION for any other; NOT_LEADER_OR_FOLLOWER if no leader is known.
+Version notes  1+ times of the last sign of each replica, 2+ directory ids and addresses.
 Differs from Kafka: nothing known.
 """
 

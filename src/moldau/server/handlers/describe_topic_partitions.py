@@ -4,7 +4,7 @@ Versions       0.
 Authorises     DESCRIBE on each topic.
 Behaviour      In the order of their names, from the cursor on, at most response_partition_limit partitions (and at most
                max.request.partition.size.limit); next_cursor says where the next page begins.
-Errors         INVALID_REQUEST for a cursor that cannot be; UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION of a topic.
+Errors         INVALID_REQUEST for an invalid cursor; UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION of a topic.
 Differs from Kafka: an impossible name is answered with INVALID_TOPIC_EXCEPTION, and a cursor behind the last partition (up to 2^31-1) with
                no partitions; Kafka fails at both.
 """
@@ -51,7 +51,7 @@ def describe_topic_partitions(
 
 
 def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> list[str]:
-    """From the cursor's topic on.  Errors: KafkaError INVALID_REQUEST."""
+    """The names from the cursor's topic on.  Errors: KafkaError INVALID_REQUEST."""
     cursor = request.cursor
     since = "" if cursor is None else cursor.topic_name
     asked = [topic.name for topic in request.topics] or list(image.topics)

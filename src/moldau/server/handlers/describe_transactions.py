@@ -1,4 +1,4 @@
-"""● DescribeTransactions: where transactional ids stand.
+"""● DescribeTransactions: the state of transactional ids.
 
 Versions       0.
 Authorises     DESCRIBE on each transactional id, and on the topics shown.

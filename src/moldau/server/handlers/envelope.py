@@ -1,7 +1,7 @@
 """● Envelope: a request of a client, forwarded by the broker that the client asked (KIP-590).
 
 Versions       0.
-Authorises     CLUSTER_ACTION on the cluster; what is inside, by the client's own principal.
+Authorises     CLUSTER_ACTION on the cluster; the request inside is authorised by the client's own principal.
 Behaviour      The request inside is handled as if it had come here, and its response goes back inside the answer.
 Errors         NOT_CONTROLLER (this controller is not active: the broker finds the one that is), INVALID_REQUEST (an API that is not to
                be forwarded, an unreadable request, address or principal).
@@ -38,7 +38,7 @@ async def envelope(services: Services, context: RequestContext, request: Envelop
     inside = RequestContext(header, client, context.now_ms)
     try:
         answer = api.handle(services, inside, inner)
-        assert not isinstance(answer, Later), "nothing that is forwarded answers so"
+        assert not isinstance(answer, Later), "a forwarded request has an answer"
         response = answer if isinstance(answer, Response) or answer is None else await answer
     except KafkaError as error:
         if error.code is ErrorCode.NOT_CONTROLLER:
@@ -52,7 +52,7 @@ async def envelope(services: Services, context: RequestContext, request: Envelop
 
 
 def _forwardable(services: Services, context: RequestContext, api_key: int, version: int) -> Api:
-    """Errors: KafkaError."""
+    """Check that a request may be forwarded.  Errors: KafkaError."""
     api = services.apis[context.client.listener].get(api_key)
     if api is None or "broker" not in api.request.LISTENERS or version not in served_versions(api.request):
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"version {version} of api key {api_key} is not to be forwarded")
@@ -60,7 +60,7 @@ def _forwardable(services: Services, context: RequestContext, api_key: int, vers
 
 
 def _client(context: RequestContext, request: EnvelopeRequest) -> Client:
-    """Whoever sent the request inside.  Errors: DecodeError, ValueError."""
+    """The client that sent the request inside.  Errors: DecodeError, ValueError."""
     principal = decode_versioned(DefaultPrincipalData, request.request_principal or b"")
     host = str(ipaddress.ip_address(request.client_host_address))
     return Client(listener=context.client.listener, host=host, port=context.client.port, principal=f"{principal.type}:{principal.name}")

@@ -4,19 +4,17 @@ Versions       4-18.
 Authorises     READ on each topic; CLUSTER_ACTION for followers.
 Behaviour      Partitions are read in the session's order until max_bytes is used up; the first batch of the first partition that has any
                comes whole however large it is.  With fewer than min_bytes the request is parked on its partitions and answered when one
-               grows enough or after max_wait_ms.  Records leave as slices of files; those in remote storage only (KIP-405) are waited
-               for, remote.fetch.max.wait.ms at most: what has not come by then comes with the next fetch.  A follower that is not in sync
-               gets what is throttled as fast as leader.replication.throttled.rate allows (KIP-73); nothing of it wakes its fetch before.
-Version notes  7+ sessions (KIP-227); 11+ may read from followers, and is sent to one in the consumer's rack (KIP-392); 12+ tells a
-               diverging epoch (KIP-595); 13+ names topics by id (KIP-516); 16+ names the new leader, and to consumers where it is
-               (KIP-951).
-Errors         OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID, NOT_LEADER_OR_FOLLOWER,
-               FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR, OFFSET_MOVED_TO_TIERED_STORAGE for a follower,
-               FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_REQUEST (an isolation level
-               that is neither 0 nor 1).
-Differs from Kafka: an unknown isolation level is refused with INVALID_REQUEST, by Kafka with UNKNOWN_SERVER_ERROR.
-               Negative sizes count as 0, and a session id of 2^31-1 as any other that is not known; Kafka fails at both.
-"""
+               grows enough or after max_wait_ms.  Records leave as slices of files.  The fetch waits for records in remote storage only
+               (KIP-405), remote.fetch.max.wait.ms at most; late ones come with the next fetch.  A follower that is not in sync gets
+               throttled partitions as fast as leader.replication.throttled.rate allows (KIP-73); they do not wake its fetch before. Version
+               notes  7+ sessions (KIP-227); 11+ may read from followers, and is sent to one in the consumer's rack (KIP-392); 12+ tells a
+               diverging epoch (KIP-595); 13+ names topics by id (KIP-516); 16+ names the new leader, and for consumers its address
+               (KIP-951). Errors         OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID,
+               NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR, OFFSET_MOVED_TO_TIERED_STORAGE for a
+               follower, FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_REQUEST (an
+               isolation level that is neither 0 nor 1). Differs from Kafka: an unknown isolation level is refused with INVALID_REQUEST, by
+               Kafka with UNKNOWN_SERVER_ERROR. Negative sizes count as 0, and a session id of 2^31-1 as any other that is not known; Kafka
+               fails at both."""
 
 import asyncio
 from collections.abc import Awaitable, Iterable
@@ -56,19 +54,19 @@ LEADER_ERRORS: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADE
 
 
 class Wanted(NamedTuple):
-    """What one fetch asks for, apart from its partitions."""
+    """The parameters of one fetch, apart from its partitions."""
 
     version: int
     replica_id: int
     broker_epoch: int
-    """The one that a follower was registered with when it asked (KIP-903); -1 when it does not say."""
+    """The broker epoch of the follower that asks (KIP-903); -1 when it does not say."""
     min_bytes: int
     max_bytes: int
     isolation: Isolation
     from_leader_only: bool
     client: Client
     rack: str
-    """Where a consumer reads from a replica nearby, if there is one; empty where that is not wanted."""
+    """The rack of a consumer that may read from a replica nearby; empty if that is not wanted."""
 
     @property
     def listener(self) -> str:
@@ -76,16 +74,16 @@ class Wanted(NamedTuple):
 
 
 class Found(NamedTuple):
-    """One reading of all partitions."""
+    """The result of one reading of all partitions."""
 
     results: list[tuple[Spot, PartitionData]]
     byte_count: int
     is_final: bool
-    """Something was found that the client must learn at once: an error, a diverging epoch."""
+    """Whether something was found that the client must learn at once: an error, a diverging epoch."""
     is_remote: bool = False
-    """Something that a consumer asked for is in remote storage only."""
+    """Whether records that a consumer asked for are in remote storage only."""
     is_held: bool = False
-    """There is more than a follower may have yet."""
+    """Whether there are more bytes than a follower may have yet."""
 
 
 # hot: 20 µs a request of one partition with data
@@ -133,7 +131,7 @@ def _wanted(broker: Broker, context: RequestContext, request: FetchRequest) -> W
 
 
 def _spots_of(broker: Broker, request: FetchRequest, version: int) -> list[Spot]:
-    """Of a partition that is named twice, what was asked last."""
+    """The partitions to read.  Of a partition that is named twice, the last entry counts."""
     spots: dict[Key, Spot] = {}
     for topic in request.topics:
         name = topic.topic if version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id) or ""
@@ -150,7 +148,7 @@ def _forgotten(request: FetchRequest) -> Iterable[Key]:
 
 
 def _read(broker: Broker, spots: Iterable[Spot], wanted: Wanted, *, is_first: bool = False) -> Found:
-    """`is_first`: not woken later, so that it tells something of a follower."""
+    """Read all partitions.  `is_first`: the request was not woken later, so its offsets are news of a follower."""
     results: list[tuple[Spot, PartitionData]] = []
     left, byte_count, is_final, is_remote, is_held = wanted.max_bytes, 0, False, False, False
     hosted, throttle = broker.replicas.hosted, broker.replicas.throttles.leader
@@ -161,7 +159,7 @@ def _read(broker: Broker, spots: Iterable[Spot], wanted: Wanted, *, is_first: bo
             spot.watch(partition)
         refusal = _refusal(broker, spot, partition, wanted)
         if partition is None or refusal:
-            # Kafka's answers differ so much: an empty list where there is no such partition, null where it may not be read.
+            # Kafka's answers differ likewise: an empty list for a missing partition, null for one that may not be read.
             results.append((spot, refused_partition(spot.partition, refusal, aborted=[] if refusal in UNKNOWN else None)))
             is_final = True
             continue
@@ -198,19 +196,19 @@ def _read(broker: Broker, spots: Iterable[Spot], wanted: Wanted, *, is_first: bo
 def _refusal(broker: Broker, spot: Spot, partition: Partition | None, wanted: Wanted) -> ErrorCode:
     if partition is None:
         if not spot.topic and wanted.version >= TOPIC_ID_VERSION:
-            name = broker.cluster.topic_name(spot.topic_id)  # a topic may have come to be since the session named it
+            name = broker.cluster.topic_name(spot.topic_id)  # the topic may have been created since the session named it
             if name is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
             spot.topic = name
         return broker.refusal_of_absent(spot.topic, spot.partition)
     if spot.topic_id not in (ZERO_UUID, partition.topic_id):
         return ErrorCode.INCONSISTENT_TOPIC_ID
-    believed_epoch = max(spot.current_leader_epoch, NO_EPOCH)  # here, unlike elsewhere, anything below 0 says nothing
+    believed_epoch = max(spot.current_leader_epoch, NO_EPOCH)  # here, unlike elsewhere, any value below 0 means unknown
     refusal = partition.refusal_of(believed_epoch, from_leader_only=wanted.from_leader_only)
     if wanted.replica_id >= 0 and not refusal and partition.is_stale(wanted.replica_id, wanted.broker_epoch):
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     if wanted.replica_id >= 0 and not refusal and wanted.replica_id not in partition.followers:
-        # A follower that names this epoch knows of a reassignment that has not come here yet: it shall ask again.
+        # A follower that names this epoch knows of a reassignment that has not arrived here yet: it shall ask again.
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if believed_epoch == NO_EPOCH else ErrorCode.UNKNOWN_LEADER_EPOCH
     return refusal
 
@@ -238,7 +236,7 @@ def _note_follower(broker: Broker, partition: Partition, spot: Spot, wanted: Wan
 
 
 def _park(broker: Broker, session: FetchContext, found: Found, wanted: Wanted, max_wait_ms: int) -> Later[FetchResponse]:
-    """Woken by whichever partition grows; what woke it is read together with what came in the same turn of the loop."""
+    """Park a request until any of its partitions grows.  Everything that came in the same turn of the loop is read together."""
     timeouts = broker.replicas.timeouts
     followers = session.follower_session
     parked_on = [
@@ -266,7 +264,7 @@ def _park(broker: Broker, session: FetchContext, found: Found, wanted: Wanted, m
     def answer_now() -> None:
         nonlocal reading
         found = _read(broker, session.spots, wanted)
-        if found.is_remote and broker.remote is not None:  # since it was parked
+        if found.is_remote and broker.remote is not None:  # new since the request was parked
             reading = loop.create_task(_fetch_remote(broker, broker.remote, session, found, wanted))
             reading.add_done_callback(answer_read)
         else:
@@ -295,7 +293,7 @@ def _park(broker: Broker, session: FetchContext, found: Found, wanted: Wanted, m
 
 
 async def _fetch_remote(broker: Broker, manager: RemoteLogManager, session: FetchContext, found: Found, wanted: Wanted) -> FetchResponse:
-    """What is here is here already; the rest is waited for beside the loop, remote.fetch.max.wait.ms at most."""
+    """Read remote records beside the loop, remote.fetch.max.wait.ms at most.  Local records are there already."""
     left = wanted.max_bytes - found.byte_count
     results = await read_remote(broker, manager, found.results, left, wanted.isolation, is_first=not found.byte_count)
     return _response(broker, session, results, wanted)
@@ -307,7 +305,7 @@ def _response(broker: Broker, session: FetchContext, results: list[tuple[Spot, P
     if wanted.replica_id >= 0:
         _count_throttled(broker, results, now_ms)
     if wanted.replica_id >= 0 and answered.session_id:
-        # A follower that comes back opens another one, and partitions are not to tell this one for ever.
+        # A follower that comes back opens another session, and partitions must not keep this one for ever.
         wanted.client.on_closed["fetch session"] = partial(broker.fetch_sessions.drop, answered.session_id)
     topics: list[FetchableTopicResponse] = []
     nodes: dict[int, NodeEndpoint] = {}
@@ -332,7 +330,7 @@ def _count_throttled(broker: Broker, results: list[tuple[Spot, PartitionData]], 
 
 
 def _explain(broker: Broker, spot: Spot, found: PartitionData, wanted: Wanted, nodes: dict[int, NodeEndpoint]) -> None:
-    """In the words that the client's version knows."""
+    """Put an error into the words that the client's version knows."""
     if found.error_code == ErrorCode.KAFKA_STORAGE_ERROR and wanted.version < STORAGE_ERROR_VERSION:
         found.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
     if wanted.version >= CURRENT_LEADER_VERSION and found.error_code in LEADER_ERRORS:

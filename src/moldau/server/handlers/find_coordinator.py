@@ -1,10 +1,10 @@
-"""● FindCoordinator: which broker coordinates a group, a transactional id or a share partition.
+"""● FindCoordinator: the broker that coordinates a group, a transactional id or a share partition.
 
 Versions       0-6.
 Authorises     DESCRIBE on the group or the transactional id; CLUSTER_ACTION on the cluster for share partitions.
 Behaviour      Hashes the key onto a partition of the internal topic and names its leader.  The first question creates the topic.
 Version notes  4+ asks for several keys at once (KIP-699); 6+ knows share partitions, by group:topicId:partition (KIP-932).
-Errors         INVALID_REQUEST (a key type that is not known, a key that is no share partition's),
+Errors         INVALID_REQUEST (an unknown key type, a key that names no share partition),
                COORDINATOR_NOT_AVAILABLE (the topic is being made, or has no leader).
 Differs from Kafka: nothing known.
 """

@@ -1,5 +1,6 @@
-"""● What the handlers of groups share: who asks, whether it has gone on meanwhile, which rights an administrator is shown, how groups are
-described, and which protocols are served."""
+"""● Functions that the handlers of groups share: the order of a member's connections, rights shown to administrators, descriptions of
+groups, and the protocols that are served.
+"""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol, TypeVar
@@ -16,7 +17,7 @@ from moldau.server.requests.dispatch import ConnectionClosed, RequestContext
 from moldau.server.requests.pieces import in_pieces
 
 GROUP_OPERATIONS: Final = (3, 6, 8, 10, 11)
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: AclOperation numbers that apply to a group."""
+"""The AclOperation numbers that apply to a group: READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS."""
 ALL_GROUP_OPERATIONS: Final = sum(1 << operation for operation in GROUP_OPERATIONS)
 NOT_ASKED: Final = -(1 << 31)
 NO_PRODUCER: Final = (0, 0)
@@ -27,8 +28,10 @@ def client_of(context: RequestContext) -> Client:
 
 
 def close_if_overtaken(broker: Broker, context: RequestContext, group_id: str, member_id: str) -> None:
-    """A heartbeat tells which partitions its member has.  A delayed heartbeat, on a connection that the member has replaced, tells which
-    partitions the member had.  Taken for news, it would give another member partitions that this member got meanwhile.
+    """Close the connection if its member has gone on with a newer one.
+
+    A heartbeat tells the member's partitions.  A delayed heartbeat, on a connection that the member has replaced, tells the partitions that
+    the member had before.  Taken for news, it would give another member partitions that this member got meanwhile.
 
     Errors: ConnectionClosed.
     """
@@ -38,22 +41,22 @@ def close_if_overtaken(broker: Broker, context: RequestContext, group_id: str, m
 
 
 def authorized_operations(*, is_asked: bool) -> int:
-    """One bit for each operation.  Without an authorizer everybody may do everything."""
+    """The bits of the permitted operations.  Without an authorizer every client may do everything."""
     return ALL_GROUP_OPERATIONS if is_asked else NOT_ASKED
 
 
 def serves_consumer_groups(broker: Broker) -> bool:
-    """Whether the cluster has finalized them (KIP-848), and this broker has not switched them off."""
+    """Whether the cluster has finalized consumer groups (KIP-848), and this broker has not switched them off."""
     return _is_finalized(broker, "group.version") and _is_switched_on(broker, "consumer")
 
 
 def serves_share_groups(broker: Broker) -> bool:
-    """Whether the cluster has finalized them (KIP-932)."""
+    """Whether the cluster has finalized share groups (KIP-932)."""
     return _is_finalized(broker, "share.version")
 
 
 def serves_streams_groups(broker: Broker) -> bool:
-    """Whether the cluster has finalized them (KIP-1071), and this broker has not switched them off."""
+    """Whether the cluster has finalized streams groups (KIP-1071), and this broker has not switched them off."""
     return _is_finalized(broker, "streams.version") and _is_switched_on(broker, "streams")
 
 
@@ -66,7 +69,7 @@ def _is_switched_on(broker: Broker, protocol: str) -> bool:
 
 
 MANY_GROUPS: Final = 100
-"""Groups that may be asked about in one turn of the loop."""
+"""The most groups that are handled in one turn of the loop."""
 
 AnswerT = TypeVar("AnswerT")
 WholeT = TypeVar("WholeT")
@@ -75,7 +78,7 @@ WholeT = TypeVar("WholeT")
 def ask_each(
     broker: Broker, ask: Callable[[str], AnswerT | Later[AnswerT]], group_ids: list[str], combine: Callable[[list[AnswerT]], WholeT]
 ) -> WholeT | Later[WholeT] | Awaitable[WholeT]:
-    """`combine` of what `ask` says of each group.  Others have their turn between many of them."""
+    """`combine` of the results of `ask` for each group.  Other requests have their turn between many of them."""
     if len(group_ids) <= MANY_GROUPS:
         return gather([ask(group_id) for group_id in group_ids], combine)
 
@@ -113,7 +116,7 @@ def describe_each(
     *,
     is_served: bool,
 ) -> ResponseT | Later[ResponseT] | Awaitable[ResponseT]:
-    """Groups of one protocol.  `blank` makes the part of a group of which nothing is known.
+    """Describe groups of one protocol.  `blank` makes the part of an unknown group.
 
     Errors on a group: UNSUPPORTED_VERSION unless the protocol `is_served`, INVALID_GROUP_ID, and those of `GroupMachine.describe_of`.
     """

@@ -27,7 +27,7 @@ def heartbeat(broker: Broker, context: RequestContext, request: HeartbeatRequest
         return machine.heartbeat(token, request, now_ms)
 
     def refused(code: ErrorCode) -> HeartbeatResponse:
-        # A member must not believe that it is out only because nobody has looked yet.
+        # A member must not believe that it was removed while the coordinator is still loading.
         return request.refused(ErrorCode.NONE if code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS else code)
 
     return broker.coordinators.groups.ask(request.group_id, decide, refused=refused)

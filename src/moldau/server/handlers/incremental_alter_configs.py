@@ -1,11 +1,11 @@
-"""● IncrementalAlterConfigs: single options of topics, brokers, groups or client metrics set, taken away, appended to, subtracted from.
+"""● IncrementalAlterConfigs: sets, removes, appends to and subtracts from single options of topics, brokers, groups or client metrics.
 
 Versions       0-1.
 Authorises     ALTER_CONFIGS on the cluster or on each topic or group.
-Behaviour      APPEND and SUBTRACT begin with the value that holds; they are for lists.  Levels of loggers are this process's own: they
+Behaviour      APPEND and SUBTRACT begin with the effective value; they are for lists.  Levels of loggers are this process's own: they
                are set at once, and not stored.
 Errors         those of `metadata.configs.incremental_alter_configs` and of `server.node.loggers.alter`; NOT_CONTROLLER.
-Differs from Kafka: an operation that there is not is INVALID_REQUEST for every kind of resource, not an UNKNOWN_SERVER_ERROR for some;
+Differs from Kafka: an unknown operation is INVALID_REQUEST for every kind of resource, not an UNKNOWN_SERVER_ERROR for some;
                loggers are named after the modules of this broker; any broker takes options for any other that is registered.
 """
 

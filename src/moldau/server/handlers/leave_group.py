@@ -1,4 +1,4 @@
-"""● LeaveGroup: members go, by themselves or sent by an administrator.
+"""● LeaveGroup: members leave by themselves, or an administrator removes them.
 
 Versions       0-5.
 Authorises     READ on the group.

@@ -1,9 +1,9 @@
-"""● ListConfigResources: what there is that has configs.
+"""● ListConfigResources: lists the resources that have configs.
 
 Versions       0-1.
 Authorises     DESCRIBE_CONFIGS on the cluster.
-Behaviour      Without types: all of them.  Topics and brokers are listed whether or not something is set on them.
-Errors         UNSUPPORTED_VERSION for a type that there is not.
+Behaviour      Without types: all of them.  Topics and brokers are listed whether or not configs are set on them.
+Errors         UNSUPPORTED_VERSION for an unknown type.
 Version notes  Version 0 lists client metrics only.
 Differs from Kafka: nothing known.
 """

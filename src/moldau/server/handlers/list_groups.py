@@ -33,5 +33,5 @@ def list_groups(broker: Broker, context: RequestContext, request: ListGroupsRequ
 
 
 def _nothing(code: ErrorCode) -> list[ListedGroup]:
-    """A shard that closes meanwhile has nothing to list: whoever leads it next lists it."""
+    """An empty answer: a shard that closes meanwhile has no groups to list, and its next leader lists them."""
     return []

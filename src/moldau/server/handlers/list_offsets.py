@@ -3,16 +3,15 @@
 Versions       1-11.
 Authorises     DESCRIBE on each topic.
 Behaviour      -1 latest: the high watermark, or the last stable offset for read_committed.  -2 earliest: the log start.  -3 the record
-               with the largest timestamp (KIP-734), of those that are here.  -4 earliest local: the same as earliest without tiered
+               with the largest timestamp (KIP-734), of the local ones.  -4 earliest local: the same as earliest without tiered
                storage (KIP-405).  -5 latest tiered (KIP-1005) and -6 earliest pending upload (KIP-1023): nothing, without tiered
-               storage.  Anything else: the first record with that timestamp or a later one; in remote storage it is looked for
-               remote.list.offsets.request.timeout.ms at most.  Nothing found is answered with offset -1 and no error.
-Version notes  2+ isolation level; 4+ leader epochs; 7+ -3, 8+ -4, 9+ -5, 11+ -6.
-Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE
-               (LEADER_NOT_AVAILABLE below version 5), INVALID_REQUEST for a partition named twice or an isolation level that is neither
-               0 nor 1, UNSUPPORTED_VERSION for a special timestamp before its version.
-Differs from Kafka: an unknown isolation level is refused with INVALID_REQUEST, by Kafka with UNKNOWN_SERVER_ERROR.
-"""
+               storage.  Any other value: the first record with that timestamp or a later one; the search in remote storage takes
+               remote.list.offsets.request.timeout.ms at most.  If there is none, the answer is offset -1 without an error. Version notes
+               2+ isolation level; 4+ leader epochs; 7+ -3, 8+ -4, 9+ -5, 11+ -6. Errors         UNKNOWN_TOPIC_OR_PARTITION,
+               NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE below version
+               5), INVALID_REQUEST for a partition named twice or an isolation level that is neither 0 nor 1, UNSUPPORTED_VERSION for a
+               special timestamp before its version. Differs from Kafka: an unknown isolation level is refused with INVALID_REQUEST, by
+               Kafka with UNKNOWN_SERVER_ERROR."""
 
 import asyncio
 import logging
@@ -59,11 +58,13 @@ READ_COMMITTED: Final = 1
 ISOLATION_LEVELS: Final = (0, READ_COMMITTED)
 LEADER_EPOCH_VERSION: Final = 4
 SEARCHES_AT_ONCE: Final = 100
-"""A few milliseconds' worth, where the records are in the page cache: a request may name every partition that there is."""
+"""Searches in one turn of the loop: a few milliseconds' worth with records in the page cache, because a request may name every
+partition.
+"""
 
 
 class TimeSearch(NamedTuple):
-    """One partition whose records must be looked into; the answer goes into `slot`."""
+    """One partition whose records must be searched; the answer goes into `slot`."""
 
     slot: ListOffsetsPartitionResponse
     partition: Partition
@@ -105,7 +106,7 @@ def _in_version(response: ListOffsetsResponse, version: int) -> ListOffsetsRespo
 
 
 async def _search(broker: Broker, searches: list[TimeSearch], response: ListOffsetsResponse, version: int) -> ListOffsetsResponse:
-    """Side by side, as far as others still have their turn.  What the object store does not have may be here."""
+    """Search side by side, while other requests have their turn.  Records that the object store does not have may be here."""
     at_once = asyncio.Semaphore(SEARCHES_AT_ONCE)
 
     async def answer_in_turn(search: TimeSearch) -> None:
@@ -136,7 +137,7 @@ async def _search(broker: Broker, searches: list[TimeSearch], response: ListOffs
 
 
 async def _find(broker: Broker, partition: Partition, timestamp: int) -> TimestampOffset | ErrorCode | None:
-    """Errors: CorruptBatch, also of what a client wrote with a good CRC around it."""
+    """Find one offset.  Errors: CorruptBatch, also for records that a client wrote with a good CRC around them."""
     log = partition.log
     found = None
     if timestamp >= 0 and log.is_tiered and log.local_log_start_offset > log.log_start_offset and broker.remote is not None:
@@ -201,7 +202,7 @@ def _look_up(partition: Partition, asked: ListOffsetsPartition, isolation: Isola
 
 
 def _tiered(partition: Partition, asked: ListOffsetsPartition) -> ListOffsetsPartitionResponse:
-    """How far copies go (inclusive), or where what is not copied begins."""
+    """The end of the copies (inclusive), or the first offset that is not copied."""
     log = partition.log
     if not log.is_tiered:
         return _answer(asked, NO_TIMESTAMP, NOT_FOUND, -1)
@@ -215,7 +216,7 @@ def _tiered(partition: Partition, asked: ListOffsetsPartition) -> ListOffsetsPar
 
 
 def _unavailable(partition: Partition, isolation: Isolation, version: int) -> ErrorCode:
-    """A leader that is new may not know yet how far consumers see."""
+    """The error of a new leader that does not know yet how far consumers see."""
     if isolation is Isolation.LOG_END or partition.leader_epoch_start_offset <= partition.log.high_watermark:
         return ErrorCode.NONE
     return ErrorCode.OFFSET_NOT_AVAILABLE if version >= OFFSET_NOT_AVAILABLE_VERSION else ErrorCode.LEADER_NOT_AVAILABLE

@@ -2,7 +2,7 @@
 
 Versions       0.
 Authorises     DESCRIBE on the cluster.
-Errors         none of its own: what is unknown, or does not move, is left out.
+Errors         none of its own: unknown partitions, and those that do not move, are left out.
 Differs from Kafka: nothing known.
 """
 

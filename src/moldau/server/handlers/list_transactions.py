@@ -48,5 +48,5 @@ def list_transactions(
 
 
 def _nothing(code: ErrorCode) -> list[TransactionState]:
-    """A shard that closes meanwhile has nothing to list: whoever leads it next lists it."""
+    """An empty answer: a shard that closes meanwhile has nothing to list, and its next leader lists it."""
     return []

@@ -1,17 +1,16 @@
-"""● Metadata: brokers, topics, partitions and who leads them; topics come to be when a client that allows it asks for them.
+"""● Metadata: brokers, topics, partitions and their leaders; creates missing topics for clients that allow it.
 
 Versions       0-13.
-Authorises     DESCRIBE on each topic, CREATE on those that are to come to be.
-Behaviour      Null topics: all of them, and so an empty list in version 0.  With ids names are not looked at.  In the order
+Authorises     DESCRIBE on each topic, CREATE on those that are to be created.
+Behaviour      Null topics: all of them, and so an empty list in version 0.  With ids, names are ignored.  In the order
                of the request, topics that exist first, then the others; a topic that is named twice is answered once.
 Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST (null name or id before version 12);
                of a partition LEADER_NOT_AVAILABLE, from version 6 on LISTENER_NOT_FOUND; in version 0 REPLICA_NOT_AVAILABLE.
 Version notes  Topic ids 10, asked for by id 12, authorized operations 8 (those of the cluster until 10), offline replicas 5.
-Differs from Kafka: a topic that comes to be is created before the answer, which says UNKNOWN_TOPIC_OR_PARTITION of it as Kafka's does,
-               so the next question finds it; Kafka answers first.  Why a creation was refused is told; Kafka says
-               UNKNOWN_TOPIC_OR_PARTITION.  Topics come to be 500 at a time, and not at all when more than 5,000 are missing.
-               A null name without an id in version 12 is INVALID_REQUEST, not UNKNOWN_SERVER_ERROR.
-"""
+Differs from Kafka: a missing topic is created before the answer, which has UNKNOWN_TOPIC_OR_PARTITION for it as Kafka's does, so the next
+request finds it; Kafka answers first.  The answer gives the reason of a refused creation; Kafka says UNKNOWN_TOPIC_OR_PARTITION.  Topics
+are created 500 at a time, and not at all when more than 5,000 are missing. A null name without an id in version 12 is INVALID_REQUEST, not
+UNKNOWN_SERVER_ERROR."""
 
 from collections.abc import Awaitable, Iterable, Sequence
 
@@ -35,9 +34,9 @@ from moldau.types import INTERNAL_TOPICS, ZERO_UUID
 IDS_SINCE = 12
 CREATION_TIMEOUT_MS = 30_000
 CREATED_AT_ONCE = 500
-"""Topics of one decision of the controller, which takes one turn of its loop."""
+"""The topics of one decision of the controller, which takes one turn of its loop."""
 MOST_CREATED = 5_000
-"""Topics that one question brings to be: for more the controller would refuse to write the records."""
+"""The most topics that one request creates: the controller would refuse to write the records of more."""
 
 
 @handles(MetadataRequest)
@@ -86,7 +85,7 @@ async def _after_creation(broker: Broker, context: RequestContext, request: Meta
         wanted = CreateTopicsRequest(topics=plain[begin : begin + CREATED_AT_ONCE], timeout_ms=CREATION_TIMEOUT_MS)
         created = await broker.controller.ask(wanted)
         refused |= {topic.name: topic.error_code for topic in created.topics if topic.error_code not in _AS_UNKNOWN}
-    # Of the image from before: who has deleted a topic and looks whether it is gone must not be shown the one that the question made.
+    # The image from before the creation: a client that has deleted a topic and checks for it must not see the one that its request created.
     return _answer(broker, context, request, image, refused)
 
 

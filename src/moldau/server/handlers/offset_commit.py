@@ -1,8 +1,8 @@
-"""● OffsetCommit: remember how far a group has read.
+"""● OffsetCommit: stores a group's offsets.
 
 Versions       2-10.
 Authorises     READ on the group and on each topic.
-Behaviour      Answered once the offsets are stored.  A group without members takes commits from anybody (generation -1).
+Behaviour      Answered once the offsets are stored.  A group without members takes commits from any client (generation -1).
 Version notes  2-4 may ask for a retention of their own; 9+ knows member epochs (KIP-848); 10+ names topics by id (KIP-848).
 Errors         On every partition NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS and those of `GroupMachine.commit_offsets`; on those of
                one topic UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID.

@@ -1,11 +1,11 @@
-"""● OffsetDelete: forget offsets of topics that a group does not read any more.
+"""● OffsetDelete: deletes offsets of topics that a group does not read any more.
 
 Versions       0.
 Authorises     DELETE on the group, READ on each topic.
 Behaviour      Offsets of topics that a member subscribes to stay.
 Errors         INVALID_GROUP_ID, GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP (members of another protocol than consumers), NOT_COORDINATOR,
                COORDINATOR_LOAD_IN_PROGRESS; on a partition GROUP_SUBSCRIBED_TO_TOPIC, UNKNOWN_TOPIC_OR_PARTITION.
-Differs from Kafka: a group that nobody ever joined is gone with its last offset, not with the next look for expired ones.
+Differs from Kafka: a group that never had a member is gone with its last offset, not with the next check for expired ones.
 """
 
 from collections.abc import Iterable
@@ -57,7 +57,7 @@ def offset_delete(
 def _parted(
     asked: Iterable[OffsetDeleteRequestTopic], topics: Topics
 ) -> tuple[list[OffsetDeleteRequestTopic], dict[str, OffsetDeleteResponseTopic]]:
-    """What exists, and by topic the refusal of what does not."""
+    """The existing partitions, and by topic the refusals of the others."""
     known, unknown = [], {}
     for topic in asked:
         view = topics.by_name(topic.name)

@@ -1,15 +1,12 @@
-"""● OffsetFetch: how far groups have read.
+"""● OffsetFetch: reads groups' committed offsets.
 
 Versions       1-10.
 Authorises     DESCRIBE on each group and on each topic.
-Behaviour      A partition without an offset is answered with -1.  Without a list of topics (2+) everything that the group has; from
-               version 10 on without topics that are gone, for they have no id.
-Version notes  7+ can insist on stable offsets (KIP-447); 8+ asks for several groups at once (KIP-709); 9+ knows member epochs (KIP-848);
-               10+ names topics by id.
-Errors         NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `GroupMachine.fetch_offsets`; UNKNOWN_TOPIC_ID.
-Differs from Kafka: an offset that was committed to an earlier topic of the same name counts as none in every version; Kafka tells it
-               where topics are asked for by name, or all of them.
-"""
+Behaviour      A partition without an offset is answered with -1.  Without a list of topics (2+) all offsets of the group are returned; from
+version 10 on without deleted topics, because they have no id. Version notes  7+ can insist on stable offsets (KIP-447); 8+ asks for several
+groups at once (KIP-709); 9+ knows member epochs (KIP-848); 10+ names topics by id. Errors         NOT_COORDINATOR,
+COORDINATOR_LOAD_IN_PROGRESS, and those of `GroupMachine.fetch_offsets`; UNKNOWN_TOPIC_ID. Differs from Kafka: an offset that was committed
+to an earlier topic of the same name counts as none in every version; Kafka returns it for topics asked for by name, or for all topics."""
 
 from collections.abc import Awaitable
 from typing import Final
@@ -86,7 +83,7 @@ def _fetch_group(
 
     def with_unknown(response: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
         if context.version >= TOPIC_IDS_SINCE:
-            # A topic that is gone has no id to be named by.
+            # A deleted topic has no id by which the answer could name it.
             response.topics = [topic for topic in response.topics if topic.topic_id != ZERO_UUID]
         response.topics += unknown
         return response
@@ -95,7 +92,7 @@ def _fetch_group(
 
 
 def _resolve_ids(broker: Broker, group: OffsetFetchRequestGroup) -> list[OffsetFetchResponseTopics]:
-    """Gives the topics their names; the answers for those that nobody knows, which are taken out."""
+    """Give the topics their names.  Returns the answers for unknown topics, which are taken out."""
     unknown = []
     known = []
     for topic in group.topics or ():
@@ -115,7 +112,7 @@ def _resolve_ids(broker: Broker, group: OffsetFetchRequestGroup) -> list[OffsetF
 
 
 def _single(group: OffsetFetchResponseGroup, request: OffsetFetchRequest, version: int) -> OffsetFetchResponse:
-    """As versions before 8 spell it."""
+    """The answer in the form of versions before 8."""
     if group.error_code:
         refused = request.refused(group.error_code)
         if version >= TOP_LEVEL_ERROR_SINCE:

@@ -1,8 +1,8 @@
-"""● OffsetForLeaderEpoch: where a leader epoch ended here, so that a reader or follower finds out what it must forget.
+"""● OffsetForLeaderEpoch: the end of a leader epoch, so that a reader or follower finds out where it must truncate.
 
 Versions       2-4.
 Authorises     DESCRIBE on each topic; CLUSTER_ACTION for followers.
-Behaviour      The largest epoch that is not newer than the asked one, and its end offset (exclusive); -1 and -1 when nothing is known.
+Behaviour      The largest epoch that is not newer than the asked one, and its end offset (exclusive); -1 and -1 if there is none.
 Version notes  3+ a replica id, -1 for a consumer.
 Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH.
 Differs from Kafka: nothing known.

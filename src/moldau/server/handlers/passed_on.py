@@ -1,7 +1,7 @@
 """● The APIs that are only passed on: to the active controller, or to the share coordinator, wherever each is.
 
-A row is an API, where its request goes, and its documentation.  What comes back is the answer.  Source: ForwardingManager; KIP-590, 932.
-"""
+A row is an API, the destination of its request, and its documentation.  The answer is passed back.  Source: ForwardingManager; KIP-590,
+932."""
 
 from collections.abc import Awaitable
 from typing import Any, Final
@@ -57,7 +57,7 @@ Differs from Kafka: nothing known.
 
 Versions       0-2.
 Authorises     ALTER_CONFIGS on the cluster or on each topic or group.
-Behaviour      What is not named is taken away: IncrementalAlterConfigs is the API to use.
+Behaviour      Options that are not named are removed: IncrementalAlterConfigs is the API to use.
 Errors         those of `metadata.configs.alter_configs`; NOT_CONTROLLER.
 Differs from Kafka: a resource that is named twice is answered INVALID_REQUEST each time; Kafka gives no answer at all.
 """,
@@ -88,7 +88,7 @@ Differs from Kafka: nothing known.
     Api(
         AssignReplicasToDirsRequest,
         ask_controller,
-        """a broker says in which of its folders its replicas lie.
+        """a broker reports the folder of each of its replicas.
 
 Versions       0.
 Authorises     CLUSTER_ACTION on the cluster.
@@ -121,7 +121,7 @@ Differs from Kafka: more than 1,000 listeners, features or directories are refus
     Api(
         ControllerRegistrationRequest,
         ask_controller,
-        """a controller tells the active one how it can be reached.
+        """a controller tells the active one its addresses.
 
 Versions       0.
 Authorises     CLUSTER_ACTION on the cluster.
@@ -132,7 +132,7 @@ Differs from Kafka: more than 1,000 listeners or features are refused.
     Api(
         CreatePartitionsRequest,
         ask_controller,
-        """more partitions for topics, decided by the controller.
+        """adds partitions to topics; the controller decides.
 
 Versions       0-3.
 Authorises     ALTER on each topic.
@@ -143,7 +143,7 @@ Differs from Kafka: a request for more than 10,000 is a POLICY_VIOLATION of that
     Api(
         CreateTopicsRequest,
         ask_controller,
-        """new topics, decided by the controller.
+        """creates topics; the controller decides.
 
 Versions       2-7.
 Authorises     CREATE on the cluster or on each topic.
@@ -154,11 +154,11 @@ Differs from Kafka: nothing known.
     Api(
         DeleteShareGroupStateRequest,
         ask_share_states,
-        """the states of share partitions are forgotten.
+        """deletes the states of share partitions.
 
 Versions       0.
 Authorises     CLUSTER_ACTION on the cluster.
-Behaviour      A state that is not there counts as deleted.
+Behaviour      A missing state counts as deleted.
 Errors         On a partition NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION.
 Differs from Kafka: nothing known.
 """,
@@ -166,11 +166,12 @@ Differs from Kafka: nothing known.
     Api(
         DeleteTopicsRequest,
         ask_controller,
-        """topics go, with their partitions and configs, decided by the controller.
+        """deletes topics, with their partitions and configs; the controller decides.
 
 Versions       1-6.
 Authorises     DELETE on each topic.
-Behaviour      By name, from version 6 on also by id.  Answered once that is committed; the logs are set aside and go a minute later.
+Behaviour      By name, from version 6 on also by id.  Answered once the deletion is committed.
+               The logs are renamed at once and deleted a minute later.
 Errors         those of `metadata.topics.delete_topics`; NOT_CONTROLLER.
 Version notes  Before version 3 disabled deletion is INVALID_REQUEST.
 Differs from Kafka: the answers come in the order of the request, names before ids; Kafka shuffles them.
@@ -179,11 +180,11 @@ Differs from Kafka: the answers come in the order of the request, names before i
     Api(
         ElectLeadersRequest,
         ask_controller,
-        """the preferred replica leads again, or with unclean election any that lives.
+        """elects the preferred replica, or with unclean election any live one.
 
 Versions       0-2.
 Authorises     ALTER on the cluster.
-Behaviour      With null topics every topic is listed, with those partitions only for which something was to do.
+Behaviour      With null topics every topic is listed, but only the partitions that needed an election.
 Errors         those of `metadata.elections.elect_leaders`; NOT_CONTROLLER.
 Version notes  Version 0 knows preferred elections only.
 Differs from Kafka: nothing known.
@@ -192,7 +193,7 @@ Differs from Kafka: nothing known.
     Api(
         InitializeShareGroupStateRequest,
         ask_share_states,
-        """the states of share partitions begin here, or begin anew.
+        """begins states of share partitions, or begins them anew.
 
 Versions       0.
 Authorises     CLUSTER_ACTION on the cluster.
@@ -205,7 +206,7 @@ Differs from Kafka: nothing known.
     Api(
         ReadShareGroupStateRequest,
         ask_share_states,
-        """what a new leader of a share partition begins with.
+        """the state with which a new leader of a share partition begins.
 
 Versions       0.
 Authorises     CLUSTER_ACTION on the cluster.
@@ -218,11 +219,11 @@ Differs from Kafka: nothing known.
     Api(
         ReadShareGroupStateSummaryRequest,
         ask_share_states,
-        """how far share groups have come.
+        """the start offsets of share groups.
 
 Versions       0-1.
 Authorises     CLUSTER_ACTION on the cluster.
-Behaviour      Start offsets without the runs behind them; -1 of a state that was never begun.
+Behaviour      Start offsets without the runs behind them; -1 for a state that was never begun.
 Version notes  1+ counts the records behind the start offset that are done with (KIP-1226).
 Errors         On a partition NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION.
 Differs from Kafka: nothing known.
@@ -247,14 +248,15 @@ Differs from Kafka: nothing known.
 Versions       0-2.
 Authorises     ALTER on the cluster.
 Errors         those of `metadata.feature_updates.update_features`; NOT_CONTROLLER.
-Version notes  From version 1 on upgrade_type says what may be lost, before it allow_downgrade; from version 2 on no results per feature.
+Version notes  From version 1 on upgrade_type says what may be lost, in version 0 allow_downgrade;
+               from version 2 on there are no results per feature.
 Differs from Kafka: nothing known.
 """,
     ),
     Api(
         WriteShareGroupStateRequest,
         ask_share_states,
-        """what the leaders of share partitions have decided is kept.
+        """stores the decisions of share partitions' leaders.
 
 Versions       0-1.
 Authorises     CLUSTER_ACTION on the cluster.

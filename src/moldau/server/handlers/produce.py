@@ -2,7 +2,7 @@
 
 Versions       0-2 are advertised for an old librdkafka's sake and never served; 3-13.
 Authorises     WRITE on each topic; WRITE on the transactional id of transactional batches.
-Behaviour      Everything that must be in order happens before this returns: validation and append.  acks=1 is answered at once, acks=all
+Behaviour      Validation and append happen before this returns, so their order is that of requests.  acks=1 is answered at once, acks=all
                when the high watermark has passed the batch and, flush policy `ack`, it is on stable storage; acks=0 is not answered.
                The first batch of a transaction in a partition waits for the transaction's coordinator (KIP-890), many records that must
                be looked into or compressed anew for a process that does so; of very many batches each thousand is appended in a turn of
@@ -14,11 +14,10 @@ Version notes  8+ names the records that were refused and why; 10+ names the new
 Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLOWER, INVALID_TOPIC_EXCEPTION (an internal topic),
                INVALID_REQUIRED_ACKS, NOT_ENOUGH_REPLICAS, NOT_ENOUGH_REPLICAS_AFTER_APPEND, REQUEST_TIMED_OUT,
                TRANSACTIONAL_ID_AUTHORIZATION_FAILED (a transactional batch without a transactional id), INVALID_TXN_STATE or
-               TRANSACTION_ABORTABLE (a partition that is not part of the transaction), and those of `Log.append_from_client`.
-Differs from Kafka: a partition without records (null) is refused with INVALID_RECORD; Kafka gives no answer at all.  A codec that does
-               not exist (5, 6, 7) is refused with UNSUPPORTED_COMPRESSION_TYPE, by Kafka with UNKNOWN_SERVER_ERROR.  Bytes behind a
-               batch are refused with INVALID_RECORD; up to eleven of them are cut off by Kafka, and of more it looks at their size.
-"""
+               TRANSACTION_ABORTABLE (a partition that is not part of the transaction), and those of `Log.append_from_client`. Differs from
+               Kafka: a partition without records (null) is refused with INVALID_RECORD; Kafka gives no answer at all.  A codec that does
+               not exist (5, 6, 7) is refused with UNSUPPORTED_COMPRESSION_TYPE, by Kafka with UNKNOWN_SERVER_ERROR.  Bytes behind a batch
+               are refused with INVALID_RECORD; Kafka cuts up to eleven of them off, and of more it checks the size."""
 
 import asyncio
 from collections.abc import Awaitable, Mapping
@@ -79,19 +78,19 @@ PIECE: Final = 1_000
 """Batches that one turn of the loop appends: 25 to 50 ms."""
 MALFORMED: Final = (ErrorCode.INVALID_RECORD, ErrorCode.CORRUPT_MESSAGE)
 SMALLEST_LENGTH: Final = 14
-"""What the length of a batch counts at least: that of an empty record of magic 0."""
+"""The least length that a batch can name: that of an empty record of magic 0."""
 
 
 class Told(AppendFailure):
-    """A failure whose text the client is told."""
+    """A failure whose text the client gets."""
 
 
 Unverified: TypeAlias = tuple[Partition, ProducerIdAndEpoch, int]
-"""Where a batch goes, whose it is, and its first sequence."""
+"""The partition of a batch, its producer, and its first sequence."""
 Verified: TypeAlias = VerificationGuard | AppendFailure
 Produced: TypeAlias = ProduceResponse | Later[ProduceResponse] | None
 
-# Errors after which Kafka does not say where the log starts: it never got as far as the log.
+# Errors after which Kafka does not report the log's start: it did not get as far as the log.
 WITHOUT_LOG_START: Final = frozenset(
     {
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -167,7 +166,7 @@ class _Postponed(NamedTuple):
 
 
 class Appending:
-    """One request on its way into the logs, and its answer in the making."""
+    """One request on its way into the logs, and its answer."""
 
     __slots__ = ("_answers", "_failed", "_later", "_response", "_wait", "broker", "context", "request", "unexamined")
 
@@ -241,7 +240,10 @@ class Appending:
         return slots
 
     async def append_examined(self) -> None:
-        """What `append_all` left.  The rules may change while records are examined: then they are examined by the new ones."""
+        """Append the batches that `append_all` left.
+
+        The rules may change while records are examined: then they are examined again by the new rules.
+        """
         while self.unexamined:
             postponed, self.unexamined = self.unexamined, []
             examined = await asyncio.gather(*map(self._examine, postponed))
@@ -292,7 +294,7 @@ class Appending:
         return slot
 
     def answer(self) -> Produced:
-        """Errors: ConnectionClosed when something failed that is not to be answered."""
+        """The answer.  Errors: ConnectionClosed if a request without an answer failed."""
         response = self._response
         if self.request.acks == 0:
             if self._failed:
@@ -306,7 +308,7 @@ class Appending:
 
 
 def _unverified(broker: Broker, context: RequestContext, request: ProduceRequest) -> list[Unverified]:
-    """The batches whose transaction is not known to be open there.  Errors: ConnectionClosed."""
+    """The batches whose transaction is not known to be open in their partition.  Errors: ConnectionClosed."""
     asked = []
     for topic in request.topic_data:
         name = topic.name if context.version < TOPIC_ID_VERSION else broker.cluster.topic_name(topic.topic_id)
@@ -314,7 +316,7 @@ def _unverified(broker: Broker, context: RequestContext, request: ProduceRequest
             partition = broker.replicas.hosted.get((name, data.index)) if name is not None else None
             records = data.records
             if partition is None or not partition.is_leader or not isinstance(records, memoryview) or len(records) < HEADER_SIZE:
-                continue  # refused where it is appended
+                continue  # the append refuses it
             try:
                 header = read_header(records)
             except CorruptBatch:
@@ -328,7 +330,7 @@ def _unverified(broker: Broker, context: RequestContext, request: ProduceRequest
 async def _verify(
     broker: Broker, context: RequestContext, request: ProduceRequest, asked: list[Unverified]
 ) -> dict[TopicPartition, Verified]:
-    """All at once: their coordinator writes them down together."""
+    """Ask for all at once: their coordinator writes them together."""
     adds = context.version >= ADDS_TO_TRANSACTION_VERSION
     transactional_id = request.transactional_id or ""
     found = await asyncio.gather(
@@ -361,7 +363,7 @@ def _as_produce_says(code: ErrorCode, version: int) -> ErrorCode:
         return ErrorCode.INVALID_TXN_STATE
     if code is ErrorCode.CONCURRENT_TRANSACTIONS and version >= ADDS_TO_TRANSACTION_VERSION:
         return code
-    # What clients of every version try again.
+    # Errors after which clients of every version try again.
     return ErrorCode.NOT_ENOUGH_REPLICAS if code in COORDINATOR_IS_BUSY else fenced_as_known(code)
 
 
@@ -408,7 +410,7 @@ def _has_transactional_batch(request: ProduceRequest) -> bool:
 
 
 def _refusal(broker: Broker, context: RequestContext, name: str | None, data: PartitionProduceData, *, acks: int) -> AppendFailure | None:
-    """Why a partition is not even tried; None when it may be."""
+    """The reason not to try a partition; None if it may be tried."""
     if name is None:
         return AppendFailure(ErrorCode.UNKNOWN_TOPIC_ID, "no topic has that id")
     if not broker.cluster.has_partition(name, data.index):
@@ -423,11 +425,11 @@ def _refusal(broker: Broker, context: RequestContext, name: str | None, data: Pa
     if malformed is not None:
         return malformed
     if acks not in (ALL_IN_SYNC, 0, 1):
-        return AppendFailure(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} is none of -1, 0, 1")
+        return AppendFailure(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks} has to be -1, 0 or 1")
     if broker.is_internal(name) and context.header.client_id != ADMIN_CLIENT_ID:
         return AppendFailure(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
     if (name, data.index) not in broker.replicas.hosted:
-        return AppendFailure(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{name}-{data.index} is not here")
+        return AppendFailure(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker has no replica of {name}-{data.index}")
     return None
 
 
@@ -437,9 +439,9 @@ def _codec_of(data: PartitionProduceData) -> int:
 
 
 def _malformed(records: Records | None, failure: AppendFailure | None = None) -> AppendFailure | None:
-    """Why the bytes are not one batch of magic 2, which Kafka looks at before it looks at their partition; None when they are.
+    """The reason why the bytes are not one batch of magic 2; None if they are.  Kafka checks this before the partition.
 
-    With `failure`, only if that is one of such bytes.  Source: ProduceRequest.validateRecords, ByteBufferLogInputStream.
+    With `failure`, only if the failure is due to such bytes.  Source: ProduceRequest.validateRecords, ByteBufferLogInputStream.
     """
     if not isinstance(records, memoryview) or (failure is not None and (failure.error not in MALFORMED or failure.record_errors)):
         return None
@@ -447,14 +449,14 @@ def _malformed(records: Records | None, failure: AppendFailure | None = None) ->
     if len(records) >= LENGTH_END and size < SMALLEST_LENGTH:
         return Told(ErrorCode.CORRUPT_MESSAGE, f"A batch says that it is {size} bytes long; the shortest ones are {SMALLEST_LENGTH}")
     if len(records) > MAGIC_BYTE and records[MAGIC_BYTE] > MAGIC:
-        return Told(ErrorCode.CORRUPT_MESSAGE, f"A batch is of magic {records[MAGIC_BYTE]}, which nobody knows; it has to be {MAGIC}")
+        return Told(ErrorCode.CORRUPT_MESSAGE, f"A batch is of the unknown magic {records[MAGIC_BYTE]}; it has to be {MAGIC}")
     if len(records) < HEADER_SIZE or records[MAGIC_BYTE] != MAGIC or size + LENGTH_END != len(records):
         return AppendFailure(ErrorCode.INVALID_RECORD, f"The bytes are not exactly one whole batch of magic {MAGIC}")
     return None
 
 
 def _refused(index: int, failure: AppendFailure, log_start_offset: int = NO_OFFSET) -> PartitionProduceResponse:
-    """`log_start_offset` is that of a log that has refused the records."""
+    """A partition's answer with an error.  `log_start_offset`: that of a log that has refused the records."""
     return PartitionProduceResponse(
         index=index,
         error_code=failure.error,
@@ -466,7 +468,7 @@ def _refused(index: int, failure: AppendFailure, log_start_offset: int = NO_OFFS
 
 
 def _name_leaders(broker: Broker, context: RequestContext, response: ProduceResponse) -> None:
-    """Whoever asked the wrong broker is told the right one (KIP-951)."""
+    """Name the right leaders to a client that asked the wrong broker (KIP-951)."""
     nodes: dict[int, NodeEndpoint] = {}
     for topic in response.responses:
         for slot in topic.partition_responses:

@@ -1,4 +1,4 @@
-"""● The APIs between the replicas of the metadata log: passed on to this process's own, see `raft/driver.py`.
+"""● The APIs between the replicas of the metadata log: passed on to the replica of this process, see `raft/driver.py`.
 
 Fetch on a listener of controllers is about that log alone.  Source: ControllerApis.handleRaftRequest; KIP-595, 630, 853.
 """
@@ -22,16 +22,16 @@ from moldau.server.requests.dispatch import Api, RequestContext
 
 def ask_replica(services: Services, context: RequestContext, request: Any) -> Awaitable[Response]:
     if services.raft is None:
-        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no metadata log is kept here")
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this node has no replica of the metadata log")
     return services.raft.handle(request, context.version)
 
 
 def change_voters(services: Services, context: RequestContext, request: Any) -> Awaitable[Response]:
-    """Here on a listener of controllers; a broker passes it on to the active one, as Kafka's does."""
+    """Change voters here on a listener of controllers.  A broker passes the request on to the active controller, as Kafka's does."""
     if context.client.listener not in services.config.controller_names:
         return services.controller.forward(request, context)
     if services.raft is None:
-        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no metadata log is kept here")
+        raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "this node has no replica of the metadata log")
     return services.raft.change_voters(request)
 
 
@@ -43,7 +43,8 @@ APIS: Final = (
 
 Versions       0-1.
 Authorises     ALTER on the cluster.
-Behaviour      One change at a time.  The new voter is asked which kraft.version it speaks; the answer comes once the change is committed.
+Behaviour      One change at a time.  The leader asks the new voter for its kraft.version range;
+               the answer comes once the change is committed.
 Version notes  1+ may ask to be answered as soon as the change is in the log.
 Errors         NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST, UNSUPPORTED_VERSION in kraft.version 0, DUPLICATE_VOTER, INCONSISTENT_CLUSTER_ID,
                REQUEST_TIMED_OUT while another change is under way, the voter lags behind or the change is not committed in time.
@@ -66,7 +67,7 @@ Differs from Kafka: the only voter is not removed: INVALID_REQUEST.
     Api(
         UpdateRaftVoterRequest,
         change_voters,
-        """a voter listens elsewhere, or speaks another kraft.version, than the metadata log says.
+        """a voter has another address or kraft.version range than in the metadata log.
 
 Versions       0.
 Authorises     CLUSTER_ACTION on the cluster.
@@ -92,7 +93,7 @@ Differs from Kafka: nothing known.
     Api(
         EndQuorumEpochRequest,
         ask_replica,
-        """a leader of the metadata log leads no more, and names who should follow it.
+        """a leader of the metadata log resigns, and names its preferred successors.
 
 Versions       0-1.
 Authorises     CLUSTER_ACTION on the cluster.
@@ -105,12 +106,13 @@ Differs from Kafka: a voter that knows of the end answers pre-votes of others as
     Api(
         FetchRequest,
         ask_replica,
-        """a replica of the metadata log reads on, and says how much of it is on its disk.
+        """a replica of the metadata log reads on, and reports how much of it is on its disk.
 
 Versions       4-18.
 Authorises     CLUSTER_ACTION on the cluster.
-Behaviour      Committed or not, records are sent.  Waits for records, or for a higher high watermark than the replica's, max_wait_ms at
-               most.  Where the logs part the answer says from where on; what the log holds no more comes as a snapshot.
+Behaviour      Records are sent whether they are committed or not.  Waits for records, or for a higher high
+               watermark than the replica's, max_wait_ms at
+               most.  If the logs differ, the answer names the point; records that the log no longer has come as a snapshot.
 Version notes  17+ carries the directory id (KIP-853), 18+ the replica's high watermark (KIP-1166).
 Errors         INCONSISTENT_CLUSTER_ID, INVALID_REQUEST; on the partition FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH,
                NOT_LEADER_OR_FOLLOWER, INVALID_REQUEST, BROKER_NOT_AVAILABLE while an election is being noted.

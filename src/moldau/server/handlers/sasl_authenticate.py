@@ -1,4 +1,4 @@
-"""● SaslAuthenticate: as a listener without SASL answers it, which is what every listener here is.
+"""● SaslAuthenticate: the answer of a listener without SASL, as every listener here is.
 
 Versions       0-2.
 Authorises     nothing.

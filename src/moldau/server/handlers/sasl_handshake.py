@@ -1,8 +1,8 @@
-"""● SaslHandshake: as a listener without SASL answers it, which is what every listener here is.
+"""● SaslHandshake: the answer of a listener without SASL, as every listener here is.
 
 Versions       0-1.
 Authorises     nothing.
-Errors         ILLEGAL_SASL_STATE, always, with no mechanism: a client that wants SASL says so, instead of losing its connection.
+Errors         ILLEGAL_SASL_STATE, always, with no mechanism: a client that wants SASL reports it, instead of losing its connection.
 Differs from Kafka: nothing known.
 """
 

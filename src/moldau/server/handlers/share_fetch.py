@@ -4,19 +4,17 @@ Versions       1-2.
 Authorises     READ on the group, READ on each topic.
 Behaviour      Acknowledgements are taken first, then records are acquired for the member from the session's partitions, in an order that
                turns with the epoch; max_bytes is divided among them.  With fewer than min_bytes the request waits until more can be
-               acquired or max_wait_ms is over.  Records leave as slices of files: whole batches, of which `acquired_records` counts.
-               Those in remote storage only (KIP-405) are waited for, remote.fetch.max.wait.ms at most.  Partitions that the group has just
-               begun with are loaded one after the other: the first that has records ends the wait, the others are left to other members.
-Version notes  2+ may limit the number of records strictly (KIP-1206), and renews locks in a request without a fetch (KIP-1222).
-Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, INVALID_GROUP_ID, SHARE_SESSION_NOT_FOUND,
-               INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED (after max_wait_ms); by partition UNKNOWN_TOPIC_ID,
-               UNKNOWN_TOPIC_OR_PARTITION,
-               NOT_LEADER_OR_FOLLOWER, COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE,
-               and for acknowledgements those of ShareAcknowledge.
-Differs from Kafka: a group that begins `by_duration` where no record is young enough begins at the end; Kafka refuses its fetches.
-               A topic inside a session that nobody knows any more is told with UNKNOWN_TOPIC_ID.
-               The group without a name is refused with INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR on each partition.
-"""
+               acquired or max_wait_ms is over.  Records leave as slices of files: whole batches, of which only `acquired_records` count.
+               The fetch waits for records in remote storage only (KIP-405), remote.fetch.max.wait.ms at most.  Partitions that are new to
+               the group are loaded one after the other: the first that has records ends the wait, the others are left to other members.
+               Version notes  2+ may limit the number of records strictly (KIP-1206), and renews locks in a request without a fetch
+               (KIP-1222). Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, INVALID_GROUP_ID,
+               SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED (after max_wait_ms); by partition
+               UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND,
+               KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE, and for acknowledgements those of ShareAcknowledge. Differs from Kafka: a group that
+               begins `by_duration` in a partition without a young enough record begins at its end; Kafka refuses its fetches. A deleted
+               topic in a session is answered with UNKNOWN_TOPIC_ID. The group without a name is refused with INVALID_GROUP_ID; Kafka says
+               UNKNOWN_SERVER_ERROR on each partition."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -52,7 +50,7 @@ from moldau.server.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, MemberKey, 
 from moldau.storage.log import FetchData
 
 RECORD_LIMIT: Final = 1
-"""share_acquire_mode: not one record more than asked for."""
+"""share_acquire_mode record_limit: not one record more than asked for."""
 
 Results = dict[SharedKey, PartitionData]
 
@@ -114,7 +112,7 @@ def _acknowledged(request: ShareFetchRequest) -> Iterable["_Acknowledged"]:
 
 
 class _Acknowledged:
-    """A topic's partitions that have something acknowledged."""
+    """A topic's partitions with acknowledgements."""
 
     def __init__(self, topic_id: UUID, partitions: list[FetchPartition]) -> None:
         self.topic_id = topic_id
@@ -122,7 +120,7 @@ class _Acknowledged:
 
 
 class _Fetching:
-    """One request: what it waits for, and its answer."""
+    """One request: its parked state, and its answer."""
 
     def __init__(
         self,
@@ -154,7 +152,7 @@ class _Fetching:
         self._is_abandoned = False
         self._is_acknowledged = False
         self._is_late = False
-        """Something is read from remote storage: that may take longer than the client would wait for records."""
+        """Whether records are read from remote storage: that may take longer than the client would wait for records."""
         self._later: Later[ShareFetchResponse] = Later(self._abandon)
 
     # The partitions
@@ -167,7 +165,7 @@ class _Fetching:
             self._try()
 
     def _turned(self, keys: list[SharedKey]) -> list[SharedKey]:
-        """No partition is always the last to be read."""
+        """The keys in an order that turns, so that no partition is always the last to be read."""
         epoch = self._request.share_session_epoch
         at = epoch % len(keys) if keys and epoch > 0 else 0
         return keys[at:] + keys[:at]
@@ -187,7 +185,7 @@ class _Fetching:
     # Acquiring, or waiting
 
     def _try(self) -> None:
-        """Acquires if there is enough or time is over, else waits."""
+        """Acquire if there is enough or time is over, else wait."""
         now_ms = self._broker.clock.monotonic_ms()
         windows: dict[SharedKey, Window | None] = {}
         is_failed = False
@@ -224,7 +222,7 @@ class _Fetching:
         return usable
 
     def _look(self, key: SharedKey, share: SharePartition, max_bytes: int, *, is_first: bool, now_ms: int) -> Window | ErrorCode | None:
-        """What can be read for one partition.  None: nothing yet."""
+        """The records that can be read for one partition; None: none yet."""
         partition = self._held[key].partition
         offset, limit = share.next_fetch_offset(now_ms), partition.end_for(self._isolation)
         if offset >= limit:
@@ -281,7 +279,7 @@ class _Fetching:
         return results
 
     def _park(self, windows: Mapping[SharedKey, Window | None], available: int, now_ms: int) -> None:
-        """Woken by whichever partition grows, becomes free or is loaded, and when a delayed record is due."""
+        """Park the request until a partition grows, is free or is loaded, or a delayed record is due."""
         wait = self._wait = FetchWait(self._min_bytes - available, self._woken)
         due_ms = self._deadline_ms
         ahead_ms = now_ms - self._broker.clock.now_ms()
@@ -319,7 +317,7 @@ class _Fetching:
             self._maybe_complete()
 
     def _abandon(self) -> None:
-        """The client is gone: nothing is acquired for it any more."""
+        """Stop: the client is gone, so nothing is acquired for it any more."""
         self._is_abandoned = True
         self._leave()
         if self._remote is not None:
@@ -399,7 +397,7 @@ def _refused(code: ErrorCode) -> ShareFetchResponse:
 
 
 def _refuse_later(broker: Broker, code: ErrorCode, wait_ms: int) -> Later[ShareFetchResponse]:
-    """So that a client that cannot have a session does not ask without a pause."""
+    """Refuse after a pause, so that a client that cannot have a session does not ask without one."""
     parked = Parked(lambda: later.complete(_refused(code)))
     later: Later[ShareFetchResponse] = Later(lambda: broker.replicas.timeouts.discard(parked))
     broker.replicas.timeouts.add(parked, broker.clock.monotonic_ms() + wait_ms)

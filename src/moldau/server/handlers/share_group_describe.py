@@ -1,4 +1,4 @@
-"""● ShareGroupDescribe: share groups with their members and who reads what (KIP-932).
+"""● ShareGroupDescribe: share groups with their members and assignments (KIP-932).
 
 Versions       1.
 Authorises     DESCRIBE on each group, and on the topics that its members read.

@@ -3,12 +3,11 @@
 Versions       1.
 Authorises     READ on the group, DESCRIBE on each topic subscribed to.
 Behaviour      Answers with the member's epoch and, when it changed or was asked for, its assignment.  A partition is assigned once the
-               share coordinator has begun its state, so a new subscription bears fruit with a later heartbeat.
+               share coordinator has begun its state, so a new subscription takes effect with a later heartbeat.
 Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
                GROUP_ID_NOT_FOUND (of another protocol too), and those of `ShareGroup.heartbeat`.
-Differs from Kafka: a member that reports from behind is told its assignment without asking for it.  A heartbeat on a connection that its
-               member has replaced is not answered, the connection is closed.
-"""
+Differs from Kafka: a member that reports an older epoch gets its assignment without asking for it.  A heartbeat on a connection that the
+member has replaced closes that connection."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""● StreamsGroupDescribe: streams groups with their topology, their members and who has which task (KIP-1071).
+"""● StreamsGroupDescribe: streams groups with their topology, their members and their tasks (KIP-1071).
 
 Versions       0.
 Authorises     DESCRIBE on each group, and on the topics of its topology.

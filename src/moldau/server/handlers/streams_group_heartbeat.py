@@ -2,20 +2,17 @@
 
 Versions       0.
 Authorises     READ on the group; with a topology DESCRIBE on each of its topics, and CREATE on those that are missing.
-Behaviour      Answers with the member's epoch, its tasks when they changed or were asked for, and what stands in the way of tasks.
+Behaviour      Answers with the member's epoch, its tasks when they changed or were asked for, and the reasons why tasks are missing.
                Internal topics that are missing are created; a later heartbeat has the tasks.
 Errors         UNSUPPORTED_VERSION (the protocol is switched off, or streams.version is 0), INVALID_REQUEST (of static members, regular
                expressions, warm-up tasks and task offsets too: Kafka 4.3 has none either), STREAMS_INVALID_TOPOLOGY,
                STREAMS_INVALID_TOPOLOGY_EPOCH, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND (of another protocol
                too), and those of `StreamsGroup.heartbeat`.
-Differs from Kafka: a member that reports other tasks than it was given is told again what it was given, unless a new assignment is on its
-               way: it may have missed the answer.
-               A report under an older epoch gives nothing up: its member is told where it is.  One on a connection that its member has
-               replaced is not answered, the connection is closed.
-               Threads behind one endpoint are one entry of the endpoints: of several, Kafka's client forgets all but the last.
-               Repartition topics that are joined take their number from a fixed one of the same join only.  What is wrong with a topology
-               is told as such where Kafka says UNKNOWN_SERVER_ERROR.
-"""
+Differs from Kafka: a member that reports other tasks than it was given gets its tasks again, unless a new assignment is on its way: it may
+have missed the answer.  A report under an older epoch gives nothing up: the answer has the member's epoch and tasks.  A heartbeat on a
+connection that the member has replaced closes that connection. Threads behind one endpoint are one entry of the endpoints: of several,
+Kafka's client forgets all but the last. Repartition topics that are joined take their number from a fixed one of the same join only.  An
+invalid topology gets its own error code; Kafka says UNKNOWN_SERVER_ERROR."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""● SyncGroup: the leader hands in the assignment, and every member is given its part.
+"""● SyncGroup: the leader hands in the assignment, and every member gets its part.
 
 Versions       0-5.
 Authorises     READ on the group.

@@ -7,11 +7,9 @@ Behaviour      The offsets count when the transaction commits.  The group's part
                its producer has replaced by a newer one closes that connection: nothing else tells an earlier commit of the
                transaction from a later one.
 Version notes  3+ names the member, which is fenced as in OffsetCommit (KIP-447); 5+ adds the partition by itself.
-Errors         INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION, what the transaction's
-               coordinator says (INVALID_PRODUCER_EPOCH for PRODUCER_FENCED, up to version 3 INVALID_TXN_STATE for
-               TRANSACTION_ABORTABLE), and those of `GroupMachine.commit_offsets_in_transaction`.
-Differs from Kafka: offsets of a late request cannot take the place of later ones.
-"""
+Errors         INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION, those of the transaction's
+coordinator (INVALID_PRODUCER_EPOCH for PRODUCER_FENCED, up to version 3 INVALID_TXN_STATE for TRANSACTION_ABORTABLE), and those of
+`GroupMachine.commit_offsets_in_transaction`. Differs from Kafka: offsets of a late request cannot take the place of later ones."""
 
 from collections.abc import Awaitable
 from typing import Final
@@ -50,7 +48,7 @@ def txn_offset_commit(
 
 
 def _taken_out(request: TxnOffsetCommitRequest, topics: Topics) -> list[TxnOffsetCommitResponseTopic]:
-    """Takes out of the request what does not exist, and answers that.  Source: KafkaApis.handleTxnOffsetCommitRequest."""
+    """Take missing topics out of the request, and answer for them.  Source: KafkaApis.handleTxnOffsetCommitRequest."""
     known, unknown = [], []
     for topic in request.topics:
         found = topics.by_name(topic.name)

@@ -1,1 +1,1 @@
-"""● One process: its options and folders, how it is put together, brought up and down.  Start with `node.py`."""
+"""● One process: its options and folders, its parts, its start and its stop.  Start with `node.py`."""

@@ -1,7 +1,7 @@
-"""◇ Options of Kafka that no room of this house reads: taken without complaint, listed by DescribeConfigs, without effect.
+"""◇ Options of Kafka that no module here reads: they are accepted and listed by DescribeConfigs, without effect.
 
 They tune threads, buffers and plug-ins that are not here, or features to come.  An option that a room declares is looked up there first,
-so a line below goes out of use the day its feature arrives.  `REMOVED` were options once: Kafka 4 ignores them, and so do we.
+so a line below goes out of use the day its feature arrives.  `REMOVED` lists former options, which Kafka 4 ignores, too.
 Source: org.apache.kafka.server.config.AbstractKafkaConfig of Kafka 4.3.1.
 """
 
@@ -17,7 +17,7 @@ class AcceptedOption(NamedTuple):
     kind: Kind
     default: str | None
     reason: str = ""
-    """Why it is without effect."""
+    """The reason why the option has no effect."""
 
     def is_default(self, text: str) -> bool:
         return text.strip().lower() == (self.default or "").lower()
@@ -25,7 +25,7 @@ class AcceptedOption(NamedTuple):
 
 @cache
 def accepted_options() -> Mapping[str, AcceptedOption]:
-    """By key.  Read on first use: the broker's start does not wait for it."""
+    """The options by key.  The table is read on first use: the broker's start does not wait for it."""
     options = {}
     for reason, table in _TABLES.items():
         for line in table.splitlines():
@@ -99,10 +99,10 @@ REFUSED: Final[Mapping[str, str]] = {
     "alter.config.policy.class.name": "policies are Java classes, which this broker cannot run: leave the option out",
     "create.topic.policy.class.name": "policies are Java classes, which this broker cannot run: leave the option out",
 }
-"""Set to anything but their default these promise something that would silently not hold.  The text is the way out."""
+"""Options that would silently break a promise if set to anything but their default.  The text is the way out."""
 
 PREFIXES: Final = ("config.providers.", "listener.name.", "rlmm.config.", "rsm.config.", "remote.log.metadata.")
-"""Keys that begin so belong to a plug-in or to one listener."""
+"""The prefixes of keys that belong to a plug-in or to one listener."""
 
 _TABLES: Final = {
     "it names code for a Java machine, which this broker cannot run": """\
@@ -133,7 +133,7 @@ remote.log.manager.follower.thread.pool.size INT 2
 remote.log.manager.thread.pool.size INT 2
 share.coordinator.threads INT 1
 """,
-    "it tunes how often requests that wait are looked at; here whatever they wait for wakes them": """\
+    "it tunes how often waiting requests are checked; here the awaited event wakes them": """\
 delete.records.purgatory.purge.interval.requests INT 1
 fetch.purgatory.purge.interval.requests INT 1000
 producer.purgatory.purge.interval.requests INT 1000
@@ -277,8 +277,8 @@ remote.log.manager.task.retry.jitter DOUBLE 0.2
 unstable.api.versions.enable BOOLEAN false
 unstable.feature.versions.enable BOOLEAN false
 """,
-    "a node waits for its cluster as long as it takes, and says in its log what for": """\
+    "a node waits for its cluster as long as it takes, and names the reason in its log": """\
 server.max.startup.time.ms LONG 9223372036854775807
 """,
 }
-"""By the reason why they are without effect."""
+"""The tables by the reason why their options have no effect."""

@@ -1,6 +1,6 @@
-"""● Puts together what handlers of a broker work with: coordinators, share partitions, sessions.
+"""● Puts together the parts that a broker's handlers use: coordinators, share partitions, sessions.
 
-The node, the tests, the simulations and the benchmarks all build a broker here; they differ in what they pass in.
+The node, the tests, the simulations and the benchmarks all build a broker here; they differ in the arguments.
 """
 
 from collections.abc import Mapping
@@ -60,7 +60,7 @@ def assemble(
     raft: RaftDriver | None = None,
     apis: Mapping[str, Mapping[int, Api]] | None = None,
 ) -> Broker:
-    """A broker that knows no topics yet: the publisher tells it of them."""
+    """A broker that knows no topics yet; the publisher tells it of them."""
     create_topic = partial(create_internal_topic, controller, timeout_ms=config.server.request_timeout_ms)
     producer_ids = ProducerIds(allocate_producer_ids)
 

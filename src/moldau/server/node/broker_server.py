@@ -1,9 +1,9 @@
 """● The broker of a process: its partitions, coordinators and requests, brought up and down in order.
 
-    start   recover the logs → follow the metadata → register → catch up → unfenced → housekeeping → answer what waits
-    stop    hand over → no new requests → answer what waits → the rest of the way back
+    start   recover the logs → follow the metadata → register → catch up → unfenced → housekeeping → answer waiting requests stop hand over
+    → no new requests → answer waiting requests → the same steps backwards
 
-Whatever happens from time to time is a timer of the loop: retention, checkpoints, flushes by age, producers that expire, time-outs.
+Regular work is a timer of the loop: retention, checkpoints, flushes by age, producers that expire, time-outs.
 Source: BrokerServer, ReplicaManager.  Put together by `node.py`.
 """
 
@@ -157,7 +157,7 @@ class BrokerServer:
             remote=self._remote,
             apis={endpoint.name: apis_of(MODULES, "broker") for endpoint in config.broker_listeners},
         )
-        """What handlers work with."""
+        """The parts that handlers use."""
         self._publisher: Final = Publisher(
             local_id=config.node_id,
             clock=clock,
@@ -197,7 +197,7 @@ class BrokerServer:
     # ---------------------------------------------------------------- up
 
     async def start(self) -> None:
-        """Returns once clients are served.  Errors: StartRefused, OSError, and those of damaged files."""
+        """Start the broker; returns once clients are served.  Errors: StartRefused, OSError, and those of damaged files."""
         async with AsyncExitStack() as running:
             running.push_async_callback(self._flusher.drain)
             self._check_tiered_topics()
@@ -226,7 +226,7 @@ class BrokerServer:
             self._running = running.pop_all()
 
     def _check_tiered_topics(self) -> None:
-        """Without tiered storage their older records would silently be gone."""
+        """Refuse topics with remote records if tiered storage is off: their older records would silently be gone."""
         image = self._loader.image
         tiered = [name for name in image.topics if self.schema.log_config(image, name).remote_storage_enable]
         if tiered and self._remote is None:
@@ -236,7 +236,7 @@ class BrokerServer:
             )
 
     def _check_tiered_alone(self) -> None:
-        """Among several brokers tiered storage is not tried yet."""
+        """Refuse tiered storage among several brokers: it is not tried yet."""
         others = sorted(self._loader.image.brokers.keys() - {self._config.node_id})
         if others and self._remote is not None:
             raise StartRefused(
@@ -270,11 +270,10 @@ class BrokerServer:
         self._folders.served_epoch = self._lifecycle.epoch
 
     def _publish(self, delta: Delta, image: MetadataImage) -> None:
-        """From when the controller knows this incarnation on.
+        """Publish metadata once the controller knows this incarnation.
 
-        After an unclean stop the image says what the one before led.  To lead that in its epoch, for the moment until the controller has
-        taken it away, would load every coordinator twice.
-        """
+        After an unclean stop the image has the leaderships of the former incarnation.  To take them up until the controller has moved them
+        would load every coordinator twice."""
         if self._is_publishing:
             self._publisher.publish(delta, image)
             return
@@ -286,7 +285,7 @@ class BrokerServer:
     # ---------------------------------------------------------------- down
 
     async def stop(self) -> None:
-        """Graceful: each part that was started, the last one first."""
+        """Stop gracefully: each started part, the last one first."""
         if self._running is not None:
             running, self._running = self._running, None
             await running.aclose()
@@ -294,7 +293,7 @@ class BrokerServer:
     async def _take_leave(self) -> None:
         if self._config.server.controlled_shutdown_enable:
             if not self._has_peers():
-                # Nobody takes over: clients are better off without a connection than with partitions that have no leader.
+                # No broker takes over: clients are better off without a connection than with partitions that have no leader.
                 await self._finish_requests()
             await self._lifecycle.hand_over()
         await self._finish_requests()
@@ -303,7 +302,7 @@ class BrokerServer:
         return any(broker.id != self._config.node_id and not broker.fenced for broker in self._loader.image.brokers.values())
 
     async def _finish_requests(self) -> None:
-        """No new ones; what those in work have appended is acknowledged while it still has a leader."""
+        """Take no new requests.  Appends of the requests in work are acknowledged while they still have a leader."""
         self._listeners.stop_reading(self.requests.apis)
         await self._flusher.drain()
 
@@ -312,7 +311,7 @@ class BrokerServer:
         self.replicas.resign()
 
     async def _close_rooms(self) -> None:
-        """Coordinators first: nothing is led any more, so whoever waits for one would wait until the connection is cut off."""
+        """Stop the coordinators first: nothing is led any more, so a waiting request would wait until its connection is cut off."""
         self.requests.shares.close()
         self.requests.coordinators.close()
         await self._listeners.close(self.requests.apis)
@@ -321,7 +320,7 @@ class BrokerServer:
         await self._assignments.stop()
         self._brokers.close()
 
-    # ---------------------------------------------------------------- what the parts ask for
+    # ---------------------------------------------------------------- used by the parts
 
     def _log_flushed(self, log: object) -> None:
         self.replicas.log_flushed(log)  # type: ignore[arg-type]
@@ -333,7 +332,7 @@ class BrokerServer:
             self._publisher.tell_directory(partition, None)
 
     def _take_options(self, image: MetadataImage) -> None:
-        """What was set for this broker, or for all, while it runs."""
+        """Take the options that were set for this broker, or for all, while it runs."""
         options, coordinators = self.schema.options(image, ServerConfig), self.requests.coordinators
         self._listeners.take_options(options)
         self._housekeeping.take_options(options, self.schema.options(image, CleanerConfig))
@@ -351,7 +350,7 @@ class BrokerServer:
         return NO_LEADER if found is None else found.leader
 
     def _endpoint_of(self, broker_id: int) -> Address | None:
-        """Where other brokers reach that one."""
+        """The address of a broker for other brokers."""
         broker = self._loader.image.brokers.get(broker_id)
         found = broker.endpoint(self._config.inter_broker_listener_name) if broker is not None else None
         return Address(found.host, found.port) if found is not None else None

@@ -1,8 +1,8 @@
-"""◇ `server.properties` as a whole: every room's options, the listeners, and what is wrong with the file in one clear line.
+"""◇ `server.properties` as a whole: the options of all modules, the listeners, and errors of the file in one clear line.
 
-An unknown key that is nearly a known one refuses the start: `log.retention.hour` would otherwise mean to delete what is older than a week.
-Any other unknown key is a warning, since files carry the keys of plug-ins too.  Kafka ignores both.  Called by `tools/cli` and `node.py`.
-"""
+An unknown key that is nearly a known one refuses the start: with `log.retention.hour` the default would otherwise delete records after a
+week. Any other unknown key is a warning, since files carry the keys of plug-ins too.  Kafka ignores both.  Called by `tools/cli` and
+`node.py`."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ ROOMS: Final[tuple[type[Configs], ...]] = (
 """Every class of options that a node reads."""
 
 SPOKEN_PROTOCOLS: Final = ("PLAINTEXT",)
-"""What listeners can speak so far."""
+"""The protocols that listeners can speak so far."""
 
 PLUG_INS: Final = {
     "remote.log.storage.manager.class.name": "",
@@ -47,16 +47,16 @@ PLUG_INS: Final = {
     "remote.log.metadata.manager.class.name": TOPIC_BASED,
     "remote.log.metadata.manager.class.path": "",
 }
-"""Options of Kafka's that name code to run for tiered storage, with the one value that fits here."""
+"""Options of Kafka that name code to run for tiered storage, with the one value that fits here."""
 
 TYPO_DISTANCE: Final = 2
-"""So few letters apart a key is a typo, not somebody else's key."""
+"""The most letters by which a typo differs from a known key; a key further away belongs to other software."""
 
 C = TypeVar("C", bound=Configs)
 
 
 class UnknownOption(ConfigError):
-    """A key that nobody knows but that is nearly one that is known."""
+    """An unknown key that is nearly a known one."""
 
     def __init__(self, key: str, value: str, meant: str) -> None:
         super().__init__(key, value, f"there is no such option; did you mean {meant}?")
@@ -65,20 +65,20 @@ class UnknownOption(ConfigError):
 
 @dataclass(frozen=True)
 class NodeConfig:
-    """What a node was told: use `NodeConfig.parse`."""
+    """The options of a node: use `NodeConfig.parse`."""
 
     properties: Mapping[str, str]
     rooms: Mapping[type[Configs], Configs]
     listeners: tuple[Endpoint, ...]
     advertised: tuple[Endpoint, ...]
     controller_protocols: Mapping[str, str]
-    """Protocol of each name in controller.listener.names."""
+    """The protocol of each name in controller.listener.names."""
     inter_broker_listener_name: str
     warnings: tuple[str, ...]
 
     @classmethod
     def parse(cls, properties: Mapping[str, str], rooms: Sequence[type[Configs]] = ROOMS) -> "NodeConfig":
-        """Errors: ConfigError."""
+        """The options in `properties`.  Errors: ConfigError."""
         properties = _under_both_names({key: value for key, value in properties.items() if key})
         warnings = tuple(_check_keys(properties, rooms))
         loaded = {room: room.load(properties) for room in rooms}
@@ -130,12 +130,12 @@ class NodeConfig:
 
     @property
     def store(self) -> StoreConfig:
-        """The object store of tiered storage.  Errors: ConfigError."""
+        """The options of tiered storage's object store.  Errors: ConfigError."""
         return StoreConfig.behind(self.remote_log.storage_prefix, self.properties)
 
     @property
     def remote_log_metadata(self) -> MetadataTopicConfig:
-        """Errors: ConfigError."""
+        """The options of the remote log metadata.  Errors: ConfigError."""
         return MetadataTopicConfig.behind(self.remote_log.metadata_prefix, self.properties)
 
     @property
@@ -172,7 +172,10 @@ class NodeConfig:
 
     @property
     def advertised_controller_listeners(self) -> tuple[Endpoint, ...]:
-        """In the order of controller.listener.names; a name that is not advertised falls back to where it listens."""
+        """The controllers' addresses in the order of controller.listener.names.
+
+        A name that is not advertised falls back to its listening address.
+        """
         found = []
         for name in self.controller_names:
             for endpoint in (*self.advertised, *self.listeners):
@@ -187,7 +190,7 @@ class NodeConfig:
 
 
 def _check_keys(properties: Mapping[str, str], rooms: Sequence[type[Configs]]) -> Iterable[str]:
-    """Warnings, one line each.  Errors: UnknownOption, ConfigError."""
+    """Check the keys.  Returns warnings, one line each.  Errors: UnknownOption, ConfigError."""
     declared = {key for room in rooms for option in room.OPTIONS.values() for key in option.keys if key}
     accepted = accepted_options()
     for key, value in properties.items():
@@ -210,11 +213,11 @@ def _check_keys(properties: Mapping[str, str], rooms: Sequence[type[Configs]]) -
 
 
 def _doubtful(rooms: Mapping[type[Configs], Configs]) -> Iterable[str]:
-    """What can be started, and will hardly do what was meant."""
+    """Warnings about options that are valid together but hardly intended."""
     values = {option.key: getattr(room, field) for room in rooms.values() for field, option in room.OPTIONS.items()}
     for key, other, so in (
         ("broker.heartbeat.interval.ms", "broker.session.timeout.ms", "the broker is fenced between two heartbeats"),
-        ("transaction.state.log.min.isr", "transaction.state.log.replication.factor", "no transaction can be begun"),
+        ("transaction.state.log.min.isr", "transaction.state.log.replication.factor", "no transaction can begin"),
         (
             "share.coordinator.state.topic.min.isr",
             "share.coordinator.state.topic.replication.factor",
@@ -227,7 +230,7 @@ def _doubtful(rooms: Mapping[type[Configs], Configs]) -> Iterable[str]:
 
 
 def _distance(one: str, other: str) -> int:
-    """Letters to add, drop, change or swap to make one of the other (restricted Damerau-Levenshtein)."""
+    """The number of letters to add, drop, change or swap to make one of the other (restricted Damerau-Levenshtein)."""
     before: list[int] = []
     previous = list(range(len(other) + 1))
     for i, left in enumerate(one, 1):
@@ -242,7 +245,7 @@ def _distance(one: str, other: str) -> int:
 
 
 def _under_both_names(properties: Mapping[str, str]) -> dict[str, str]:
-    """With node.id under its older name too, and the other way round: tools ask for either."""
+    """The properties with node.id under both of its names: tools ask for either."""
     known = {key: properties[key] for key in ("broker.id", "node.id") if key in properties}
     return {**properties, **dict.fromkeys(("node.id", "broker.id"), next(iter(known.values()))), **known} if known else dict(properties)
 
@@ -276,7 +279,7 @@ def _is_encodable(path: str) -> bool:
 
 
 def _protocol_map(properties: Mapping[str, str], server: ServerConfig) -> dict[str, str]:
-    """With controller listeners as PLAINTEXT where the file says nothing about protocols, as in Kafka."""
+    """The protocol of each listener.  Controller listeners without one are PLAINTEXT if the file names no protocols, as in Kafka."""
     key = "listener.security.protocol.map"
     protocols = parse_protocol_map(server.listener_security_protocol_map, key)
     if key not in properties:
@@ -295,13 +298,13 @@ def _inter_broker_listener(properties: Mapping[str, str], server: ServerConfig) 
         raise ConfigError(
             "security.inter.broker.protocol",
             server.security_inter_broker_protocol,
-            "inter.broker.listener.name says it already: leave one of the two out",
+            "inter.broker.listener.name is set, too: leave one of the two out",
         )
     return server.inter_broker_listener_name.upper()
 
 
 def _check_roles(config: NodeConfig) -> None:
-    """Which listeners go with which roles."""
+    """Check which listeners go with which roles."""
     names = ",".join(config.controller_names)
     if not config.controller_names:
         raise ConfigError("controller.listener.names", "", "name the listener of the controllers, as in CONTROLLER")
@@ -309,26 +312,26 @@ def _check_roles(config: NodeConfig) -> None:
         missing = [name for name in config.controller_names if name not in {endpoint.name for endpoint in config.listeners}]
         if missing:
             raise ConfigError(
-                "controller.listener.names", names, f"a controller listens on each of them: add {missing[0]}://:9093 to listeners"
+                "controller.listener.names", names, f"a controller needs all of these listeners: add {missing[0]}://:9093 to listeners"
             )
         if not config.is_broker and config.broker_listeners:
             raise ConfigError(
                 "listeners", config.broker_listeners[0], "a node that is only a controller listens on controller.listener.names alone"
             )
     elif config.controller_listeners:
-        raise ConfigError(
-            "listeners", config.controller_listeners[0], "a node that is no controller does not listen there: take it out of listeners"
-        )
+        raise ConfigError("listeners", config.controller_listeners[0], "only a controller has this listener: take it out of listeners")
     elif config.controller_names[0] not in config.controller_protocols:
         raise ConfigError(
-            "controller.listener.names", names, f"say what it speaks: add {config.controller_names[0]}:PLAINTEXT to the protocol map"
+            "controller.listener.names", names, f"its protocol is missing: add {config.controller_names[0]}:PLAINTEXT to the protocol map"
         )
     if config.is_broker:
         _check_broker_listeners(config)
     for endpoint in config.advertised:
         if endpoint.host in WILDCARD_HOSTS:
             raise ConfigError(
-                "advertised.listeners", endpoint, "clients cannot connect to that: advertise a name or an address that they can reach"
+                "advertised.listeners",
+                endpoint,
+                "clients cannot connect to this address: advertise a name or an address that they can reach",
             )
     for endpoint in config.listeners:
         if endpoint.protocol not in SPOKEN_PROTOCOLS:
@@ -344,10 +347,12 @@ def _check_broker_listeners(config: NodeConfig) -> None:
         )
     for name in advertised:
         if name not in listening:
-            raise ConfigError("advertised.listeners", name, f"nothing listens there: listeners has {', '.join(sorted(listening))}")
+            raise ConfigError("advertised.listeners", name, f"no such listener: listeners has {', '.join(sorted(listening))}")
     if config.inter_broker_listener_name not in advertised:
         raise ConfigError(
-            "inter.broker.listener.name", config.inter_broker_listener_name, f"it must be one of those advertised: {', '.join(advertised)}"
+            "inter.broker.listener.name",
+            config.inter_broker_listener_name,
+            f"it must be one of the advertised listeners: {', '.join(advertised)}",
         )
 
 
@@ -367,7 +372,7 @@ def _check_quorum(config: NodeConfig) -> None:
 
 
 def _check_tiering(config: NodeConfig) -> None:
-    """Whatever would be found out only once the first segment is copied."""
+    """Check the options of tiered storage, whose errors would otherwise show only when the first segment is copied."""
     for key, known in PLUG_INS.items():
         named = config.properties.get(key, known)
         if named and named != known:

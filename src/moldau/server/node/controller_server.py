@@ -1,4 +1,4 @@
-"""● The controller of a process: it decides while it leads the metadata log, and tells the active controller where it listens.
+"""● The controller of a process: it decides while it leads the metadata log, and tells the active controller its addresses.
 
 Source: ControllerServer.  Put together by `node.py`.
 """
@@ -88,7 +88,7 @@ class ControllerServer:
         )
 
     async def start(self, active: ControllerCalls) -> None:
-        """Serves the controllers' listeners; returns once `active`, the controller that leads, knows where this one is.
+        """Serve the controllers' listeners; returns once `active`, the leading controller, knows this one's address.
 
         Errors: StartRefused.
         """

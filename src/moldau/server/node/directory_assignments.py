@@ -1,8 +1,7 @@
-"""● Tells the controller in which folder each replica lies, where the metadata says something else (KIP-858).
+"""● Tells the controller the folder of each replica whose metadata differs (KIP-858).
 
-Most assignments come many at a time, when a topic is made or a broker starts, so they wait a moment and go together.  What fails is sent
-again.  Source: AssignmentsManager.  Called by `publisher.py` and when a log has moved.
-"""
+Most assignments come many at a time, when a topic is made or a broker starts, so they wait a moment and go together.  A failed request is
+sent again.  Source: AssignmentsManager.  Called by `publisher.py` and when a log has moved."""
 
 import asyncio
 import logging
@@ -25,9 +24,9 @@ LOG: Final = logging.getLogger(__name__)
 TOGETHER_MS: Final = 50
 RETRY_MS: Final = 1000
 MAX_AT_ONCE: Final = 2250
-"""Assignments in one request, as in Kafka."""
+"""The most assignments in one request, as in Kafka."""
 GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-"""Nobody wants to know any more."""
+"""Errors after which an assignment is no longer needed."""
 
 
 class Replica(NamedTuple):
@@ -46,7 +45,7 @@ class DirectoryAssignments:
         self._task: asyncio.Task[None] | None = None
 
     def want(self, topic_id: UUID, partition: int, directory_id: UUID) -> None:
-        """The newest word about a replica counts."""
+        """Tell the controller a replica's folder.  The newest call for a replica counts."""
         self._waiting[Replica(topic_id, partition)] = directory_id
         if self._task is None:
             self._task = in_background(self._work(), name="directory assignments")
@@ -66,7 +65,7 @@ class DirectoryAssignments:
         self._task = None
 
     async def _send(self, share: dict[Replica, UUID]) -> bool:
-        """True unless it has to be tried again."""
+        """Send assignments.  True unless they have to be sent again."""
         try:
             response = await self._controller.ask(_request(self._broker_id, self._broker_epoch(), share))
         except KafkaError as error:

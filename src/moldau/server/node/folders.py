@@ -1,4 +1,4 @@
-"""◇ Whether a node's folders are its own: formatted, of one cluster, of this node; and which logs in them the cluster does not know.
+"""◇ Checks a node's folders: they are formatted, of one cluster, of this node.  Finds logs in them that the cluster does not know.
 
 Source: MetaPropertiesEnsemble.verify, LogManager.isStrayKraftReplica.  Called by `node.py` before anything is written.
 """
@@ -13,15 +13,15 @@ from moldau.storage.folders.checkpoints import MetaProperties
 from moldau.types import TopicPartition, uuid_to_text
 
 DAMAGED_ID_BITS: Final = 12
-"""Two random topic ids differ in about 61 bits: so few are one damaged character."""
+"""Two random topic ids differ in about 61 bits; ids that differ in at most this many are one with a damaged character."""
 
 
 class StartRefused(Exception):
-    """Why the node does not start, and what to do about it, in one line."""
+    """The node does not start.  The text has the reason and the way out, in one line."""
 
 
 def check_folders(metas: Mapping[str, MetaProperties | None], node_id: int) -> str:
-    """The cluster that they are of; `metas` is what each folder that can be read says of itself.  Errors: StartRefused."""
+    """The cluster of the folders.  `metas`: the meta.properties of each readable folder.  Errors: StartRefused."""
     known = {path: meta for path, meta in metas.items() if meta is not None}
     cluster_id: str | None = None
     first = ""
@@ -52,10 +52,10 @@ def check_folders(metas: Mapping[str, MetaProperties | None], node_id: int) -> s
 
 
 def is_stray(image: MetadataImage, node_id: int, path: str, where: TopicPartition, topic_id: UUID | None) -> bool:
-    """Whether a log on the disk is of no partition that this broker has to keep.  Errors: CorruptCheckpoint.
+    """Whether a log on the disk belongs to no partition of this broker.  Errors: CorruptCheckpoint.
 
-    Without an id the name decides, where Kafka sets the log aside: nothing that may hold records is to be replaced by an empty log.
-    """
+    For a log without an id the name decides; Kafka sets such a log aside.  A log that may hold records must not be replaced by an empty
+    one."""
     by_name = image.topics.get(where.topic)
     topic = by_name if topic_id is None else image.topic(topic_id)
     if topic_id is not None and topic is None and by_name is not None and (topic_id.int ^ by_name.id.int).bit_count() <= DAMAGED_ID_BITS:

@@ -1,6 +1,6 @@
 """● The regular work of a broker: retention, compaction, checkpoints, flushes by age, expiry of producers.
 
-Each job has its own period and waits for itself; what may block runs elsewhere.  A job that fails is told in the log and tried again.
+Each job has its own period and never runs twice at once; blocking calls run in threads.  A failed job is logged and tried again.
 Source: LogManager.startup, ReplicaManager.startHighWatermarkCheckPointThread.  Called by `node.py`.
 """
 
@@ -21,9 +21,9 @@ from moldau.storage.manager import LogManager
 LOG: Final = logging.getLogger(__name__)
 
 FLUSH_CHECK_MS: Final = 1000
-"""How often logs are asked whether flush.ms or flush.messages is due."""
+"""The interval in milliseconds between two checks of flush.ms and flush.messages."""
 DELETION_CHECK_MS: Final = 15_000
-"""How often files that were set aside are looked at."""
+"""The interval in milliseconds between two checks of files that were set aside."""
 
 Job = Callable[[], Awaitable[None]]
 
@@ -55,7 +55,7 @@ class Housekeeping:
         self._compactor.start()
 
     def take_options(self, options: ServerConfig, cleaner: CleanerConfig) -> None:
-        """What was set while the broker runs; how often things are done is what it was at the start."""
+        """Take options that were set while the broker runs.  The periods of jobs stay those of the start."""
         self._options = options
         self._compactor.take_options(cleaner)
 
@@ -83,7 +83,7 @@ class Housekeeping:
     async def _retain(self) -> None:
         gone = self._logs.delete_old_segments(self._clock.now_ms(), self._clock.monotonic_ms())
         if gone:
-            LOG.info("retention let %d segment(s) go", gone)
+            LOG.info("retention deleted %d segment(s)", gone)
 
     async def _delete(self) -> None:
         for deletion in self._logs.deletions(self._clock.now_ms()):
@@ -93,7 +93,7 @@ class Housekeeping:
                 self._logs.fail_directory(deletion.directory, error)
 
     async def checkpoint(self) -> None:
-        """Note recovery points, log starts and high watermarks where they have changed."""
+        """Note recovery points, log starts and high watermarks that have changed."""
         for checkpoint in self._logs.checkpoints():
             try:
                 await self._files.run(checkpoint.write, self._files)
@@ -113,7 +113,7 @@ class Housekeeping:
         self._is_full_told = False
 
     async def _flush_sealed(self) -> None:
-        """Segments that are full reach stable storage in time: a recovery would have to read all that has not."""
+        """Flush full segments early: otherwise a recovery would have to read all of them."""
         for log in self._logs.logs.values():
             if log.recovery_point < log.active_segment.base_offset:
                 self._flusher.want(log)

@@ -1,4 +1,4 @@
-"""● A broker's life in its cluster: it registers, proves every two seconds that it lives, and hands over before it goes.
+"""● A broker's life in its cluster: it registers, sends a heartbeat every two seconds, and hands over before it stops.
 
     STARTING ─register▶ RECOVERY ─caught up, unfenced▶ RUNNING ─stop▶ PENDING_CONTROLLED_SHUTDOWN ─leads nothing▶ SHUTTING_DOWN
 
@@ -26,7 +26,7 @@ RETRY_MS: Final = 100
 
 
 class BrokerState(IntEnum):
-    """By Kafka's numbers."""
+    """The states of a broker, by Kafka's numbers."""
 
     NOT_RUNNING = 0
     STARTING = 1
@@ -37,19 +37,19 @@ class BrokerState(IntEnum):
 
 
 class RegistrationFailed(Exception):
-    """The controller does not take this broker: one line that says why and the way out."""
+    """The controller refuses this broker.  The text has the reason and the way out in one line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long things may take, in ms."""
+    """Time limits in milliseconds."""
 
     heartbeat_ms: int
     registration_ms: int
     shutdown_ms: int
-    """A controlled shutdown, while a controller answers."""
+    """The limit of a controlled shutdown while a controller answers."""
     silence_ms: int
-    """A controlled shutdown, while none does: as long as an election takes."""
+    """The limit of a controlled shutdown while no controller answers: as long as an election takes."""
 
 
 class BrokerLifecycle:
@@ -64,7 +64,7 @@ class BrokerLifecycle:
         offline_dirs: Callable[[], Sequence[UUID]],
         patience: Patience,
     ) -> None:
-        """`metadata_offset` is that of the last record applied here, inclusive."""
+        """`metadata_offset` returns the offset of the last record applied here, inclusive."""
         self.state = BrokerState.NOT_RUNNING
         self.epoch = -1
         self._node_id: Final = node_id
@@ -81,7 +81,7 @@ class BrokerLifecycle:
         self._refusal: int = ErrorCode.NONE
 
     async def register(self, request: BrokerRegistrationRequest) -> int:
-        """The broker epoch.  Errors: RegistrationFailed."""
+        """Register.  Returns the broker epoch.  Errors: RegistrationFailed."""
         self.state = BrokerState.STARTING
         waited_ms = 0
         while True:
@@ -105,9 +105,9 @@ class BrokerLifecycle:
         self.state = BrokerState.RUNNING
 
     async def hand_over(self) -> None:
-        """A controlled shutdown: leaderships move away as far as there is somewhere to go.
+        """Do a controlled shutdown: leaderships move to other brokers, if there are any.
 
-        Where all nodes stop at once, the last of them have no quorum any more, and nobody who could let them go.
+        If all nodes stop at once, the last ones have no quorum any more that could let them go.
         """
         if self.state is not BrokerState.RUNNING:
             return
@@ -118,7 +118,9 @@ class BrokerLifecycle:
             async with asyncio.timeout(self._patience.shutdown_ms / 1000):
                 await self._may_go()
         except TimeoutError:
-            LOG.warning("the controller did not let this broker go within %d ms: it goes all the same", self._patience.shutdown_ms)
+            LOG.warning(
+                "the controller did not confirm the shutdown within %d ms: the broker stops all the same", self._patience.shutdown_ms
+            )
 
     async def _may_go(self) -> None:
         while not self._may_shut_down.is_set():
@@ -127,7 +129,7 @@ class BrokerLifecycle:
                 async with asyncio.timeout(self._patience.silence_ms / 1000):
                     await self._was_answered.wait()
             except TimeoutError:
-                LOG.warning("no controller has answered for %d ms: this broker goes without handing over", self._patience.silence_ms)
+                LOG.warning("no controller has answered for %d ms: this broker stops without handing over", self._patience.silence_ms)
                 return
 
     async def stop(self) -> None:
@@ -143,7 +145,7 @@ class BrokerLifecycle:
                 self._take(await self._controller.ask(self._heartbeat()))
             except KafkaError as error:
                 self._note_refusal(error.code, str(error))
-            except Exception:  # without heartbeats the cluster would take this broker for dead, and it could not stop
+            except Exception:  # without heartbeats the cluster would take this broker for dead, and it could not stop cleanly
                 LOG.exception("a mistake of ours, while the controller is told that this broker lives")
             is_in_haste = not self._unfenced.is_set() or self._wants_shut_down
             await self._pause(min(RETRY_MS, self._patience.heartbeat_ms) if is_in_haste else self._patience.heartbeat_ms)
@@ -159,7 +161,7 @@ class BrokerLifecycle:
         self._was_answered.set()
 
     def _note_refusal(self, code: int, text: str) -> None:
-        """Said once: what keeps a broker from being one stays as it is."""
+        """Log a refusal once: its cause stays as it is."""
         if code not in (self._refusal, ErrorCode.NONE):
             LOG.warning("the controller refuses this broker: %s", text)
         self._refusal = code
@@ -175,7 +177,7 @@ class BrokerLifecycle:
         )
 
     async def _pause(self, pause_ms: int) -> None:
-        """A broker that wants to go does not wait for its next turn."""
+        """Wait until the next turn.  A broker that wants to stop does not wait."""
         self._hurry.clear()
         try:
             async with asyncio.timeout(pause_ms / 1000):
@@ -191,4 +193,4 @@ _REFUSALS: Final[Mapping[int, str]] = {
     ErrorCode.INVALID_REGISTRATION: "the controller finds the registration invalid: see its log",
 }
 _FINAL_REFUSALS: Final = _REFUSALS.keys() - {ErrorCode.DUPLICATE_BROKER_REGISTRATION}
-"""Not worth asking again; a broker of that number may turn out to be dead."""
+"""Refusals that a repetition does not change; a broker of that number may turn out to be dead, though."""

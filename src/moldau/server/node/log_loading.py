@@ -1,8 +1,6 @@
-"""● Loads all logs at a start: several at a time in every folder, and says how far it is.
-
-A log that was not closed cleanly is recovered, which reads what was not on stable storage; how much that will be is known beforehand.  A
-folder whose disk fails goes offline and the others are loaded.  Damaged logs stop the start once all have been looked at, so that one
-look at the error tells of all of them.
+"""● Loads all logs at a start, several at a time in every folder, and reports its progress.  A log that was not closed cleanly is
+recovered, which reads everything that was not on stable storage; its size is known beforehand.  A folder whose disk fails goes offline and
+the others are loaded.  Damaged logs stop the start once all logs have been checked, so that one error names all of them.
 
 Source: LogManager.loadLogs.  Called by `node.py`.
 """
@@ -25,7 +23,7 @@ LOG: Final = logging.getLogger(__name__)
 
 TELL_EVERY_MS: Final = 3000
 SHOWN_DAMAGES: Final = 10
-"""How many damaged logs one message names."""
+"""The most damaged logs that one message names."""
 
 
 class SeveralDamaged(Exception):
@@ -33,7 +31,7 @@ class SeveralDamaged(Exception):
 
 
 class LogLoading:
-    """See the module.  `tell` gets a line every few seconds, and none when all is done sooner."""
+    """See the module.  `tell` gets a line every few seconds, and none if loading ends sooner."""
 
     def __init__(
         self, files: Files, clock: Clock, logs: LogManager, *, threads_per_directory: int, tell: Callable[[str], None] = LOG.info
@@ -47,7 +45,7 @@ class LogLoading:
         self._damages: list[Exception] = []
 
     async def run(self, waiting: Sequence[FoundLog]) -> None:
-        """Errors: LogDamaged, CorruptCheckpoint, SeveralDamaged, DuplicateLog, OSError when no folder is left."""
+        """Load the logs.  Errors: LogDamaged, CorruptCheckpoint, SeveralDamaged, DuplicateLog, OSError when no folder is left."""
         if not waiting:
             return
         began_ms = self._clock.monotonic_ms()
@@ -93,13 +91,13 @@ class LogLoading:
 
 
 def _measure(waiting: Sequence[FoundLog]) -> None:
-    """What each will have to read, from the sizes of its files."""
+    """Measure the bytes that each log will have to read, from the sizes of its files."""
     for found in waiting:
         found.measure()
 
 
 def _by_directory(waiting: Sequence[FoundLog]) -> list[deque[FoundLog]]:
-    """The largest first, so that none is left over at the end."""
+    """The logs by directory, the largest first, so that none is left over at the end."""
     queues: dict[LogDirectory, deque[FoundLog]] = {}
     for found in sorted(waiting, key=lambda found: found.progress.bytes_to_read, reverse=True):
         queues.setdefault(found.directory, deque()).append(found)
@@ -115,7 +113,7 @@ def _raise(damages: Sequence[Exception]) -> None:
 
 
 def size_text(count: int) -> str:
-    """`3.2 GB`; powers of ten, as disks are sold."""
+    """A size such as `3.2 GB`; powers of ten, as disks are sold."""
     size, unit = float(count), "B"
     for larger in ("kB", "MB", "GB", "TB"):
         if size < 1000:

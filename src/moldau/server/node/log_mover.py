@@ -24,7 +24,7 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class LogMover:
-    """See the module.  `on_moved` is told when a log stands in its new folder."""
+    """See the module.  `on_moved` is called when a log stands in its new folder."""
 
     def __init__(
         self,
@@ -44,7 +44,7 @@ class LogMover:
         self._tasks: dict[LogMove, asyncio.Task[None]] = {}
 
     def move(self, where: TopicPartition, target: LogDirectory) -> None:
-        """Begin, or go on.  Errors: OSError, and the target is offline."""
+        """Begin a move, or go on with it.  Errors: OSError, and the target is offline."""
         move = self._logs.begin_move(where, target)
         if move is None or move in self._tasks:
             return
@@ -53,7 +53,7 @@ class LogMover:
         task.add_done_callback(lambda _: self._tasks.pop(move, None))
 
     def resume(self) -> None:
-        """Begin again what an earlier life did not finish."""
+        """Begin moves again that were not finished before the last stop."""
         waiting, self._logs.interrupted_moves = self._logs.interrupted_moves, {}
         for where, target in waiting.items():
             if where not in self._logs.logs or not target.is_online:
@@ -65,7 +65,7 @@ class LogMover:
                 LOG.error("%s cannot move to %s: %s", where, target.path, error)
 
     async def stop(self) -> None:
-        """What is not finished begins again with the next start."""
+        """Stop.  Unfinished moves begin again with the next start."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -1,6 +1,6 @@
 """● The levels of this process's loggers, in Kafka's words, and changes of them (KIP-412).
 
-Loggers are named after modules, a name without its last part stands for all below it, `root` for everything.  Levels are the process's
+Loggers are named after modules.  A name without its last part stands for all loggers below it, `root` for all.  Levels are the process's
 own: they are not stored, and end with it.
 
 Source: LoggingController, RuntimeLoggerManager.
@@ -30,12 +30,12 @@ LEVELS: Final = {
 
 
 def levels() -> dict[str, str]:
-    """The level that each logger goes by, its own or that of those above it."""
+    """The effective level of each logger, its own or that of a logger above it."""
     return {name: _word(_logger(name).getEffectiveLevel()) for name in _names()}
 
 
 def alter(node_id: int, resource_name: str, changes: Sequence[AlterableConfig], *, validate_only: bool) -> Refusal | None:
-    """Set levels, or let loggers go by those above them again: all of `changes`, or none.  Errors: INVALID_REQUEST, INVALID_CONFIG."""
+    """Set levels, or remove them: all of `changes`, or none.  Errors: INVALID_REQUEST, INVALID_CONFIG."""
     refusal = _refusal_of_name(node_id, resource_name) or next(filter(None, map(_refusal, changes)), None)
     if refusal is None and not validate_only:
         for change in changes:

@@ -3,7 +3,7 @@
     start   take the folders → open the listeners (requests wait) → metadata log → controller → broker
     stop    the same parts, the last one first
 
-Everything comes from outside: options, files, network, clock, random numbers.  So the same node runs on a simulated loop.
+Options, files, network, clock and random numbers are arguments.  So the same node runs on a simulated loop.
 Source: KafkaRaftServer.  Called by `process.py`, and by `moldau.testing`.
 """
 
@@ -30,7 +30,7 @@ from moldau.storage.manager import DuplicateLog
 from moldau.storage.recovery import LogDamaged
 
 DAMAGES: Final = (CorruptCheckpoint, CorruptQuorumState, CorruptSnapshot, DuplicateLog, LogDamaged, SeveralDamaged)
-"""Files that cannot be as they are; the text names the file, what is wrong and the way out."""
+"""Errors of files with impossible content.  The text names the file, the error and the way out."""
 
 
 class Node:
@@ -40,7 +40,7 @@ class Node:
         self, outside: Outside, listeners: Listeners, shared: SharedServer, broker: BrokerServer | None, parts: AsyncExitStack
     ) -> None:
         self.failed: Final = outside.failed
-        """Set when the node cannot go on: a disk that it needs is gone."""
+        """A future that is done when the node cannot go on: a disk that it needs is gone."""
         self.listeners: Final = listeners
         self.shared: Final = shared
         self._broker: Final = broker
@@ -48,7 +48,7 @@ class Node:
 
     @classmethod
     async def start(cls, config: NodeConfig, outside: Outside) -> Self:
-        """Returns once clients are served; what was started is stopped where a later part fails.  Errors: StartRefused, OSError."""
+        """Start a node; returns once clients are served.  If a part fails, the started ones are stopped.  Errors: StartRefused, OSError."""
         try:
             async with AsyncExitStack() as parts:
                 folders = TakenFolders.take(config, outside)
@@ -90,7 +90,7 @@ class Node:
                         outside=outside,
                     )
                     if controller is not None:
-                        # These folders are locked: the earlier process of this broker is gone, and its session need not end first.
+                        # These folders are locked, so the earlier process of this broker is gone, and its session need not end first.
                         controller.controller.sessions.forget(config.node_id)
                     parts.push_async_callback(broker.stop)
                     await broker.start()
@@ -100,12 +100,12 @@ class Node:
 
     @property
     def broker(self) -> BrokerServer:
-        """Only where this node is one."""
+        """The broker part; only if this node is a broker."""
         assert self._broker is not None, "this node is only a controller"
         return self._broker
 
     async def stop(self) -> None:
-        """Graceful."""
+        """Stop gracefully."""
         await self._parts.aclose()
 
 

@@ -1,6 +1,6 @@
 """◇ The options of a node: roles, listeners, limits, intervals, by Kafka's names.
 
-`ServerConfig` holds what no single room below reads; the options of a log, of the quorum, of groups are declared where they are read.
+`ServerConfig` holds the options that no single room below reads; options of a log, of the quorum and of groups are declared in their rooms.
 `config.py` puts all of them together.  Source: ServerConfigs, SocketServerConfigs, KRaftConfigs, ReplicationConfigs, ServerLogConfigs.
 """
 
@@ -13,12 +13,12 @@ ROLES: Final = ("broker", "controller")
 
 
 class ServerConfig(Configs):
-    """What the process as a whole goes by."""
+    """The options of the process as a whole."""
 
     process_roles: tuple[str, ...] = option(
         "process.roles",
         (),
-        "What this process is: broker, controller, or both.",
+        "The roles of this process: broker, controller, or both.",
         check=each_of(*ROLES),
         importance="high",
         has_default=False,
@@ -32,14 +32,14 @@ class ServerConfig(Configs):
     advertised_listeners: tuple[str, ...] = option(
         "advertised.listeners",
         (),
-        "Addresses told to clients, as NAME://host:port,…; without it they are told those of listeners.",
+        "Addresses told to clients, as NAME://host:port,…; without it, those of listeners.",
         importance="high",
         nullable=True,
     )
     listener_security_protocol_map: tuple[str, ...] = option(
         "listener.security.protocol.map",
         tuple(f"{name}:{name}" for name in ("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")),
-        "What each listener speaks, as NAME:PROTOCOL,…",
+        "The protocol of each listener, as NAME:PROTOCOL,…",
         update="per-broker",
         importance="low",
         told_as=Kind.STRING,
@@ -86,24 +86,24 @@ class ServerConfig(Configs):
     replica_alter_log_dirs_io_max_bytes_per_second: Long = option(
         "replica.alter.log.dirs.io.max.bytes.per.second",
         MAX_LONG,
-        "The most that logs that move between folders copy a second, all of them together.",
+        "The most bytes a second that all moves of logs between folders copy together.",
         check=at_least(0),
         update="cluster-wide",
         is_ours=True,
     )
-    broker_rack: str | None = option("broker.rack", None, "Where this broker stands: replicas are spread over racks.")
+    broker_rack: str | None = option("broker.rack", None, "The rack of this broker: replicas are spread over racks.")
 
-    num_partitions: int = option("num.partitions", 1, "Partitions of a topic that does not say how many.", check=at_least(1))
+    num_partitions: int = option("num.partitions", 1, "Partitions of a topic that is created without a number.", check=at_least(1))
     default_replication_factor: int = option(
-        "default.replication.factor", 1, "Replicas of a partition of a topic that does not say how many.", check=at_least(1)
+        "default.replication.factor", 1, "Replicas of each partition of a topic that is created without a number.", check=at_least(1)
     )
     auto_create_topics_enable: bool = option(
-        "auto.create.topics.enable", True, "Whether a topic comes to be when a client that allows it asks for it.", importance="high"
+        "auto.create.topics.enable", True, "Whether a missing topic is created when a client that allows it asks for it.", importance="high"
     )
     delete_topic_enable: bool = option("delete.topic.enable", True, "Whether topics can be deleted.", importance="high")
 
     socket_request_max_bytes: int = option(
-        "socket.request.max.bytes", 100 * MiB, "The largest request that is taken.", check=at_least(1), importance="high"
+        "socket.request.max.bytes", 100 * MiB, "The largest request that is accepted.", check=at_least(1), importance="high"
     )
     socket_send_buffer_bytes: int = option(
         "socket.send.buffer.bytes", 102400, "SO_SNDBUF of a connection; -1 leaves it to the system.  Not set: 1048576.", importance="high"
@@ -111,11 +111,11 @@ class ServerConfig(Configs):
     socket_receive_buffer_bytes: int = option(
         "socket.receive.buffer.bytes",
         102400,
-        "SO_RCVBUF of a connection; -1 leaves it to the system, as when it is not set.",
+        "SO_RCVBUF of a connection; -1 leaves it to the system, and so does no value.",
         importance="high",
     )
     socket_listen_backlog_size: int = option(
-        "socket.listen.backlog.size", 50, "Connections that may wait to be accepted; 1024 may in any case.", check=at_least(1)
+        "socket.listen.backlog.size", 50, "Connections that may wait to be accepted; at least 1024 always may.", check=at_least(1)
     )
     connections_max_idle_ms: Long = option("connections.max.idle.ms", 600_000, "Close a connection on which nothing moved for this long.")
     max_connections: int = option(
@@ -138,7 +138,7 @@ class ServerConfig(Configs):
     )
     request_timeout_ms: int = option("request.timeout.ms", 30_000, "How long a request to another node may take.", importance="high")
 
-    fetch_max_bytes: int = option("fetch.max.bytes", 55 * MiB, "The most that one fetch is answered with.", check=at_least(1024))
+    fetch_max_bytes: int = option("fetch.max.bytes", 55 * MiB, "The most bytes in the answer to one fetch.", check=at_least(1024))
     max_incremental_fetch_session_cache_slots: int = option(
         "max.incremental.fetch.session.cache.slots", 1000, "Fetch sessions kept at a time (KIP-227).", check=at_least(0)
     )
@@ -151,15 +151,15 @@ class ServerConfig(Configs):
     )
 
     log_retention_check_interval_ms: Long = option(
-        "log.retention.check.interval.ms", 300_000, "How often old segments are looked for.", check=at_least(1)
+        "log.retention.check.interval.ms", 300_000, "How often retention is checked.", check=at_least(1)
     )
     log_initial_task_delay_ms: Long = option(
-        "log.initial.task.delay.ms", 30_000, "How long after the start the first look is taken.", check=at_least(0)
+        "log.initial.task.delay.ms", 30_000, "How long after the start retention is checked first.", check=at_least(0)
     )
     log_flush_scheduler_interval_ms: Long = option(
         "log.flush.scheduler.interval.ms",
         MAX_LONG,
-        "Without effect: every second it is looked for logs whose flush.ms is over.",
+        "Without effect: every second all logs are checked for flush.ms.",
         importance="high",
     )
     log_flush_offset_checkpoint_interval_ms: int = option(
@@ -175,19 +175,21 @@ class ServerConfig(Configs):
     producer_id_expiration_ms: int = option(
         "producer.id.expiration.ms",
         DAY_MS,
-        "How long a partition remembers a producer that writes no more.",
+        "How long a partition remembers a producer that no longer writes.",
         check=at_least(1),
         update="cluster-wide",
         importance="low",
     )
     producer_id_expiration_check_interval_ms: int = option(
-        "producer.id.expiration.check.interval.ms", 600_000, "How often they are looked for.", check=at_least(1), importance="low"
+        "producer.id.expiration.check.interval.ms", 600_000, "How often expired producers are removed.", check=at_least(1), importance="low"
     )
 
-    broker_heartbeat_interval_ms: int = option("broker.heartbeat.interval.ms", 2000, "How often a broker tells the controller it lives.")
+    broker_heartbeat_interval_ms: int = option(
+        "broker.heartbeat.interval.ms", 2000, "How often a broker sends a heartbeat to the controller."
+    )
     broker_session_timeout_ms: int = option("broker.session.timeout.ms", 9000, "A broker silent for this long is fenced.")
     initial_broker_registration_timeout_ms: int = option(
-        "initial.broker.registration.timeout.ms", 60_000, "A broker that could not register in this time gives up."
+        "initial.broker.registration.timeout.ms", 60_000, "A broker gives up if it cannot register within this time."
     )
     controlled_shutdown_enable: bool = option(
         "controlled.shutdown.enable", True, "Whether a broker that stops hands its leaderships over first."
@@ -195,7 +197,7 @@ class ServerConfig(Configs):
 
     @property
     def per_ip_overrides(self) -> dict[str, int]:
-        """Errors: ValueError."""
+        """The limit of each address in max.connections.per.ip.overrides.  Errors: ValueError."""
         entries = (entry.rpartition(":") for entry in self.max_connections_per_ip_overrides.split(",") if entry.strip())
         return {host.strip(): int(number) for host, _, number in entries}
 
@@ -212,6 +214,6 @@ class ServerConfig(Configs):
                 f"it must be at least socket.request.max.bytes, which is {self.socket_request_max_bytes}: change one of the two",
             )
         if self.max_connections_per_ip == 0 and not self.max_connections_per_ip_overrides:
-            text = "nobody could connect: set max.connections.per.ip.overrides, or a number above 0"
+            text = "no client could connect: set max.connections.per.ip.overrides, or a number above 0"
             return ConfigError("max.connections.per.ip", 0, text)
         return None

@@ -1,6 +1,6 @@
-"""● What a node is given from outside: files, network, clock, random numbers, and a place for its messages.
+"""● The arguments of a node: files, network, clock, random numbers, and a place for its messages.
 
-Everything in a node takes what it needs from here, so the same node runs on real sockets and disks and on a simulated loop.
+Every part of a node takes them from here, so the same node runs on real sockets and disks and on a simulated loop.
 """
 
 import asyncio
@@ -33,9 +33,9 @@ class Outside:
     clock: Clock
     random: Random
     tell: Callable[[str], None] = LOG.info
-    """Gets a line now and then while the start takes long."""
+    """Gets a line at intervals while the start takes long."""
     failed: "asyncio.Future[Exception]" = field(default_factory=_new_future)
-    """Set when the node cannot go on: a disk that it needs is gone."""
+    """A future that is done when the node cannot go on: a disk that it needs is gone."""
 
     def new_uuid(self) -> UUID:
         return usable_uuid(lambda: UUID(int=self.random.getrandbits(128), version=4))
@@ -47,7 +47,7 @@ class Outside:
             self.failed.set_result(error)
 
     async def unless_failed(self, work: Coroutine[None, None, object]) -> None:
-        """Wait for `work`, but not for ever: the disk of the metadata may break, or this node may be unable to follow the metadata.
+        """Wait for `work`, but stop when the disk of the metadata breaks, or when this node is unable to follow the metadata.
 
         Errors: StartRefused, and those of `work`.
         """

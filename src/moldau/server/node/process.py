@@ -1,7 +1,7 @@
 """● A node as a process of the operating system: real files, network, clock and random numbers; SIGTERM and SIGINT stop it cleanly.
 
-What a started node is made of stays as long as it runs, and is kept from the garbage collector: looking through all of it again and again
-stopped everything for 20 ms each time, and took a quarter of the time of small requests.
+The objects of a started node live as long as it runs, so the garbage collector leaves them out: scanning them again and again stopped
+everything for 20 ms each time, and took a quarter of the time of small requests.
 
 Called by `moldau serve` and `moldau up`.
 """
@@ -26,15 +26,15 @@ from moldau.storage.files import SystemFiles
 LOG: Final = logging.getLogger(__name__)
 
 YOUNG_OBJECTS: Final = 20_000
-"""So many more objects than before are looked through for cycles: more than the requests of one turn of the loop make and let go."""
+"""The number of new objects after which the collector scans them: more than the requests of one turn of the loop make and drop."""
 MOST_DESCRIPTORS: Final = 1 << 20
 MOST_SPARED_DESCRIPTORS: Final = 1_024
 
 
 async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: None, on_progress: Callable[[str], None] = LOG.info) -> int:
-    """Until a signal, or until the node cannot go on.  The exit code.  Errors: StartRefused, and those of damaged folders.
+    """Run a node until a signal, or until it cannot go on.  Returns the exit code.  Errors: StartRefused, and those of damaged folders.
 
-    `on_progress` gets a line now and then while the start takes long.
+    `on_progress` gets a line at intervals while the start takes long.
     """
     gc.set_threshold(YOUNG_OBJECTS)
     loop = asyncio.get_running_loop()
@@ -66,10 +66,10 @@ async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: N
 
 
 class Descriptors(NamedTuple):
-    """The first ones that are not for new logs, not for connections, or not for the next segments of logs in use.
+    """The first descriptors that are reserved: not for new logs, not for connections, or not for the next segments of logs in use.
 
-    What is left of the process's limit keeps the logs in use going, which would fail for the lack of one as if the disk had:
-    checkpoints, directories, what is synced.  Connections are left some when logs have taken all of theirs.
+    The reserved descriptors keep the logs in use going, which would otherwise fail as if the disk had failed: checkpoints, directories,
+    syncs.  Some are kept for connections when logs have taken all of theirs.
     """
 
     for_logs: int
@@ -78,10 +78,10 @@ class Descriptors(NamedTuple):
 
 
 def _allow_descriptors() -> Descriptors:
-    """As many as this user may have: shells and service managers start programs with 1,024, for the sake of select(2)."""
+    """Raise the limit of descriptors as far as this user may: shells and service managers start programs with 1,024, for select(2)."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     for wanted in (MOST_DESCRIPTORS, 10_240) if hard == resource.RLIM_INFINITY else (hard,):
-        with suppress(ValueError, OSError):  # macOS allows less than it says
+        with suppress(ValueError, OSError):  # macOS allows less than it reports
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
             break
@@ -90,7 +90,7 @@ def _allow_descriptors() -> Descriptors:
 
 
 def _network(config: NodeConfig, spared_descriptors: int) -> SystemNetwork:
-    """With the buffer sizes that the properties name; ours are better than the defaults of those options, which are Kafka's."""
+    """The network, with the buffer sizes of the properties.  Our defaults are better than those of the options, which are Kafka's."""
     server = config.server
     given: dict[str, int | None] = {}
     if "socket.send.buffer.bytes" in config.properties:

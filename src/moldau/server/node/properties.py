@@ -1,4 +1,4 @@
-"""◇ Reads a file of Java properties, the form of `server.properties`, and says in which line each key stands.
+"""◇ Reads a file of Java properties, the form of `server.properties`, with the line of each key.
 
     key=value    key: value    key value    # comment    ! comment    a line that ends in \\ goes on in the next
 
@@ -17,7 +17,7 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 
 class PropertiesError(ValueError):
-    """A line that cannot be read: says which and why."""
+    """A line that cannot be read; the text has its number and the reason."""
 
     def __init__(self, line: int, reason: str) -> None:
         super().__init__(f"line {line}: {reason}")
@@ -30,7 +30,7 @@ class Property(NamedTuple):
 
 
 def parse_properties(data: bytes) -> dict[str, Property]:
-    """Errors: PropertiesError."""
+    """Read a properties file.  Errors: PropertiesError."""
     if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
         raise PropertiesError(1, "the file is UTF-16: save it as UTF-8")
     try:
@@ -49,7 +49,7 @@ def values_of(properties: dict[str, Property]) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines without comments and blanks, continuations joined; with the number of the first line of each."""
+    """The lines without comments and blanks, continuations joined; each with the number of its first line."""
     pending, start = "", 0
     for number, natural in enumerate(_LINE_END.split(text), 1):
         line = natural.lstrip(_WHITE)
@@ -68,7 +68,7 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _split(line: str) -> tuple[str, str]:
-    """At the first `=`, `:` or white space that no backslash escapes."""
+    """Split at the first `=`, `:` or white space that no backslash escapes."""
     end = 0
     while end < len(line) and line[end] not in "=:" + _WHITE:
         end += 2 if line[end] == "\\" else 1

@@ -2,12 +2,12 @@
 
     1  topics that are gone: their partitions stop serving, their logs are set aside
     2  partitions that moved away
-    3  options, of topics, groups and brokers, before the partitions they are for
+    3  options of topics, groups and brokers, before the partitions that use them
     4  partitions that are new here, lead here, follow here
-    5  brokers that came or went: who may join an in-sync set
+    5  brokers that came or went: they change which replicas may join an in-sync set
 
-A delta of thousands of partitions takes seconds, most of them for their files: it is worked on in pieces, between which the loop serves
-others, and deltas that come meanwhile wait.  What the image says and is not done yet is refused as if the metadata were on its way.
+A delta of thousands of partitions takes seconds, most of them for their files: it is applied in pieces, between which the loop serves
+others, and later deltas wait.  Requests about changes that are not applied yet are refused as if the metadata were on its way.
 
 Source: BrokerMetadataPublisher, ReplicaManager.applyDelta.  Called by `metadata/loader.py` for every committed batch.
 """
@@ -38,11 +38,11 @@ from moldau.types import TopicPartition
 LOG: Final = logging.getLogger(__name__)
 
 REMOVED_AT_ONCE: Final = 500
-"""Partitions: their new names share a sync, and a checkpoint of all that stay."""
+"""Partitions that are removed at once: their new names share a sync, and a checkpoint of the remaining ones."""
 
 
 class Publisher:
-    """See the module.  `on_failure` hears of what goes wrong after `publish` has returned."""
+    """See the module.  `on_failure` gets errors that occur after `publish` has returned."""
 
     def __init__(
         self,
@@ -69,25 +69,25 @@ class Publisher:
         self._on_options: Final = on_options
         self._has_published = False
         self._refused: Final[dict[str, list[TopicPartition]]] = {}
-        """Partitions that no disk takes, by the reason."""
+        """Partitions that no disk takes, with the reason."""
         self._remote: Final = remote
         self._homeless: Final[set[TopicPartition]] = set()
-        """Partitions for which there was no room, nor a file descriptor: tried again with every change of the metadata."""
+        """Partitions without room or file descriptor: they are tried again with every change of the metadata."""
         self.published_offset = -1
-        """Inclusive: this broker is what the metadata up to here says."""
+        """The offset (inclusive) up to which this broker has applied the metadata."""
         self._waiting: Final[deque[tuple[Delta, MetadataImage]]] = deque()
         self._steps: Iterator[None] | None = None
-        """What is left of the delta that is worked on."""
+        """The remaining steps of the present delta."""
         self._next_piece: asyncio.Handle | None = None
 
     def publish(self, delta: Delta, image: MetadataImage) -> None:
-        """The metadata is `image` now; `delta` is what changed.  The first delta is all of it."""
+        """Apply `delta`, after which the metadata is `image`.  The first delta is all of it."""
         self._waiting.append((delta, image))
         if self._next_piece is None:
             self._work()
 
     def stop(self) -> None:
-        """What is not done yet is left for the next start, whose first delta is all of the metadata."""
+        """Stop.  The next start does the rest: its first delta is all of the metadata."""
         if self._next_piece is not None:
             self._next_piece.cancel()
             self._waiting.clear()
@@ -111,7 +111,7 @@ class Publisher:
             self._on_failure(error)
 
     def _apply_delta(self, delta: Delta, image: MetadataImage) -> Iterator[None]:
-        """Step by step: between any two of them others may be served."""
+        """The steps of a delta; between any two of them other requests may be served."""
         deleted = [TopicPartition(topic.name, number) for topic in delta.deleted_topics.values() for number in range(len(topic.partitions))]
         yield from self._remove(deleted)
         if deleted or delta.changed_topics:
@@ -189,7 +189,7 @@ class Publisher:
     # 4
 
     def _apply(self, image: MetadataImage, topic: TopicImage, number: int, *, is_told: bool = False) -> None:
-        """`is_told`: that there was no log for it has been said."""
+        """Apply one partition.  `is_told`: that it had no log has been logged already."""
         said = topic.partitions[number]
         if self._local_id not in said.replicas:
             return
@@ -216,7 +216,7 @@ class Publisher:
     def _host(
         self, image: MetadataImage, where: TopicPartition, topic_id: UUID, said: PartitionRegistration, *, is_told: bool
     ) -> Partition | None:
-        """None when no disk takes it: the partition is offline here."""
+        """The log of a partition; None when no disk takes it: the partition is offline here."""
         log = self._logs.get(where)
         if log is not None and log.topic_id not in (None, topic_id):
             path = self._logs.set_stray(where)
@@ -250,7 +250,7 @@ class Publisher:
         self._refused.clear()
 
     def tell_directory(self, partition: Partition, known: UUID | None) -> None:
-        """The controller is to know where the log lies, unless it does."""
+        """Tell the controller the folder of a log, unless it knows it."""
         directory_id = self._logs.directory_of(partition.topic_partition).directory_id
         if directory_id is not None and directory_id != known:
             self._assignments.want(partition.topic_id, partition.topic_partition.partition, directory_id)
@@ -266,5 +266,5 @@ class Publisher:
 
 
 def _eligible(image: MetadataImage) -> Mapping[int, int]:
-    """Brokers that may be in sync, neither fenced nor on their way out, with their epochs."""
+    """The brokers that may be in sync, neither fenced nor shutting down, with their epochs."""
     return {broker.id: broker.epoch for broker in image.brokers.values() if broker.is_active}

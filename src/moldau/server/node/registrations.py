@@ -1,8 +1,5 @@
-"""◇ The registration of a node with the controller: where the node listens, and which versions of features it knows.
-
-`ports` are those that were really opened, by listener name: an endpoint may have left its port to the system.
-Called by `node.py`.  Source: KIP-584, 631, 919.
-"""
+"""◇ The registration of a node with the controller: its addresses, and the versions of features that it knows.  `ports` are the opened
+ports by listener name: an endpoint may have left its port to the system. Called by `node.py`.  Source: KIP-584, 631, 919."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar

@@ -1,4 +1,4 @@
-"""● What broker and controller of one process share: the replica of the metadata log, and the image that it makes.
+"""● The shared parts of broker and controller in one process: the replica of the metadata log, and the image made from it.
 
 It stands between the log and the loader, so that the broker too learns when another node leads.
 
@@ -51,18 +51,18 @@ class SharedServer:
         )
 
     async def start(self) -> None:
-        """Errors: CorruptQuorumState, CorruptSnapshot, LogDamaged, OSError."""
+        """Start the replica.  Errors: CorruptQuorumState, CorruptSnapshot, LogDamaged, OSError."""
         await self.driver.start(self)
 
     def check_voters(self) -> None:
-        """Errors: StartRefused where this node could wait for ever for a leader."""
+        """Check that this node is among the voters.  Errors: StartRefused if it could wait for ever for a leader."""
         if self._config.is_controller:
             refusal = _refusal(self._config, self.driver)
             if refusal is not None:
                 raise StartRefused(refusal)
 
     async def wait_until_caught_up(self) -> None:
-        """Until the image holds all that was committed when this node came."""
+        """Wait until the image holds everything that was committed when this node came."""
         await self._has_caught_up.wait()
 
     async def stop(self) -> None:
@@ -70,12 +70,12 @@ class SharedServer:
         await self.driver.stop()
 
     def leading(self) -> Leading:
-        """Who leads, and where its controller listens."""
+        """The leader, and its controller's address."""
         node = self.driver.node
         at = node.leader_at
         return Leading(node.leader_id, None if at is None else Address(at.host, at.port))
 
-    # What the metadata log tells
+    # Called by the metadata log
 
     def load_snapshot(self, snapshot_id: OffsetAndEpoch, timestamp_ms: int, records: Sequence[bytes]) -> None:
         self.loader.load_snapshot(snapshot_id, timestamp_ms, records)
@@ -94,7 +94,7 @@ class SharedServer:
 
 
 def _voter_addresses(config: NodeConfig, quorum: QuorumConfig) -> tuple[VoterAddress, ...]:
-    """Where other voters reach this one; a port that the system is to choose says nothing.  A host left out is that of a fixed set."""
+    """This node's addresses for other voters.  A port that the system is to choose is left out; a host left out is that of a fixed set."""
     found = config.advertised_controller_listeners if config.is_controller else ()
     if not all(one.port for one in found):
         return ()

@@ -1,4 +1,4 @@
-"""● The folders of a node, taken for this process alone: checked, locked, named; given back at the end.
+"""● The folders of a node, locked for this process: checked, locked and identified at the start, released at the end.
 
 Source: KafkaRaftServer.initializeLogDirs, MetaPropertiesEnsemble.  Called by `node.py`.
 """
@@ -26,7 +26,7 @@ class TakenFolders:
         self.logs: Final = logs
         self.cluster_id: Final = cluster_id
         self.ids: Final = ids
-        """Directory ids, by path, of every folder that could be read."""
+        """The directory id of every readable folder, by path."""
         self.served_epoch: int | None = None
         """The broker epoch to note at a clean stop; None while this process has not served as a broker."""
         self._files: Final = files
@@ -34,7 +34,7 @@ class TakenFolders:
 
     @classmethod
     def take(cls, config: NodeConfig, outside: Outside) -> "TakenFolders":
-        """Errors: StartRefused, OSError, CorruptCheckpoint.  What is not this node's stays as it was found."""
+        """Take the folders.  A folder of another node stays as it was.  Errors: StartRefused, OSError, CorruptCheckpoint."""
         files = outside.files
         logs = LogManager(files, config.log_dirs, config.log, unique=outside.new_uuid)
         own_folder = [config.metadata_log_dir] if config.metadata_log_dir not in config.log_dirs else []
@@ -65,14 +65,14 @@ class TakenFolders:
         return [self.ids[directory.path] for directory in self.logs.directories if not directory.is_online and directory.path in self.ids]
 
     def previous_epoch(self) -> int:
-        """The broker epoch of the last clean stop; -1 tells the controller that something may be lost."""
+        """The broker epoch of the last clean stop; -1 tells the controller that records may be lost."""
         epochs = {directory.broker_epoch for directory in self.logs.directories if directory.is_online}
         epoch = epochs.pop() if len(epochs) == 1 else None
         return -1 if epoch is None else epoch
 
     async def give_back(self) -> None:
-        """Logs saved and synced, the clean stop noted, locks released."""
-        # Several at a time: most of closing is waiting for the disk.  Which logs failed, the folder knows.
+        """Save and sync the logs, note the clean stop, release the locks."""
+        # Several logs close at a time: most of the work is waiting for the disk.  The folder knows which logs failed.
         await asyncio.gather(*(self._files.run(log.close) for log in self.logs.working_logs()), return_exceptions=True)
         await self._files.run(self.logs.close, self.served_epoch)
         if self._of_metadata is not None:
@@ -80,7 +80,7 @@ class TakenFolders:
 
 
 def _metas(files: Files, paths: Sequence[str]) -> dict[str, MetaProperties | None]:
-    """Of the folders that can be read."""
+    """The meta.properties of the readable folders."""
     metas = {}
     for path in paths:
         try:

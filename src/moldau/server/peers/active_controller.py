@@ -1,13 +1,11 @@
-"""● The active controller wherever it is: decided in this process where that one leads, asked over a connection where another does.
+"""● The active controller wherever it is: a decision is made in this process if its controller leads, else over a connection.
 
     a client's request ─▶ Envelope with the client's principal and address ─┐
     this node's own request ────────────────────────────────────────────────┴─▶ one connection to the active controller
 
-A request is sent again, until its time is over, while no controller is known, when the one that was asked is not active any more, and
-when its connection breaks: whatever a controller decides may be asked twice.  A connection is given up as soon as another controller is
-known to lead, so nobody waits for one that is dead or paused.
-Source: NodeToControllerChannelManagerImpl, ForwardingManagerImpl, EnvelopeUtils; KIP-590.
-"""
+Until its time is over, a request is sent again while no controller is known, when the asked controller is not active any more, and when its
+connection breaks: every request to a controller may be repeated.  A connection is given up as soon as another controller is known to lead,
+so no request waits for a dead or paused one. Source: NodeToControllerChannelManagerImpl, ForwardingManagerImpl, EnvelopeUtils; KIP-590."""
 
 import asyncio
 import ipaddress
@@ -33,7 +31,7 @@ OWN_ADDRESS: Final = "127.0.0.1"
 
 
 class Leading(NamedTuple):
-    """The node that leads the metadata log, below 0 for none, and where its controller listens, where that is known."""
+    """The node that leads the metadata log (below 0: none), and its controller's address if known."""
 
     node_id: int
     address: Address | None
@@ -52,7 +50,7 @@ class ActiveController:
         clock: Clock,
         timeout_ms: int,
     ) -> None:
-        """`local` is the controller of this process, where there is one; `timeout_ms` bounds a request with all its tries."""
+        """`local`: the controller of this process, if there is one; `timeout_ms` bounds a request with all its tries."""
         self._node_id: Final = node_id
         self._local: Final = local
         self._leading: Final = leading
@@ -65,7 +63,7 @@ class ActiveController:
         self._is_closed = False
 
     async def ask(self, request: Request[AnyResponse], *, version: int | None = None) -> AnyResponse:
-        """Errors: KafkaError REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, and what the decision raises."""
+        """Send a request of this node.  Errors: KafkaError REQUEST_TIMED_OUT, UNSUPPORTED_VERSION, and those of the decision."""
 
         async def remotely(channel: Channel) -> AnyResponse:
             spoken = channel.version_of(type(request)) if version is None else version
@@ -76,7 +74,7 @@ class ActiveController:
         return await self._until_answered(lambda local: local.ask(request, version=version), remotely)
 
     async def forward(self, request: Request[AnyResponse], context: RequestContext) -> AnyResponse:
-        """Errors: as `ask`."""
+        """Forward a client's request.  Errors: as `ask`."""
         client = context.client
 
         async def remotely(channel: Channel) -> AnyResponse:
@@ -87,13 +85,13 @@ class ActiveController:
         return await self._until_answered(lambda local: local.forward(request, context), remotely)
 
     def leader_changed(self) -> None:
-        """Another node may lead: what waits for an answer of the old one is asked again."""
+        """Note that another node may lead: requests that wait for the old leader are sent again."""
         address = self._leading().address
         if self._channel is not None and self._channel_to != address:
             self._channel.abort()
 
     def close(self) -> None:
-        """What still waits gets NOT_CONTROLLER."""
+        """Close.  Waiting requests get NOT_CONTROLLER."""
         self._is_closed = True
         if self._channel is not None:
             self._channel.abort()
@@ -102,7 +100,7 @@ class ActiveController:
         self, locally: Callable[[ControllerCalls], Awaitable[AnyResponse]], remotely: Callable[[Channel], Awaitable[AnyResponse]]
     ) -> AnyResponse:
         until_ms = self._clock.monotonic_ms() + self._timeout_ms
-        trouble = "none is known"
+        trouble = "no controller is known"
         while not self._is_closed:
             left_ms = until_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
@@ -127,7 +125,7 @@ class ActiveController:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is shutting down.")
 
     async def _connected(self, address: Address) -> Channel:
-        """Errors: OSError, KafkaError."""
+        """A connection to the controller.  Errors: OSError, KafkaError."""
         async with self._connecting:
             if self._channel is None or self._channel.is_closed or self._channel_to != address:
                 if self._channel is not None:
@@ -142,7 +140,7 @@ class ActiveController:
 async def _enveloped(
     channel: Channel, request: Request[AnyResponse], version: int, *, client_id: str | None, principal: str, host: str
 ) -> AnyResponse:
-    """Errors: KafkaError, of the envelope itself; OSError."""
+    """Send a client's request in an Envelope.  Errors: KafkaError, of the envelope itself; OSError."""
     kind, _, name = principal.partition(":")
     frame = joined(encode_request(request, version=version, correlation_id=0, client_id=client_id))
     answer = await channel.send(
@@ -153,9 +151,9 @@ async def _enveloped(
         )
     )
     if answer.error_code != ErrorCode.NONE or answer.response_data is None:
-        raise KafkaError(ErrorCode.of(answer.error_code), "The controller did not take what was forwarded.")
+        raise KafkaError(ErrorCode.of(answer.error_code), "The controller did not take the forwarded request.")
     try:
         _, response = decode_response(type(request), version, memoryview(answer.response_data))
     except DecodeError as error:
-        raise OSError(f"{channel.peer}: unreadable answer to what was forwarded: {error}") from error
+        raise OSError(f"{channel.peer}: unreadable answer to the forwarded request: {error}") from error
     return response

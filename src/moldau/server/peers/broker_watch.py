@@ -1,4 +1,4 @@
-"""● Tells the active controller of brokers that are dead for sure, before their sessions end.
+"""● Tells the active controller of brokers that are certainly dead, before their sessions end.
 
     the connection of a broker's heartbeats breaks, or another controller becomes active ─▶ connect to the broker's port
         refused       no process listens there: its session ends now, and its partitions get other leaders
@@ -23,13 +23,13 @@ from moldau.server.requests.dispatch import Client
 LOG: Final = logging.getLogger(__name__)
 
 PATIENCE_S: Final = 1.0
-"""A port that neither takes nor refuses a connection in this time says nothing."""
+"""The seconds after which a port that neither takes nor refuses a connection counts as silent."""
 PAUSES_S: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
-"""Before a port that took a connection is asked again."""
+"""The pauses before a port that took a connection is tried again."""
 
 
 class _Nobody:
-    """Takes what a connection brings that was made to see whether it can be made."""
+    """The receiver of a connection that is made only to see whether it can be made."""
 
     def get_buffer(self) -> memoryview:
         return memoryview(bytearray(64))
@@ -57,7 +57,7 @@ class BrokerWatch:
         is_active: Callable[[], bool],
         on_dead: Callable[[int], None],
     ) -> None:
-        """`listener_name` is that on which brokers talk to each other; `on_dead` is called with the id of a broker."""
+        """`listener_name`: the listener between brokers; `on_dead` is called with the id of a broker."""
         self._local_id: Final = local_id
         self._network: Final = network
         self._image: Final = image
@@ -66,15 +66,15 @@ class BrokerWatch:
         self._on_dead: Final = on_dead
         self._probes: Final[dict[int, asyncio.Task[None]]] = {}
         self._heard: Final[dict[int, int]] = {}
-        """How many heartbeats came of each."""
+        """The number of heartbeats of each broker."""
 
     def heard(self, broker_id: int, client: Client) -> None:
-        """A heartbeat came on this connection."""
+        """Note a heartbeat on this connection."""
         self._heard[broker_id] = self._heard.get(broker_id, 0) + 1
         client.on_closed["heartbeats", broker_id] = partial(self.probe, broker_id)
 
     def probe_all(self) -> None:
-        """This controller has become the active one: who died with the one before is not waited for."""
+        """Probe all brokers: this controller has just become active, and a broker that died with its predecessor is not waited for."""
         for broker in self._image().alive_brokers():
             self.probe(broker.id)
 
@@ -98,7 +98,7 @@ class BrokerWatch:
                 return
 
     async def _takes_connections(self, broker_id: int) -> bool:
-        """`on_dead` is told where they are refused."""
+        """Whether the broker's port takes connections; if it refuses, `on_dead` is called."""
         broker = self._image().brokers.get(broker_id)
         endpoint = None if broker is None or broker.fenced else broker.endpoint(self._listener_name)
         if broker is None or endpoint is None:

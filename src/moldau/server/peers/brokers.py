@@ -1,8 +1,8 @@
-"""● The other brokers: who leads which partition, and a connection to each, made when something is first asked of it.
+"""● The other brokers: the leaders of partitions, and a connection to each broker, made with its first request.
 
     markers ─▶ the leader of a partition          verification ─▶ the coordinator of a transaction          share states, dead letters …
 
-What this broker leads itself is decided in this process, by whoever asks: a question that comes here is for another broker.
+The callers decide for partitions that this broker leads itself: a request that comes here is for another broker.
 Source: NetworkClient of TransactionMarkerChannelManager, AddPartitionsToTxnManager, PersisterStateManager, InterBrokerSendThread.
 """
 
@@ -22,16 +22,22 @@ class Brokers(Protocol):
     """See the module."""
 
     def leader_of(self, where: TopicPartition) -> int:
-        """The broker that leads a partition; NO_LEADER where none does, and where there is no such partition."""
+        """The broker that leads a partition; NO_LEADER if there is none or no such partition."""
         ...
 
     async def ask(self, broker_id: int, request: Request[AnyResponse]) -> AnyResponse:
-        """Errors: OSError where the broker cannot be reached or does not answer, KafkaError UNSUPPORTED_VERSION."""
+        """Send a request to another broker.
+
+        Errors: OSError where the broker cannot be reached or does not answer, KafkaError UNSUPPORTED_VERSION.
+        """
         ...
 
 
 def by_leader(items: Iterable[T], leader_of: Callable[[T], int], local_id: int) -> tuple[list[T], dict[int, list[T]]]:
-    """What is to be asked in this process, also where nobody leads; and what of other brokers, by their ids.  Each in its order."""
+    """The items to decide in this process, also those without a leader; and the items of other brokers, by broker id.
+
+    Each in its order.
+    """
     here: list[T] = []
     elsewhere: dict[int, list[T]] = {}
     for item in items:
@@ -41,7 +47,7 @@ def by_leader(items: Iterable[T], leader_of: Callable[[T], int], local_id: int) 
 
 
 class NoBrokers:
-    """Of a broker that is alone."""
+    """The other brokers of a broker that is alone."""
 
     def leader_of(self, where: TopicPartition) -> int:
         return NO_LEADER
@@ -62,7 +68,7 @@ class BrokerChannels:
         endpoint_of: Callable[[int], Address | None],
         timeout_ms: int,
     ) -> None:
-        """`endpoint_of` tells where another broker listens for brokers."""
+        """`endpoint_of`: the address of a broker for other brokers."""
         self.leader_of: Final = leader_of
         self._local_id: Final = local_id
         self._network: Final = network
@@ -89,7 +95,7 @@ class BrokerChannels:
             return channel
 
     def _forget(self, address: Address) -> None:
-        """A broker that comes back elsewhere leaves nothing behind."""
+        """Drop the connection to an address: a broker may come back at another one."""
         self._channels.pop(address, None)
         if not self._connecting[address].locked():
             self._connecting.pop(address, None)

@@ -1,8 +1,8 @@
-"""● The active controller, as everything else in a broker speaks to it.
+"""● The interface to the active controller for all parts of a broker.
 
     handlers, life cycle, producer ids, directories ─▶ ControllerCalls ─▶ LocalController ─▶ metadata/controller.py
 
-`ask` is for what this node wants for itself, `forward` for what a client wants: the controller is then told of the client (KIP-590).
+`ask` is for this node's own requests, `forward` for those of clients: the controller then learns of the client (KIP-590).
 Source: NodeToControllerChannelManager, ForwardingManager, ControllerApis.
 """
 
@@ -32,7 +32,7 @@ from moldau.protocol.wire import AnyResponse, Request
 from moldau.server.requests.dispatch import Client, RequestContext
 
 Decision = Callable[[Controller, Any, int], Awaitable[Any]]
-"""(controller, request, its version) → response."""
+"""A function of (controller, request, its version) that returns the response."""
 
 DECISIONS: Final[Mapping[type[Request[Any]], Decision]] = {
     AddRaftVoterRequest: lambda controller, request, _: controller.change_voters(request),
@@ -53,18 +53,18 @@ DECISIONS: Final[Mapping[type[Request[Any]], Decision]] = {
     UnregisterBrokerRequest: lambda controller, request, _: controller.unregister_broker(request),
     UpdateFeaturesRequest: lambda controller, request, version: controller.update_features(request, version=version),
 }
-"""What the active controller decides, by request."""
+"""The active controller's decisions by request."""
 
 
 class ControllerCalls(Protocol):
     """See the module.  Errors of both calls: KafkaError, NOT_CONTROLLER where no controller is active or known in time."""
 
     async def ask(self, request: Request[AnyResponse], *, version: int | None = None) -> AnyResponse:
-        """For this node itself.  Without `version` the newest that both ends know."""
+        """Send a request of this node itself.  Without `version`, the newest that both ends know is used."""
         ...
 
     async def forward(self, request: Request[AnyResponse], context: RequestContext) -> AnyResponse:
-        """For a client of this node, in the version that the client chose."""
+        """Forward a client's request in the version that the client chose."""
         ...
 
 
@@ -72,7 +72,7 @@ class LocalController:
     """The controller of this process."""
 
     def __init__(self, controller: Controller, on_heartbeat: Callable[[int, Client], None] = lambda broker_id, client: None) -> None:
-        """`on_heartbeat` is told of the connection on which a broker's heartbeat came."""
+        """`on_heartbeat` is called with the connection of a broker's heartbeat."""
         self._controller: Final = controller
         self._on_heartbeat: Final = on_heartbeat
 
@@ -90,7 +90,7 @@ class LocalController:
 async def create_internal_topic(
     controller: ControllerCalls, topic: str, partition_count: int, replication_factor: int, configs: Mapping[str, str], *, timeout_ms: int
 ) -> None:
-    """A topic of the brokers' own; one that is there already is as good.  Errors: KafkaError."""
+    """Create a topic of the brokers' own; an existing one is as good.  Errors: KafkaError."""
     request = CreateTopicsRequest(
         topics=[
             CreatableTopic(

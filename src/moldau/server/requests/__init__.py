@@ -1,1 +1,1 @@
-"""● From a frame to a handler and back: listeners, dispatch, sessions of fetches.  Start with `dispatch.py`."""
+"""● The way from a frame to a handler and back: listeners, dispatch, fetch sessions.  Start with `dispatch.py`."""

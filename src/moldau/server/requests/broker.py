@@ -1,4 +1,4 @@
-"""● What handlers work with: the parts of one node, and short answers out of its metadata."""
+"""● The parts of one node that handlers use, and short answers from its metadata."""
 
 import logging
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ COMPLAIN_EVERY_MS: Final = 1000
 
 
 class Leader(NamedTuple):
-    """Who leads a partition; the address is that of the listener on which the question came."""
+    """The leader of a partition; the address is that of the listener on which the request came."""
 
     leader_id: int
     leader_epoch: int
@@ -45,7 +45,7 @@ class Leader(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Levels that this broker can work with, and those that the cluster has decided on at `epoch`."""
+    """The levels that this broker supports, and those that the cluster has finalized at `epoch`."""
 
     supported: Mapping[str, range]
     finalized: Mapping[str, int]
@@ -53,7 +53,7 @@ class Features(NamedTuple):
 
 
 class ClusterView(Protocol):
-    """What handlers of the data plane ask of the metadata."""
+    """The metadata that handlers of the data plane need."""
 
     def topic_name(self, topic_id: UUID) -> str | None: ...
 
@@ -66,30 +66,30 @@ class ClusterView(Protocol):
 
 @dataclass(kw_only=True, slots=True)
 class Services:
-    """What handlers of every listener work with; those of a controller's listener with nothing else."""
+    """The parts that handlers of every listener use; those of a controller's listener use only these."""
 
     config: NodeConfig
     cluster_id: str
     schema: ConfigSchema
-    """Which options there are, and which values hold."""
+    """The schema of options and their valid values."""
     controller: "ControllerCalls"
-    """On a controller's listener the one of this process; on a broker's the active one, wherever it is."""
+    """On a controller's listener the controller of this process; on a broker's the active one, wherever it is."""
     raft: RaftDriver | None
     """The replica of the metadata log of this process."""
     loader: Loader
     clock: Clock
     cluster: ClusterView
     apis: Mapping[str, "Mapping[int, Api]"]
-    """What each listener serves, by listener name and api key."""
+    """The APIs of each listener, by listener name and api key."""
 
     def any_broker_id(self) -> int:
-        """Whom clients may take for the controller: any broker forwards to it.  -1 while there is none."""
+        """A broker that clients may take for the controller: any broker forwards to it.  -1 while there is none."""
         return next((broker.id for broker in self.loader.image.alive_brokers()), -1)
 
 
 @dataclass(kw_only=True, slots=True)
 class Broker(Services):
-    """What handlers of a broker's listeners work with: its partitions, coordinators and sessions.  `node/assembly.py` puts it together."""
+    """The parts that handlers of a broker's listeners use: partitions, coordinators and sessions.  `node/assembly.py` puts it together."""
 
     files: Files
     replicas: ReplicaManager
@@ -101,19 +101,19 @@ class Broker(Services):
     shares: "SharePartitions"
     share_sessions: ShareSessions
     remote: "RemoteLogManager | None" = None
-    """Where there is tiered storage."""
+    """Tiered storage, if it is on."""
     complained_ms: int = -COMPLAIN_EVERY_MS
 
     def is_internal(self, topic: str) -> bool:
         return topic in INTERNAL_TOPICS
 
     def refusal_of_absent(self, topic: str, index: int) -> ErrorCode:
-        """Why a partition is not here: nobody has it, or somebody else does."""
+        """The error for a partition that is not here: it does not exist, or another broker has it."""
         is_known = self.cluster.has_partition(topic, index)
         return ErrorCode.NOT_LEADER_OR_FOLLOWER if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def complain(self, what: str) -> None:
-        """A fault of the disk under a request: told in the log, once a second at most."""
+        """Log a fault of the disk under a request, once a second at most."""
         now_ms = self.clock.monotonic_ms()
         if now_ms - self.complained_ms >= COMPLAIN_EVERY_MS:
             self.complained_ms = now_ms

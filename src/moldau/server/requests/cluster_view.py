@@ -1,4 +1,4 @@
-"""◇ Short answers out of the metadata, for the handlers of the data plane and the coordinators."""
+"""◇ Short answers from the metadata, for the handlers of the data plane and the coordinators."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
@@ -15,7 +15,7 @@ _PROTOCOL_NAMES: Final = {number: name for name, number in PROTOCOLS.items()}
 
 
 class ImageView:
-    """A `ClusterView` over whatever image is the latest.
+    """A `ClusterView` over the latest image.
 
     `kraft_version` stands in no image: it is a control record of the metadata log.
     """
@@ -37,7 +37,8 @@ class ImageView:
         image = self._image()
         partition = image.partition(topic, index)
         if partition is None or partition.leader == NO_LEADER:
-            # No epoch either: a client that is told of one takes it for news, and librdkafka then does not ask again for minutes.
+            # The epoch is left out, too: a client takes an answer with an epoch for news, and librdkafka then does not ask again for
+            # minutes.
             return Leader(NO_LEADER, -1, None, None)
         broker = image.brokers.get(partition.leader)
         found = broker.endpoint(listener) if broker is not None and not broker.fenced else None
@@ -53,7 +54,7 @@ class ImageView:
 
 
 class TopicsView:
-    """The topics of one image, as the coordinators want to see them."""
+    """The topics of one image, in the coordinators' form."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.version = image.offset

@@ -1,23 +1,23 @@
 """◇ Recognises requests on a connection that the sender gave up long ago.
 
-A client that hears nothing opens a new connection and asks again; what the old one still carried can arrive at any time after.  From
-transaction.version 2 on every transaction has an epoch of its own, and such a ghost is refused by it.  Version 1 keeps its epoch: there an
+A client without an answer opens a new connection and asks again; requests on the old one can arrive at any time after.  From
+transaction.version 2 on every transaction has an epoch of its own, by which such a ghost is refused.  Version 1 keeps its epoch: there an
 EndTxn of the last transaction would end the next one half-way (KAFKA-17754), and offsets of an earlier TxnOffsetCommit would take the place
-of later ones in either version.  A member of a group tells with its heartbeats what it has, and an old one tells what it had: taken for
-news it would give to another what the member was given meanwhile.  But a sender uses one connection for one purpose, and ghosts come on
+of later ones in either version.  The heartbeats of a group member tell its partitions, and an old one tells its former partitions: taken
+for news it would give partitions away that the member got meanwhile.  But a sender uses one connection for one purpose, and ghosts come on
 older ones:
 
     a request of the same producer and epoch, for the same purpose, on an older connection than the newest one seen   → overtaken
 
-It is not answered, its connection is closed: nobody listens there.  A client that does use two connections at once connects
-again and repeats its request, now on the newest.
+Such a request is not answered, and its connection is closed, because its client no longer reads it.  A client that does use two connections
+at once connects again and repeats its request, now on the newest.
 
 Transactions know more (`TransactionOrder`), since a producer's parts may run in several processes, each with a connection of its own.  A
 ghost that could touch a transaction was sent in an earlier one of the same epoch.  So there is none in an epoch's first transaction, none
 on a connection that was accepted after the last one's end, and none on a connection that has brought a request of the present transaction
 already: its sender had one request under way at a time, and that was not the last.
 
-Connections are numbered in the order in which they were accepted.  Nothing is known of them after a restart, and none of them lives on.
+Connections are numbered in the order in which they were accepted.  After a restart none of them is known, and none of them is open.
 Called by the handlers of transactions and of groups' heartbeats.
 """
 
@@ -26,9 +26,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 MAX_SENDERS: Final = 50_000
-"""Remembered at once; who was silent longest is forgotten first."""
+"""The most senders that are remembered; the one silent longest is forgotten first."""
 MAX_PARTICIPANTS: Final = 64
-"""Older connections of one transaction that are remembered; others have to connect again."""
+"""The most older connections of one transaction that are remembered; others have to connect again."""
 NEVER: Final = -1
 
 
@@ -37,7 +37,7 @@ class ConnectionOrder:
 
     def __init__(self, *, is_enabled: bool = True) -> None:
         self._is_enabled: Final = is_enabled
-        # By hash: members and transactional ids choose their names, which can be long.
+        # Senders are kept by hash: members and transactional ids choose their names, which can be long.
         self._newest: dict[int, tuple[int, int, int]] = {}
 
     def is_overtaken(

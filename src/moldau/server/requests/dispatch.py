@@ -1,13 +1,13 @@
-"""● From a frame to the parts of its reply: header, version, decoder, handler, encoder.
+"""● The way from a frame to the parts of its reply: header, version, decoder, handler, encoder.
 
-Every connection of a listener shares one `Dispatcher`.  A handler returns its response at once, or a `Later`, or a coroutine, or None
-for no reply; what the connection may send meanwhile, see `net/connection.py`.  Here, and nowhere else, errors become answers:
+Every connection of a listener shares one `Dispatcher`.  A handler returns its response at once, or a `Later`, or a coroutine, or None for
+no reply; `net/connection.py` decides which requests may run meanwhile.  This module is the one place where errors become answers:
 
     unsupported version           the connection is closed without an answer, but for ApiVersions: version 0 with UNSUPPORTED_VERSION
     bytes that cannot be read     the connection is closed
     KafkaError                    `request.refused(code)`
     any other exception           `request.refused(UNKNOWN_SERVER_ERROR)`, and the stack trace in the log
-    either, of what has no reply  the connection is closed: the client would take an answer for that of its next request
+    either, for a request without reply  the connection is closed: the client would take an answer for that of its next request
 
 Source: KafkaApis.handle, RequestContext.parseRequest; KIP-511.  Called by `net/connection.py`.
 """
@@ -35,15 +35,15 @@ LOG: Final = logging.getLogger(__name__)
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 LONG_FRAME: Final = 1 << 16
-"""Bytes.  To decide about a longer request, and to write down what was decided, take two turns of the loop."""
+"""The bytes from which on a request is long: the decision and the encoding of its answer then take two turns of the loop."""
 
 
 class ConnectionClosed(InvalidFrame):
-    """Nothing more is to be said on this connection.  The text is for the log."""
+    """The connection is to be closed without an answer.  The text is for the log."""
 
 
 class Client:
-    """Who sits at the other end of one connection, as far as handlers care."""
+    """The client of one connection, as far as handlers need it."""
 
     __slots__ = ("connection_number", "host", "last_append", "listener", "on_closed", "port", "principal")
 
@@ -55,9 +55,9 @@ class Client:
         """Greater than that of every connection that was accepted before."""
         self.principal = principal
         self.last_append: asyncio.Event | None = None
-        """Set once the newest of the produce requests that wait their turn has appended; None when none waits."""
+        """A future that is done once the newest waiting produce request has appended; None when none waits."""
         self.on_closed: dict[Hashable, Callable[[], None]] = {}
-        """What is to be done when the connection is gone, by whatever asked for it."""
+        """Functions to call when the connection is gone."""
 
     def closed(self) -> None:
         for do in self.on_closed.values():
@@ -66,7 +66,7 @@ class Client:
 
 
 class RequestContext:
-    """What a handler knows of a request beside its body."""
+    """A handler's knowledge of a request beside its body."""
 
     __slots__ = ("client", "header", "now_ms")
 
@@ -82,7 +82,7 @@ class RequestContext:
 
 Answer: TypeAlias = Response | Later[Any] | Awaitable[Response | None] | None
 Handler: TypeAlias = Callable[[Any, RequestContext, Any], Answer]
-"""(what the handlers of its listener work with, context, request) → answer."""
+"""A function of (the parts that its listener's handlers use, context, request) that returns the answer."""
 
 
 class Api(NamedTuple):
@@ -91,13 +91,13 @@ class Api(NamedTuple):
     request: type[Request[Any]]
     handle: Handler
     documentation: str = ""
-    """What stands at the head of its handler, without the name."""
+    """The documentation at the head of its handler, without the name."""
     listeners: tuple[str, ...] = ()
-    """Where this handler serves it; empty for wherever the API is served."""
+    """The listeners where this handler serves the API; empty for all listeners of the API."""
 
 
 class HasClock(Protocol):
-    """As much of what handlers work with as is looked at here."""
+    """The clock, the only part of the handlers' parts that this module reads."""
 
     @property
     def clock(self) -> Clock: ...
@@ -137,7 +137,7 @@ class Dispatcher:
         except Exception as error:
             answer = refusal_of(error, context, request)
         if isinstance(answer, Response):
-            if len(frame) > LONG_FRAME and header.api_key != ProduceRequest.API_KEY:  # whose records make it long, not its answer
+            if len(frame) > LONG_FRAME and header.api_key != ProduceRequest.API_KEY:  # its records make it long, its answer is short
                 return _encoded_next_turn(answer, context, request)
             return reply_of(answer, context, request)
         if answer is None:
@@ -145,7 +145,7 @@ class Dispatcher:
         return self._later(answer, context, request, len(frame) > LONG_FRAME)
 
     def _route(self, header: RequestHeader) -> tuple[Callable[[memoryview], Any], Handler] | None:
-        """Found once a version.  None for a version of ApiVersions that is not known.  Errors: ConnectionClosed."""
+        """The API of a header, found once per version.  None for an unknown version of ApiVersions.  Errors: ConnectionClosed."""
         api = self._apis.get(header.api_key)
         if api is None:
             raise ConnectionClosed(f"api key {header.api_key} is not served on this listener")
@@ -160,7 +160,7 @@ class Dispatcher:
 
     @staticmethod
     def _unsupported_api_versions(header: RequestHeader) -> Reply:
-        """Version 0, which every client can read, says which versions there are (KIP-511)."""
+        """The answer to ApiVersions in an unknown version: version 0, which every client can read, lists the known ones (KIP-511)."""
         response = ApiVersionsRequest().refused(ErrorCode.UNSUPPORTED_VERSION)
         return encode_response(response, version=0, correlation_id=header.correlation_id)
 
@@ -186,13 +186,13 @@ class Dispatcher:
 
 
 async def _encoded_next_turn(response: Response, context: RequestContext, request: Request[Any]) -> Reply:
-    """A long request has a long answer: others have their turn before its bytes are made."""
+    """Encode a long answer in the next turn of the loop: other requests have their turn before."""
     await asyncio.sleep(0)
     return reply_of(response, context, request)
 
 
 def reply_of(response: Response, context: RequestContext, request: Request[Any]) -> list[Part]:
-    """The bytes of a response; of a refusal when the handler made one that its version cannot carry."""
+    """The bytes of a response; those of a refusal if the response cannot be encoded in its version."""
     header = context.header
     try:
         return encode_response(response, version=header.api_version, correlation_id=header.correlation_id)
@@ -206,7 +206,7 @@ def reply_of(response: Response, context: RequestContext, request: Request[Any])
 
 
 def _shorten_texts(message: Struct) -> None:
-    """Texts for people.  One that quotes a name from the request can be longer than a text may be."""
+    """Shorten texts for people: a text that quotes a name of the request can be longer than the protocol allows."""
     for field in message.FIELDS:
         value = getattr(message, field.name)
         if field.name.endswith("error_message") and value is not None:
@@ -219,13 +219,13 @@ def _shorten_texts(message: Struct) -> None:
 
 
 def served_versions(request: type[Request[Any]]) -> range:
-    """All but the ones that Kafka itself holds back as unstable."""
+    """The versions of an API, without those that Kafka holds back as unstable."""
     versions = request.VERSIONS
     return versions[:-1] if request.LATEST_IS_UNSTABLE and len(versions) > 1 else versions
 
 
 def refusal_of(error: Exception, context: RequestContext, request: Request[Any]) -> Response:
-    """Errors: ConnectionClosed passes through, and comes of what was not to be answered."""
+    """The refusal for an error.  Errors: ConnectionClosed, passed through or for a request without answer."""
     if isinstance(error, ConnectionClosed):
         raise error
     code, detail = ErrorCode.UNKNOWN_SERVER_ERROR, None

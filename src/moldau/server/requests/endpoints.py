@@ -1,4 +1,4 @@
-"""◇ Listeners: `NAME://host:port`, the protocol each name stands for, and what of it is told to clients.
+"""◇ Listeners: `NAME://host:port`, the protocol of each name, and the addresses for clients.
 
 Source: SocketServerConfigs, AbstractKafkaConfig.listenerListToEndPoints; KIP-103, KIP-631.
 """
@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from moldau.config import ConfigError
 
 PROTOCOLS: Final[Mapping[str, int]] = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
-"""Security protocols by Kafka's numbers."""
+"""The security protocols by Kafka's numbers."""
 
 _URI: Final = re.compile(r"(?P<name>[^:/\s]+)://(?P<host>\[[0-9a-fA-F:.%]*\]|[^:\[\]/\s]*):(?P<port>-?\d{1,10})")
 WILDCARD_HOSTS: Final = ("0.0.0.0", "::")
@@ -30,7 +30,7 @@ class Endpoint(NamedTuple):
 
 
 def parse_protocol_map(entries: Sequence[str], key: str) -> dict[str, str]:
-    """`NAME:PROTOCOL,…`.  Errors: ConfigError."""
+    """The protocols in `NAME:PROTOCOL,…`.  Errors: ConfigError."""
     protocols: dict[str, str] = {}
     for entry in entries:
         name, colon, protocol = entry.partition(":")
@@ -44,7 +44,7 @@ def parse_protocol_map(entries: Sequence[str], key: str) -> dict[str, str]:
 
 
 def parse_endpoints(key: str, entries: Sequence[str], protocols: Mapping[str, str], *, distinct_ports: bool = True) -> tuple[Endpoint, ...]:
-    """Errors: ConfigError naming `key` and the entry."""
+    """The listeners in an option.  Errors: ConfigError naming `key` and the entry."""
     endpoints: list[Endpoint] = []
     for entry in entries:
         endpoints.append(_parse_endpoint(key, entry, protocols))
@@ -68,7 +68,7 @@ def _parse_endpoint(key: str, entry: str, protocols: Mapping[str, str]) -> Endpo
         raise ConfigError(
             key,
             entry,
-            f"nothing says what {name} speaks: add {name}:PLAINTEXT (or SSL, SASL_PLAINTEXT, SASL_SSL) to listener.security.protocol.map",
+            f"{name} has no protocol: add {name}:PLAINTEXT (or SSL, SASL_PLAINTEXT, SASL_SSL) to listener.security.protocol.map",
         )
     return Endpoint(name, host, port, protocols[name])
 

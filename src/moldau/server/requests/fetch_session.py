@@ -1,11 +1,11 @@
-"""◇ Fetch sessions (KIP-227): a client names its partitions once, and later requests and answers carry only what changed.
+"""◇ Fetch sessions (KIP-227): a client names its partitions once, and later requests and answers carry only changes.
 
-    epoch 0       full: all partitions; a session comes to be and its id is answered
-    epoch 1, 2 …  incremental: partitions added, changed, forgotten; the answer leaves out what is as it was told last
+    epoch 0       full: all partitions; a session is created and the answer has its id
+    epoch 1, 2 …  incremental: partitions added, changed, forgotten; the answer leaves out unchanged partitions
     epoch -1      full, and the session named is closed
 
-A follower's session is told by its partitions what changes (`Watch`), and only what has changed, or was asked anew, is looked at: a fetch
-costs that, and not what is followed.
+Partitions tell a follower's session of changes (`Watch`), and only changed or newly asked partitions are read.  So a fetch costs as much as
+has changed, not as much as is followed.
 
 Guarantees: an epoch is served once; a partition whose high watermark, log start or error changed is told exactly once per change;
 partitions that had data go to the end of the order, so that a small max_bytes starves nobody.
@@ -26,7 +26,7 @@ NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 EVICTION_MS: Final = 120_000
-"""A session unused for this long makes room for a new one; one younger than this is not thrown out for a bigger one."""
+"""A session unused for this long makes room for a new one; a younger one is not thrown out for a bigger one."""
 MAX_EPOCH: Final = (1 << 31) - 1
 TOPIC_ID_VERSION: Final = 13
 
@@ -34,7 +34,7 @@ Key: TypeAlias = tuple[str | UUID, int]
 
 
 class Spot:
-    """One partition that a client reads: from where, how much, what it believes; and what it was told last."""
+    """One partition that a client reads: its offset, size limit and epoch; and the state that it was told last."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -65,10 +65,10 @@ class Spot:
         self.told_high_watermark = -1
         self.told_log_start_offset = -1
         self.session: FetchSession | None = None
-        """That of a follower, which is told of changes."""
+        """The session of a follower, which is told of changes; None for consumers."""
         self.watched: Partition | None = None
         self.is_held = False
-        """A follower's: there is more, which it may not have yet (KIP-73)."""
+        """For a follower: whether there are more bytes than it may have yet (KIP-73)."""
 
     # A `Watch`
 
@@ -90,7 +90,7 @@ class Spot:
             session.wake(self)
 
     def watch(self, partition: Partition | None) -> None:
-        """Be told by `partition`, and by no other, of what changes."""
+        """Be told of changes by `partition`, and by no other."""
         if self.watched is not partition:
             if self.watched is not None:
                 self.watched.unwatch(self)
@@ -103,7 +103,7 @@ class Spot:
         return (self.topic if self.topic_id == ZERO_UUID else self.topic_id), self.partition
 
     def take(self, newer: "Spot") -> None:
-        """What the client asks for now."""
+        """Take the client's newest request."""
         self.fetch_offset = newer.fetch_offset
         self.max_bytes = newer.max_bytes
         self.current_leader_epoch = newer.current_leader_epoch
@@ -111,7 +111,7 @@ class Spot:
         self.log_start_offset = newer.log_start_offset
 
     def has_news(self, found: PartitionData) -> bool:
-        """Whether an incremental answer must carry it; takes note of what is told."""
+        """Whether an incremental answer must carry the partition.  Notes the told state."""
         news = len(found.records or b"") > 0 or found.preferred_read_replica >= 0 or found.diverging_epoch.epoch >= 0
         if self.told_high_watermark != found.high_watermark:
             self.told_high_watermark = found.high_watermark
@@ -120,13 +120,13 @@ class Spot:
             self.told_log_start_offset = found.log_start_offset
             news = True
         if found.error_code != ErrorCode.NONE:
-            self.told_high_watermark = -1  # so that it is told again once the error is gone
+            self.told_high_watermark = -1  # it is then told again once the error is gone
             news = True
         return news
 
 
 class FetchSession:
-    """What one client reads; `spots` are in the order in which they are served."""
+    """The partitions that one client reads; `spots` are in the order in which they are served."""
 
     __slots__ = ("created_ms", "dirty", "epoch", "id", "last_used_ms", "parked", "replica_id", "spots", "uses_topic_ids")
 
@@ -134,9 +134,9 @@ class FetchSession:
         self.id: Final = session_id
         self.spots: Final = spots
         self.replica_id: Final = replica_id
-        """-1 for a consumer's."""
+        """The replica's id; -1 for a consumer."""
         self.dirty: Final[dict[Spot, None]] = {}
-        """Of a follower's session: the partitions to look at for the next answer."""
+        """For a follower's session: the partitions to read for the next answer."""
         self.parked: FetchWait | None = None
         self.uses_topic_ids: Final = uses_topic_ids
         self.created_ms: Final = now_ms
@@ -153,7 +153,7 @@ class FetchSession:
         return self.replica_id >= 0
 
     def wake(self, spot: Spot) -> None:
-        """There is more to fetch from `spot`."""
+        """Note that there is more to fetch from `spot`."""
         wait = self.parked
         assert wait is not None and spot.watched is not None
         if wait.missing_bytes > 1:
@@ -169,7 +169,7 @@ class FetchSession:
             spot.watch(None)
 
     def close(self) -> None:
-        """Nobody tells it anything any more."""
+        """Stop the notes of partitions."""
         for spot in self.spots.values():
             spot.watch(None)
 
@@ -206,18 +206,18 @@ class FetchContext:
 
     @property
     def follower_session(self) -> FetchSession | None:
-        """Where it goes on: it is told of what changes."""
+        """The follower's session, if the request goes on with one: it is told of changes."""
         session = self._session
         return session if session is not None and session.is_privileged else None
 
     @property
     def spots(self) -> Iterable[Spot]:
-        """What is to be looked at now."""
+        """The partitions to read now."""
         session = self.follower_session
         return self._spots if session is None else list(session.dirty)
 
     def answer(self, results: list[tuple[Spot, PartitionData]], now_ms: int) -> Answered:
-        """What of `results` is told, and under which session.  Errors: INVALID_FETCH_SESSION_EPOCH."""
+        """The partitions of `results` to answer with, and the session's id.  Errors: INVALID_FETCH_SESSION_EPOCH."""
         session = self._session
         if session is not None:
             if session.epoch != self._epoch:
@@ -265,7 +265,10 @@ class FetchSessionCache:
         return len(self._sessions)
 
     def context(self, request: FetchRequest, version: int, spots: list[Spot], forgotten: Iterable[Key], now_ms: int) -> FetchContext:
-        """Errors, in the context: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR."""
+        """The view of one request.
+
+        Errors, in the context: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR.
+        """
         epoch = request.session_epoch
         uses_topic_ids = version >= TOPIC_ID_VERSION
         if epoch in (INITIAL_EPOCH, FINAL_EPOCH):
@@ -301,7 +304,7 @@ class FetchSessionCache:
         return FetchContext(self, () if session.is_privileged else list(session.spots.values()), session=session)
 
     def drop(self, session_id: int) -> None:
-        """Whoever names it from now on is told that there is none."""
+        """Drop a session: a later request for it is answered that there is none."""
         session = self._sessions.pop(session_id, None)
         if session is not None:
             session.close()
@@ -317,7 +320,7 @@ class FetchSessionCache:
         return session_id
 
     def _evict_for(self, size: int, is_privileged: bool, now_ms: int) -> bool:
-        """Throws out a stale session, or the least valuable that a follower's or a bigger one may replace."""
+        """Throw out a stale session, or the least valuable one that a follower's or a bigger one may replace."""
         if not self._sessions:
             return False
         oldest = min(self._sessions.values(), key=lambda session: (session.last_used_ms, session.id))
@@ -340,7 +343,10 @@ class FetchSessionCache:
 
 
 def _is_to_be_looked_at_again(spot: Spot, found: PartitionData) -> bool:
-    """Whatever its partition tells: an error may be gone, there may be more than it was given, and one that is not in sync may join."""
+    """Whether a partition is to be read again, even without a change.
+
+    An error may be gone, there may be more bytes than were given, and a follower that is not in sync may join.
+    """
     partition = spot.watched
     if partition is None or found.error_code or found.diverging_epoch.epoch >= 0 or spot.replica_id not in partition.isr:
         return True
@@ -352,5 +358,5 @@ def is_from_follower(request: FetchRequest) -> bool:
 
 
 def replica_id_of(request: FetchRequest) -> int:
-    """Where the request says so depends on its version (KIP-903); -1 is a consumer."""
+    """The replica id of a request; its place depends on the version (KIP-903).  -1 is a consumer."""
     return request.replica_id if request.replica_id != -1 else request.replica_state.replica_id

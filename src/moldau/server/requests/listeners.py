@@ -1,4 +1,4 @@
-"""● The listeners of a node, one for each endpoint: open before the node serves, and what comes meanwhile waits.
+"""● The listeners of a node, one for each endpoint: open before the node serves; early requests wait.
 
 Called by `server/node`.
 """
@@ -19,11 +19,11 @@ from moldau.server.requests.endpoints import Endpoint
 from moldau.types import Part
 
 GRACE_S: Final = 5.0
-"""How long replies of requests in work may take to leave when the node stops."""
+"""How many seconds replies of requests in work may take to leave when the node stops."""
 
 
 class Gate:
-    """What requests of one listener come to: they wait until the node serves."""
+    """The gate of one listener: requests wait until the node serves."""
 
     def __init__(self) -> None:
         self._dispatch: Dispatch
@@ -31,7 +31,7 @@ class Gate:
         self._is_anyone_waiting = True
 
     def serve(self, dispatch: Dispatch) -> None:
-        """What has waited first, then all that comes."""
+        """Serve the waiting requests first, then all others."""
         self._dispatch = dispatch
         self._is_serving.set()
         asyncio.get_running_loop().call_soon(self._nobody_waits)
@@ -68,7 +68,7 @@ class Listeners:
         self._open: Final[dict[str, _Open]] = {}
 
     async def open(self, endpoints: tuple[Endpoint, ...]) -> None:
-        """Errors: StartRefused."""
+        """Open listeners.  Errors: StartRefused."""
         options = self._options
         self.take_options(options)
         limits = ConnectionLimits(
@@ -87,7 +87,7 @@ class Listeners:
             self._open[endpoint.name] = _Open(listener, gate)
 
     def take_options(self, options: ServerConfig) -> None:
-        """How many connections there may be can be set while the broker runs: those that there are stay."""
+        """Take limits of connections that were set while the broker runs.  Open connections stay."""
         self._quotas.max_connections = options.max_connections
         self._quotas.max_per_ip = options.max_connections_per_ip
         self._quotas.max_per_ip_overrides = options.per_ip_overrides
@@ -95,21 +95,21 @@ class Listeners:
 
     @property
     def ports(self) -> dict[str, int]:
-        """That are really open, by listener name."""
+        """The opened ports by listener name."""
         return {name: each.listener.port for name, each in self._open.items()}
 
     def serve(self, dispatch: Mapping[str, Dispatch]) -> None:
-        """These listeners, by name, answer from now on."""
+        """Let these listeners, by name, answer from now on."""
         for name, answer in dispatch.items():
             self._open[name].gate.serve(answer)
 
     def stop_reading(self, names: Iterable[str]) -> None:
-        """No more requests there; those in work go on."""
+        """Take no more requests on these listeners; those in work go on."""
         for name in names:
             self._open[name].listener.stop_reading()
 
     async def close(self, names: Iterable[str] | None = None) -> None:
-        """These listeners; without names, all that are open."""
+        """Close these listeners; without names, all that are open."""
         for name in list(self._open) if names is None else names:
             closed = self._open.pop(name, None)
             if closed is not None:

@@ -1,7 +1,5 @@
-"""◇ `@handles(XRequest)`: which function answers which request.
-
-`handlers/__init__.py` names the modules; `apis_of` imports them and says what a listener serves.
-"""
+"""◇ `@handles(XRequest)`: marks the function that answers a request.  `handlers/__init__.py` names the modules; `apis_of` imports them and
+lists the APIs of a listener."""
 
 from collections.abc import Callable, Iterable
 from importlib import import_module
@@ -17,7 +15,7 @@ _MARK: Final = "__handles__"
 
 
 def handles(*requests: type[Request[Any]], listeners: tuple[str, ...] = ()) -> Callable[[HandlerT], HandlerT]:
-    """Says that a function answers these requests; on those listeners, if they are named."""
+    """Mark a function that answers these requests; only on `listeners`, if they are named."""
 
     def mark(handler: HandlerT) -> HandlerT:
         setattr(handler, _MARK, [(request, listeners) for request in requests])
@@ -27,7 +25,7 @@ def handles(*requests: type[Request[Any]], listeners: tuple[str, ...] = ()) -> C
 
 
 def apis_of(modules: Iterable[str], listener: str) -> dict[int, Api]:
-    """What the handlers in `modules` serve on a "broker" or a "controller" listener, by api key."""
+    """The APIs that handlers in `modules` serve on a "broker" or a "controller" listener, by api key."""
     apis: dict[int, Api] = {}
     for name in modules:
         for api in _apis_in(import_module(name)):
@@ -38,7 +36,7 @@ def apis_of(modules: Iterable[str], listener: str) -> dict[int, Api]:
 
 
 def _apis_in(module: ModuleType) -> Iterable[Api]:
-    """Functions that are marked, with the module's documentation; or the rows of its table `APIS`."""
+    """The marked functions of a module, with its documentation; or the rows of its table `APIS`."""
     yield from getattr(module, "APIS", ())
     documentation = (module.__doc__ or "").partition(":")[2].strip()
     for value in vars(module).values():

@@ -1,4 +1,4 @@
-"""● Acknowledgements of a share group's member, alone or with its fetch: judged in order at once, answered when they are written.
+"""● Acknowledgements of a share group's member, alone or with its fetch: decided in order at once, answered when they are written.
 
 Source: KafkaApis.handleAcknowledgements, validateAcknowledgementBatches.
 Called by `handlers/share_fetch.py` and `handlers/share_acknowledge.py`.
@@ -16,7 +16,7 @@ from moldau.server.requests.broker import Broker
 from moldau.server.share.sessions import MemberKey, SharedKey
 
 RENEW_VERSION: Final = 2
-"""Of both requests: since then locks can be renewed (KIP-1222)."""
+"""The version of both requests from which on locks can be renewed (KIP-1222)."""
 NO_ERROR: Final = Refusal(ErrorCode.NONE, "")
 LONGEST_MEMBER_ID: Final = 36
 
@@ -42,9 +42,9 @@ class AskedTopic(Protocol):
 
 
 class Acknowledging:
-    """What became of each partition's acknowledgements; `then` tells when all is known.
+    """The outcome of each partition's acknowledgements; `then` calls back when all is known.
 
-    After that it lets go of the callback: the two refer to each other, and would keep a request's records until the garbage collector runs.
+    After that it drops the callback: the two refer to each other, and would keep a request's records until the garbage collector runs.
     """
 
     def __init__(self) -> None:
@@ -53,7 +53,7 @@ class Acknowledging:
         self._on_done: Callable[[], None] | None = None
 
     def then(self, on_done: Callable[[], None]) -> None:
-        """Called at once if there is nothing to wait for."""
+        """Call `on_done` when all is known, at once if there is nothing to wait for."""
         if self._open:
             self._on_done = on_done
         else:
@@ -74,7 +74,10 @@ class Acknowledging:
 
 
 def acknowledge(broker: Broker, member: MemberKey, topics: Iterable[AskedTopic], *, version: int, is_renewing: bool) -> Acknowledging:
-    """Errors, by partition: UNKNOWN_TOPIC_ID, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_RECORD_STATE, and those of writing."""
+    """Take acknowledgements.
+
+    Errors, by partition: UNKNOWN_TOPIC_ID, INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION, INVALID_RECORD_STATE, and those of writing.
+    """
     acknowledging = Acknowledging()
     for topic in topics:
         name = broker.cluster.topic_name(topic.topic_id)
@@ -128,7 +131,7 @@ def is_valid_member(member_id: str | None) -> bool:
 
 
 def release_session(broker: Broker, key: MemberKey, owner: object = None) -> None:
-    """The member fetches no more, and its records are released.  With `owner`, only if the session still belongs to that connection."""
+    """Release the records of a member that fetches no more.  With `owner`, only if the session still belongs to that connection."""
     session = broker.share_sessions.get(key)
     if session is not None and (owner is None or session.owner is owner):
         broker.shares.release(key.group_id, key.member_id)

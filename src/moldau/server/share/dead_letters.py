@@ -2,12 +2,12 @@
 
     decided ─▶ appended to the dead letter topic ─▶ acknowledged there ─▶ the state is written ─▶ the consumer is answered
 
-So nothing is done before its dead letter is safe; after a crash in between a letter may come twice, none is missing.  Letters of source
-partition p go to partition p modulo the number of partitions, or to the next that has a leader, wherever that is.  A letter says in headers
-where it comes from; with errors.deadletterqueue.copy.record.enable it has key and value of the record.
+So no record is done before its dead letter is safe.  After a crash in between a letter may come twice, but none is missing.  Letters of
+source partition p go to partition p modulo the number of partitions, or to the next that has a leader, wherever that is.  A letter's
+headers name its source; with errors.deadletterqueue.copy.record.enable it has key and value of the record.
 
-A topic that may not take dead letters (not there, another prefix, not enabled) does not hold the group up: that is told in the log, and
-the records are done without.  One that cannot take them now does: what was decided goes back, and is tried again.
+A topic that may not take dead letters (missing, another prefix, not enabled) does not hold the group up: the broker logs it, and the
+records are done without a letter.  A topic that cannot take them now does: the decision is undone, and tried again.
 
 Source: KIP-1191; Kafka has it since 4.4.  Called by `partitions.py` before it writes.
 """
@@ -43,16 +43,16 @@ LOG: Final = logging.getLogger(__name__)
 
 PREFIX: Final = "__dlq.errors."
 READ_BYTES: Final = 1 << 20
-"""Of the source at a time; a single larger batch comes whole."""
+"""The bytes of the source that are read at a time; a larger single batch comes whole."""
 PATIENCE_MS: Final = 30_000
-"""How long letters may take to be acknowledged before they count as not written."""
+"""The milliseconds after which letters count as not written."""
 Source = tuple[bytes | None, bytes | None]
 CreateTopic = Callable[[str, int, int, dict[str, str]], Awaitable[None]]
 
 
 @dataclass(frozen=True)
 class LettersTopic:
-    """What the metadata says of a topic."""
+    """The metadata of a topic for dead letters."""
 
     topic_id: UUID
     partition_count: int
@@ -84,7 +84,10 @@ class DeadLetters:
         self._brokers: Final = brokers
 
     async def bury(self, group_id: str, partition: Partition, dead: Sequence[DeadRange]) -> None:
-        """Returns when the letters are safe, or when there is no place for them.  Errors: KafkaError, what was decided is to go back."""
+        """Write letters; returns when they are safe, or when there is no place for them.
+
+        Errors: KafkaError: the decision is to be undone.
+        """
         values = self._group_values(group_id)
         topic = values.get("errors.deadletterqueue.topic.name", self._config.dead_letter_topic)
         refusal = await self._refusal(topic)
@@ -110,7 +113,7 @@ class DeadLetters:
             await self._send(topic, found, partition.topic_partition.partition, batch)
 
     async def _refusal(self, topic: str) -> str | None:
-        """Why the topic takes no dead letters, whatever one waits for."""
+        """The reason why the topic never takes dead letters."""
         prefix = self._config.dead_letter_prefix
         if not topic.startswith(prefix):
             return f"which does not begin with errors.deadletterqueue.topic.name.prefix={prefix}"
@@ -124,7 +127,7 @@ class DeadLetters:
         return None
 
     async def _send(self, topic: str, found: LettersTopic, number: int, batch: bytearray) -> None:
-        """To the first partition that has a leader, from the one of this number on.  Errors: KafkaError."""
+        """Send to the first partition that has a leader, beginning with this number.  Errors: KafkaError."""
         for step in range(found.partition_count):
             where = TopicPartition(topic, (number + step) % found.partition_count)
             hosted = self._replicas.hosted.get(where)
@@ -167,7 +170,7 @@ class DeadLetters:
             raise KafkaError(ErrorCode.of(slot.error_code), f"A dead letter on {target.topic_partition} is not safe")
 
     async def _copies(self, source: Partition, dead: Sequence[DeadRange]) -> dict[int, Source]:
-        """Key and value of every record that the log still has.  Reading and decompressing is done elsewhere."""
+        """The key and value of every record that the log still has.  A thread reads and decompresses."""
         found: dict[int, Source] = {}
         for one in dead:
             position = max(one.first_offset, source.log.log_start_offset)
@@ -192,7 +195,7 @@ def _records_in(records: FileSlice, wanted: DeadRange) -> tuple[dict[int, Source
         position = header.last_offset + 1
         if header.is_control or header.last_offset < wanted.first_offset or header.base_offset > wanted.last_offset:
             continue
-        with suppress(CorruptBatch):  # the letters of what nobody can read are without copies
+        with suppress(CorruptBatch):  # letters of unreadable records are without copies
             for record in records_of(view[at : at + header.size]):
                 if wanted.first_offset <= record.offset <= wanted.last_offset:
                     found[record.offset] = (_bytes(record.key), _bytes(record.value))
@@ -200,7 +203,7 @@ def _records_in(records: FileSlice, wanted: DeadRange) -> tuple[dict[int, Source
 
 
 def _bytes(view: memoryview | None) -> bytes | None:
-    """Kept beyond the life of the batch that it is a part of."""
+    """The bytes, kept beyond the life of their batch."""
     return None if view is None else bytes(view)
 
 
@@ -224,7 +227,7 @@ def letters_of(
 
 
 def packed(letters: Sequence[NewRecord], max_bytes: int) -> Iterator[bytearray]:
-    """As few batches as fit; a letter that is too large with its record goes without."""
+    """As few batches as possible; a letter that is too large with its record goes without it."""
     batch = build_batch(letters)
     if len(batch) <= max_bytes:
         yield batch

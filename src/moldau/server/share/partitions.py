@@ -4,8 +4,8 @@
                                                    ▲                                                            │
                                                    └── settle ◀── WriteShareGroupState ◀── dead letters ◀───────┘
 
-A share partition lives as long as this broker leads the partition in one epoch and its group has a session here; what refuses its writes
-for good ends it, and the next fetch loads it anew.  Nobody polls: a fetch that waits is woken when records become free or it is loaded.
+A share partition lives as long as this broker leads the partition in one epoch and its group has a session here; a final refusal of its
+writes ends it, and the next fetch loads it anew.  A waiting fetch is woken when records become free or the partition is loaded.
 
 Source: kafka.server.share.SharePartitionManager, SharePartition.maybeInitialize; KIP-932.  Called by `handlers/share_fetch.py`,
 `handlers/share_acknowledge.py`; put together by `server/node`.
@@ -37,11 +37,11 @@ from moldau.server.coordinators.log import Slot
 LOG: Final = logging.getLogger(__name__)
 
 SWEPT_FROM: Final = 64
-"""Number of share partitions: while there are fewer, nobody looks for ones that are of no use any more."""
+"""The number of share partitions from which on unused ones are removed."""
 NOT_BEGUN: Final = -1
-"""Start offset of a state in which nothing was acquired yet."""
+"""The start offset of a state in which nothing was acquired yet."""
 ENDS_IT: Final = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION})
-"""Refusals after which what this broker knows of a share partition is worth nothing."""
+"""Refusals after which this broker's knowledge of a share partition is worthless."""
 _TOLD_AS: Final[Mapping[int, ErrorCode]] = {
     ErrorCode.NOT_COORDINATOR: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -57,19 +57,19 @@ _DURATION: Final = re.compile(
 
 
 class ShareStates(Protocol):
-    """Where states are kept: decides in the order of the calls, answers once what was written cannot be lost."""
+    """The store of states.  It decides in the order of the calls, and answers once the written states cannot be lost."""
 
     def ask(self, request: Request[AnyResponse]) -> Awaitable[AnyResponse]: ...
 
 
 class GroupValues(Protocol):
-    """What was set for one group, by option."""
+    """A function that returns the values set for one group, by option."""
 
     def __call__(self, group_id: str) -> Mapping[str, Any]: ...
 
 
 class Bury(Protocol):
-    """Copies records to the dead letter topic of their group; returns when they are safe there."""
+    """A function that copies records to the dead letter topic of their group, and returns when they are safe there."""
 
     def __call__(self, group_id: str, partition: Partition, dead: Sequence[DeadRange]) -> Awaitable[None]: ...
 
@@ -81,7 +81,7 @@ class HeldKey(NamedTuple):
 
 
 class SharedPartition:
-    """One partition as one group shares it, in one leader epoch.  `share` is None until it is loaded, or when that failed."""
+    """One partition as one group shares it, in one leader epoch.  `share` is None until it is loaded, or if loading failed."""
 
     __slots__ = ("alarm", "alarm_ms", "failure", "key", "leader_epoch", "partition", "share", "waiters")
 
@@ -91,7 +91,7 @@ class SharedPartition:
         self.leader_epoch: Final = partition.leader_epoch
         self.share: SharePartition | None = None
         self.failure = ErrorCode.NONE
-        """Why it is of no use any more."""
+        """The error that ended it."""
         self.waiters: dict[FetchWait, None] = {}
         self.alarm: Parked | None = None
         self.alarm_ms = 0
@@ -135,13 +135,13 @@ class SharePartitions:
         for task in self._tasks:
             task.cancel()
 
-    # What groups obey
+    # Rules
 
     def values(self, group_id: str) -> Mapping[str, Any]:
         return self._group_values(group_id)
 
     def rules(self, group_id: str, partition: Partition | None = None) -> ShareRules:
-        """What the group does not say about delays, the partition's topic may."""
+        """The rules of a group.  Delays that the group does not set may come from the partition's topic."""
         own, config = self._group_values(group_id), self._config
         topic = partition.log.config if partition is not None else None
         return ShareRules(
@@ -160,7 +160,7 @@ class SharePartitions:
     # Finding and loading
 
     def find(self, group_id: str, topic: str, index: int) -> SharedPartition | None:
-        """As far as it is loaded and up to date."""
+        """The share partition, if it is loaded and up to date."""
         held = self._held.get(HeldKey(group_id, topic, index))
         if held is not None and not held.is_current:
             self._drop(held, ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -168,7 +168,7 @@ class SharePartitions:
         return held if held is not None and held.share is not None else None
 
     def hold(self, group_id: str, partition: Partition) -> SharedPartition:
-        """Begins to load it when it is not there.  The broker leads `partition`."""
+        """The share partition; begins to load it if it is not there.  The broker leads `partition`."""
         key = HeldKey(group_id, *partition.topic_partition)
         held = self._held.get(key)
         if held is not None and (held.partition is not partition or not held.is_current):
@@ -181,7 +181,7 @@ class SharePartitions:
         return held
 
     def _maybe_sweep(self) -> None:
-        """Drops share partitions of deleted topics and of leaders elsewhere, whenever their number has doubled since the last time."""
+        """Drop share partitions of deleted topics and of leaders elsewhere, whenever their number has doubled since the last time."""
         if len(self._held) < self._sweep_at:
             return
         for gone in [each for each in self._held.values() if not each.is_current]:
@@ -189,7 +189,7 @@ class SharePartitions:
         self._sweep_at = max(2 * len(self._held), SWEPT_FROM)
 
     def forget_group(self, group_id: str) -> None:
-        """None of its members fetches from here any more; what was written is all there is to know."""
+        """Forget a group of which no member fetches here any more; its written state is all that is needed."""
         for held in list(self._of_group.get(group_id, {}).values()):
             self._drop(held, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
@@ -206,8 +206,12 @@ class SharePartitions:
         held.wake()
 
     async def _load(self, held: SharedPartition) -> None:
-        """Partitions that a group has just begun with come one at a time: the fetch that waited for them is answered by the first that has
-        records, and the others are left to other members, as in Kafka."""
+        """Load a share partition.
+
+        Partitions that are new to the group are loaded one at a time: the first that has records answers the waiting fetch, and the others
+        are
+        left to other members, as in Kafka.
+        """
         found = await self._load_state(held)
         async with self._installing:
             failure = found if isinstance(found, ErrorCode) else self._install(held, found)
@@ -217,7 +221,7 @@ class SharePartitions:
             self._look(held)
             held.wake()
             if held.share is not None and held.share.next_fetch_offset(self._clock.monotonic_ms()) < held.partition.log.high_watermark:
-                await asyncio.sleep(0)  # the fetch that was woken acquires in the next turn
+                await asyncio.sleep(0)  # the woken fetch acquires in the next turn
 
     async def _load_state(self, held: SharedPartition) -> read.PartitionResult | ErrorCode:
         key, topic_id = held.key, held.partition.topic_id
@@ -250,26 +254,26 @@ class SharePartitions:
         return ErrorCode.NONE
 
     def _first_offset(self, held: SharedPartition) -> int:
-        """Where a group begins that has no state of the partition yet."""
+        """The offset at which a group without a state of the partition begins."""
         log, reset = held.partition.log, self.values(held.key.group_id).get("share.auto.offset.reset", self._config.auto_offset_reset)
         if reset == "earliest":
             return log.log_start_offset
         if reset.startswith("by_duration:"):
             try:
                 found = log.offset_for_timestamp(self._clock.now_ms() - duration_ms(reset.partition(":")[2]))
-            except CorruptBatch as error:  # rather too much than too little
+            except CorruptBatch as error:  # too many records rather than too few
                 LOG.warning("share group %s begins with all of %s: %s", held.key.group_id, held.partition.topic_partition, error)
                 return log.log_start_offset
             if found is not None:
                 return min(found.offset, log.high_watermark)
         return log.high_watermark
 
-    # What changes
+    # Changes
 
     def acknowledge(
         self, held: SharedPartition, member_id: str, ranges: Sequence[AcknowledgedRange]
     ) -> "Refusal | asyncio.Task[Refusal | None] | None":
-        """Decides at once; the task ends when that is written.  None: nothing was to be written."""
+        """Decide at once; the task ends when the decision is written.  None: nothing was to be written."""
         assert held.share is not None
         held.share.rules = self.rules(held.key.group_id, held.partition)
         decision = held.share.acknowledge(member_id, ranges, self._clock.monotonic_ms())
@@ -279,7 +283,7 @@ class SharePartitions:
         return self._run(self._write(held, decision)) if decision.changes else None
 
     def release(self, group_id: str, member_id: str) -> None:
-        """The member's session is over."""
+        """Release the records of a member whose session is over."""
         for held in list(self._of_group.get(group_id, {}).values()):
             if held.share is not None:
                 decision = held.share.release(member_id, self._clock.monotonic_ms())
@@ -287,7 +291,7 @@ class SharePartitions:
                     self._run(self._write(held, decision))
 
     def acquired(self, held: SharedPartition) -> None:
-        """Locks were given: they end some time."""
+        """Arm the timer for given locks."""
         self._arm(held)
 
     async def _write(self, held: SharedPartition, decision: Decision) -> Refusal | None:
@@ -304,7 +308,7 @@ class SharePartitions:
         return refusal
 
     async def _write_state(self, held: SharedPartition, decision: Decision) -> Refusal | None:
-        """Why what was decided does not count; None when it is written."""
+        """Write a decision.  Returns the reason why it does not count; None when it is written."""
         key, share = held.key, held.share
         assert share is not None
         try:
@@ -347,7 +351,7 @@ class SharePartitions:
     # Time
 
     def _arm(self, held: SharedPartition) -> None:
-        """Wakes this up when a lock ends or a retry may be delivered.  Earlier than needed does no harm."""
+        """Set the timer for the end of a lock or a delayed retry.  An early call does no harm."""
         due_ms = held.share.next_due_ms() if held.share is not None else None
         if due_ms is None or held.failure or (held.alarm is not None and held.alarm_ms <= due_ms):
             return
@@ -380,8 +384,11 @@ class SharePartitions:
 
 
 async def _kept(partition: Partition, end_offset: int) -> ErrorCode:
-    """Once the records below `end_offset` can no longer be lost.  A state that outlived them would count as done what is written in their
-    place.  Errors: those of an append that is not kept."""
+    """Wait until the records below `end_offset` can no longer be lost.
+
+    A state that outlived them would count as done the records that are written in their place.  Errors: those of an append that is not
+    kept.
+    """
     kept, slot = asyncio.Event(), Slot()
     if not partition.await_acknowledgement(end_offset, ProduceWait(kept.set), slot):
         await kept.wait()
@@ -389,12 +396,12 @@ async def _kept(partition: Partition, end_offset: int) -> ErrorCode:
 
 
 def _known(state: int) -> RecordState:
-    """States of other versions are of records that are on their way: they are not done."""
+    """The state of a record; a state of a newer version counts as on its way: the record is not done."""
     return RecordState(state) if state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED) else RecordState.AVAILABLE
 
 
 def duration_ms(text: str) -> int:
-    """Of `PnDTnHnMn.nS`; 0 for what is none."""
+    """The milliseconds of `PnDTnHnMn.nS`; 0 for any other text."""
     found = _DURATION.fullmatch(text)
     if found is None:
         return 0

@@ -1,9 +1,9 @@
-"""● Where share partitions keep their state: asks the share coordinator of each partition, as if it were one place.
+"""● The store of share partitions' states: it asks the share coordinator of each partition.
 
 Takes and returns the protocol's own messages, in any number of topics and partitions: a broker that leads share partitions reads and
-writes with it, the group coordinator begins, sums up and deletes.  What is asked of one partition is decided in the order of the calls,
-unless a call names more than `AT_ONCE` of them.  A coordinator
-that is not found or still loads is asked again for a while; the first request has the topic created.
+writes with it, the group coordinator begins, sums up and deletes.  Requests about one partition are decided in the order of the calls,
+unless a call names more than `AT_ONCE` partitions.  A coordinator that is not found or still loads is asked again for a while; the first
+request has the topic created.
 
 Source: DefaultStatePersister, PersisterStateManager, ShareCoordinatorService.  Used as `coordinators.share_persister`.
 """
@@ -34,9 +34,9 @@ LOG: Final = logging.getLogger(__name__)
 ATTEMPTS: Final = 10
 FIRST_PAUSE_S: Final = 0.05
 LAST_PAUSE_S: Final = 1.0
-"""Pauses double up to this one.  All attempts together take about five seconds, longer than a coordinator takes to load."""
+"""The longest pause; pauses double up to it.  All attempts together take about five seconds, longer than a coordinator takes to load."""
 AT_ONCE: Final = 500
-"""Partitions that one turn of the loop asks about."""
+"""The most partitions of one turn of the loop."""
 WORTH_ANOTHER: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS})
 
 Decide = Callable[[ShareStateMachine, Token, SharePartitionKey, Any, int], Outcome]
@@ -47,7 +47,7 @@ DECISIONS: Final[Mapping[type[Request[Any]], Decide]] = {
     ReadShareGroupStateSummaryRequest: lambda machine, token, key, asked, now_ms: machine.read_summary(token, key),
     DeleteShareGroupStateRequest: lambda machine, token, key, asked, now_ms: machine.delete(token, key),
 }
-"""What each request asks of a partition's state."""
+"""The decision about a partition's state for each request."""
 
 
 class SharePersister:
@@ -65,9 +65,9 @@ class SharePersister:
         self._create_topic: Final = create_topic
 
     async def ask(self, request: Request[AnyResponse], *, attempts: int = ATTEMPTS) -> AnyResponse:
-        """One of `DECISIONS`: results by topic, in the order asked.
+        """Send one of `DECISIONS`.  Returns results by topic, in the order of the request.
 
-        `attempts` 1 passes on at once what could be asked again, as a request that came over the network wants it.
+        With `attempts` 1 retriable errors are passed on at once, as for a request that came over the network.
         Without a group, or with a topic without partitions, there are no results, as in Kafka.  Only a request that
         begins states is carried out without that topic.  Many partitions are asked about `AT_ONCE` at a time.
         """
@@ -135,7 +135,7 @@ class SharePersister:
     async def _ask_broker(
         self, broker_id: int, request: Request[Any], asked: Mapping[SharePartitionKey, Any]
     ) -> dict[SharePartitionKey, Any]:
-        """What a coordinator on another broker answers; nothing where it cannot be reached."""
+        """Ask a coordinator on another broker.  Returns nothing if it cannot be reached."""
         declared: Any = type(request)
         group_id, topics = request.group_id, request.topics  # type: ignore[attr-defined]
         by_topic: dict[UUID, list[Any]] = {}

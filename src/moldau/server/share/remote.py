@@ -1,8 +1,5 @@
-"""● Reads the part of a share fetch that is in remote storage (KIP-405): beside the loop, and taken at the next look.
-
-A fetch that waits is woken when it has come; one whose time is over is answered without, and finds it in the cache when it comes again.
-Called by `handlers/share_fetch.py`.
-"""
+"""● Reads the remote part of a share fetch (KIP-405) beside the loop.  A waiting fetch is woken when it has come.  A fetch whose time is
+over is answered without it, and the next one finds it in the cache. Called by `handlers/share_fetch.py`."""
 
 import asyncio
 from collections.abc import Callable
@@ -15,11 +12,11 @@ from moldau.storage.log import FetchData
 from moldau.storage.tiered.reader import RemoteData
 from moldau.types import FileSlice
 
-NO_DESCRIPTOR: Final = "bytes that came from remote storage are in memory"
+NO_DESCRIPTOR: Final = "bytes from remote storage have no descriptor: they are in memory"
 
 
 class RemoteBytes:
-    """Looks like the file that they were once in."""
+    """Remote bytes in the form of the file that they were once in."""
 
     def __init__(self, data: memoryview) -> None:
         self._data: Final = data
@@ -48,7 +45,7 @@ class RemoteReads:
         return any(not task.done() for task in self._tasks.values())
 
     def take(self, partition: Partition, offset: int, max_bytes: int, *, with_aborted: bool) -> FetchData | ErrorCode | None:
-        """What has come; None: it is on its way."""
+        """The bytes that have come; None: they are on their way."""
         task = self._tasks.get((partition, offset))
         if task is None:
             reading = self._manager.read(partition, offset, max_bytes, min_one_batch=True, with_aborted=with_aborted)
@@ -69,7 +66,7 @@ class RemoteReads:
             self._on_read()
 
     def cancel(self) -> None:
-        """Nobody waits for it any more; what was asked of the object store comes all the same, into the cache."""
+        """Stop waiting.  The object store's answers still go into the cache."""
         self._on_read = None
         for task in self._tasks.values():
             task.cancel()

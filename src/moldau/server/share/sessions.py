@@ -1,10 +1,10 @@
-"""◇ Share sessions: which partitions a member of a share group fetches from this broker; later requests carry only what changed.
+"""◇ Share sessions: the partitions that a member of a share group fetches from this broker; later requests carry only changes.
 
-    epoch 0       a session comes to be, in the place of an older one of that member
+    epoch 0       a session begins, and replaces an older one of that member
     epoch 1, 2 …  partitions added and forgotten; the answer leaves out those without records or errors
-    epoch -1      the last request: acknowledgements are taken, then what the member holds is released
+    epoch -1      the last request: acknowledgements are taken, then the member's records are released
 
-Guarantees: an epoch is served once; a session belongs to one connection and ends with it, so that what its member held is free at once.
+Guarantees: an epoch is served once; a session belongs to one connection and ends with it, so that its member's records are free at once.
 Source: org.apache.kafka.server.share.session, context; KIP-932.  Called by `handlers/share_fetch.py` and `handlers/share_acknowledge.py`.
 """
 
@@ -30,12 +30,12 @@ class MemberKey(NamedTuple):
 
 
 class ShareSession:
-    """What one member fetches: each partition, and whether the next answer must carry it whatever there is to say."""
+    """The partitions that one member fetches, and for each whether the next answer must carry it in any case."""
 
     __slots__ = ("epoch", "key", "owner", "partitions")
 
     def __init__(self, key: MemberKey, wanted: Iterable[SharedKey], owner: object) -> None:
-        """`owner` is the connection, in whatever form."""
+        """`owner`: any object that stands for the connection."""
         self.key: Final = key
         self.owner: Final = owner
         self.epoch = INITIAL_EPOCH + 1
@@ -45,7 +45,7 @@ class ShareSession:
         self.epoch = 1 if self.epoch == MAX_EPOCH else self.epoch + 1
 
     def must_tell(self, key: SharedKey, *, has_records: bool, has_error: bool) -> bool:
-        """Whether the answer carries it; takes note that it is told."""
+        """Whether the answer carries the partition.  Notes that it is told."""
         is_due = self.partitions.get(key, False)
         if key in self.partitions:
             self.partitions[key] = has_error
@@ -56,7 +56,7 @@ class ShareSessions:
     """The sessions of one broker, at most `max_sessions`."""
 
     def __init__(self, max_sessions: int, on_group_gone: Callable[[str], None]) -> None:
-        """`on_group_gone` is told when a group has lost its last session."""
+        """`on_group_gone` is called when a group has lost its last session."""
         self._max_sessions: Final = max_sessions
         self._on_group_gone: Final = on_group_gone
         self._sessions: dict[MemberKey, ShareSession] = {}
@@ -69,7 +69,7 @@ class ShareSessions:
         return self._sessions.get(key)
 
     def begin(self, key: MemberKey, wanted: Iterable[SharedKey], owner: object) -> ShareSession | ErrorCode:
-        """Errors: SHARE_SESSION_LIMIT_REACHED."""
+        """Begin a session.  Errors: SHARE_SESSION_LIMIT_REACHED."""
         self._drop(key)
         if len(self._sessions) >= self._max_sessions:
             return ErrorCode.SHARE_SESSION_LIMIT_REACHED
@@ -99,7 +99,7 @@ class ShareSessions:
             session.partitions.pop(key, None)
 
     def end(self, session: ShareSession) -> bool:
-        """False when the member has another session by now, or none."""
+        """End a session.  False when the member has another session by now, or none."""
         if self._sessions.get(session.key) is not session:
             return False
         self._drop(session.key)

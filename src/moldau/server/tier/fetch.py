@@ -1,6 +1,6 @@
 """● The part of a fetch that is in remote storage: read partition by partition beside the loop, answered in time.
 
-A reader that the object store keeps waiting is answered empty and comes again; what was asked for it is in the cache by then.
+If the object store is slow, the reader gets an empty answer and comes again; the records are in the cache by then.
 Source: DelayedRemoteFetch; KIP-405.  Called by `handlers/fetch.py`.
 """
 
@@ -21,7 +21,7 @@ Results = list[tuple[Spot, PartitionData]]
 async def read_remote(
     broker: Broker, remote: RemoteLogManager, results: Results, max_bytes: int, isolation: Isolation, *, is_first: bool
 ) -> Results:
-    """`results` with what is in remote storage in place of the error that says so, `max_bytes` of it.
+    """`results` with remote records in place of the error OFFSET_MOVED_TO_TIERED_STORAGE, `max_bytes` of them.
 
     The first batch of all comes whole however large it is when `is_first`: nothing else is in the response.
     """
@@ -43,7 +43,7 @@ async def read_remote(
         await _all_done(tasks, remote.fetch_max_wait_ms)
     finally:
         for task in tasks:
-            task.cancel()  # what it has asked of the object store comes all the same
+            task.cancel()  # its request to the object store goes on
     answered, left = list(results), max_bytes
     for number, spot, partition, task in wanted:
         found = _answer(partition, task, left if number != wanted[0][0] or not is_first else None, with_aborted=with_aborted)
@@ -67,7 +67,7 @@ async def _all_done(tasks: Sequence["asyncio.Task[RemoteData | ErrorCode]"], max
 
 
 def _answer(partition: Partition, task: "asyncio.Task[RemoteData | ErrorCode]", left: int | None, *, with_aborted: bool) -> PartitionData:
-    """What has come, if it is no more than `left` bytes: else it is in the cache for the next fetch."""
+    """The records that have come, if they take at most `left` bytes; otherwise they are in the cache for the next fetch."""
     data = task.result() if task.done() and not task.cancelled() else RemoteData(memoryview(b""))
     if isinstance(data, ErrorCode):
         return refused_partition(partition.topic_partition.partition, data)

@@ -1,14 +1,14 @@
-"""● Tiered storage at work: what this broker copies, reads and expires in the object store, and when.
+"""● Tiered storage at work: this broker copies, reads and expires segments in the object store.
 
     every remote.log.manager.task.interval.ms, for each tiered partition here
-        leader      copy what is sealed ─▶ expire: the log's start moves, durably ─▶ delete what lies below
+        leader      copy sealed segments ─▶ expire: the log's start moves, durably ─▶ delete segments below it
         follower    note how far copies go: local segments up to there may leave by local retention
     a leader that follows
-        what it was at breaks off, wherever it was; whoever leads then finds it in the metadata and takes it away
+        its copy breaks off at any point; the next leader finds it in the metadata and deletes it
     a follower that is far behind
-        begins after what is in remote storage (`replication/tier_start.py`), told by `segments_of` and `past`
+        begins after the remote segments (`replication/tier_start.py`), told by `segments_of` and `past`
     for each partition of `__remote_log_metadata` led here
-        delete what belongs to topics that are no more
+        delete segments of deleted topics
 
 A fetch or a search by time that needs the object store waits beside the loop, for a limited time.
 Source: RemoteLogManager, DelayedRemoteFetch, DelayedRemoteListOffsets; KIP-405, 950.  Put together by `server/node`; the publisher tells it
@@ -48,7 +48,7 @@ from moldau.types import REMOTE_LOG_METADATA_TOPIC
 LOG: Final = logging.getLogger(__name__)
 
 ThreadsOf = Callable[[int, str], Elsewhere]
-"""(count, name) → threads under that name.  Calls that are given to them wait in a row."""
+"""A function of (count, name) that makes threads with that name.  Their calls wait in line."""
 
 
 def blocking_threads(count: int, name: str) -> Elsewhere:
@@ -56,7 +56,7 @@ def blocking_threads(count: int, name: str) -> Elsewhere:
 
 
 class SegmentMetadata(Protocol):
-    """`__remote_log_metadata`: see `metadata.py`."""
+    """The interface to `__remote_log_metadata`: see `metadata.py`."""
 
     def start(self, *, is_known: Callable[[], bool]) -> None: ...
     def close(self) -> None: ...
@@ -88,7 +88,7 @@ class RemoteLogManager:
         checkpoint: Callable[[], Awaitable[None]],
         threads_of: ThreadsOf = blocking_threads,
     ) -> None:
-        """`limits` are the broker's options; `checkpoint` notes log starts on the disk."""
+        """`limits`: the broker's options; `checkpoint` notes log starts on the disk."""
         self.metadata: Final = metadata
         self._local_id: Final = local_id
         self.limits = limits
@@ -119,7 +119,7 @@ class RemoteLogManager:
         self._orphans: set[TopicIdPartition] = set()
         self._deleting: Final[set[TopicIdPartition]] = set()
 
-    # ---------------------------------------------------------------- what the publisher tells
+    # ---------------------------------------------------------------- called by the publisher
 
     def start(self) -> None:
         self.metadata.start(is_known=lambda: REMOTE_LOG_METADATA_TOPIC in self._image().topics)
@@ -141,7 +141,7 @@ class RemoteLogManager:
         return await self._reading(*call)
 
     def configure(self, limits: RemoteLogConfig) -> None:
-        """The options from now on; what runs already ends under the old ones."""
+        """Take options; work under way ends under the old ones."""
         before, self.limits = self.limits, limits
         if (limits.copier_threads, limits.expiration_threads) != (before.copier_threads, before.expiration_threads):
             self._copies = asyncio.Semaphore(limits.copier_threads)
@@ -152,7 +152,7 @@ class RemoteLogManager:
         self.reader.configure()
 
     def leadership_changed(self, partition: Partition) -> None:
-        """It lives here in another role, or under another leader epoch."""
+        """Note that a partition here has another role or leader epoch."""
         if partition.topic_partition.topic == REMOTE_LOG_METADATA_TOPIC:
             self.metadata.hosted(partition)
         else:
@@ -161,14 +161,14 @@ class RemoteLogManager:
             self.hosted(partition)
 
     def hosted(self, partition: Partition) -> None:
-        """It lives here, with options that may be new."""
+        """Note that a partition is here, perhaps with new options."""
         if partition.log.is_tiered:
             where = _where(partition)
             if where not in self._tasks:
                 self._tasks[where] = in_background(self._keep(where, partition), name=f"tier {where}")
 
     def removed(self, partition: Partition) -> None:
-        """It does not live here any more."""
+        """Note that a partition is here no more."""
         if partition.topic_partition.topic == REMOTE_LOG_METADATA_TOPIC:
             self.metadata.gone(partition.topic_partition.partition)
         self._break_off(partition)
@@ -179,17 +179,17 @@ class RemoteLogManager:
             task.cancel()
 
     def topics_deleted(self, image: MetadataImage) -> None:
-        """Their remote segments go at once."""
+        """Delete the remote segments of deleted topics at once."""
         for remote in self.metadata.led():
             if remote.segments and remote.where.topic_id not in image.topic_names:
                 self._spawn(self._delete_partition(remote))
 
-    # ---------------------------------------------------------------- what handlers ask
+    # ---------------------------------------------------------------- called by handlers
 
     async def read(
         self, partition: Partition, offset: int, max_bytes: int, *, min_one_batch: bool, with_aborted: bool
     ) -> RemoteData | ErrorCode:
-        """Nothing when so many reads wait that no other is taken.  Errors: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR."""
+        """Read remote records.  Nothing if too many reads wait already.  Errors: OFFSET_OUT_OF_RANGE, KAFKA_STORAGE_ERROR."""
         try:
             remote = await self.metadata.loaded(_where(partition))
             return await self.reader.read(
@@ -203,10 +203,10 @@ class RemoteLogManager:
         except Busy:
             return RemoteData(memoryview(b""))
         except (KafkaError, OSError, CorruptBatch):
-            return ErrorCode.KAFKA_STORAGE_ERROR  # the reader has told why
+            return ErrorCode.KAFKA_STORAGE_ERROR  # the reader has logged the reason
 
     async def find_timestamp(self, partition: Partition, timestamp: int) -> TimestampOffset | ErrorCode | None:
-        """In remote storage only.  Errors: KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT."""
+        """Search a timestamp in remote storage only.  Errors: KAFKA_STORAGE_ERROR, REQUEST_TIMED_OUT."""
         try:
             async with asyncio.timeout(self.limits.list_offsets_timeout_ms / 1000):
                 remote = await self.metadata.loaded(_where(partition))
@@ -216,14 +216,14 @@ class RemoteLogManager:
         except (KafkaError, OSError, CorruptBatch):
             return ErrorCode.KAFKA_STORAGE_ERROR
 
-    # ---------------------------------------------------------------- what a follower asks that begins after remote storage
+    # ---------------------------------------------------------------- called by a follower that begins after remote storage
 
     async def segments_of(self, partition: Partition) -> RemoteLog:
-        """Errors: KafkaError while the metadata is not here."""
+        """The remote segments of a partition.  Errors: KafkaError while the metadata is not here."""
         return await self.metadata.loaded(_where(partition))
 
     async def past(self, segment: RemoteSegment) -> Past:
-        """Errors: UnusablePast, OSError of the store."""
+        """The past of a segment.  Errors: UnusablePast, OSError of the store."""
         past: Past = await self._reading(read_past, self._store, segment)
         return past
 
@@ -234,14 +234,14 @@ class RemoteLogManager:
     # ---------------------------------------------------------------- one partition
 
     async def _keep(self, where: TopicIdPartition, partition: Partition) -> None:
-        """For as long as the partition lives here."""
+        """Look after a partition as long as it is here."""
         has_swept = False
         while True:
             if await self._attempt(where, self._catch_up(where, partition)):
                 if partition.is_leader and partition.log.is_tiered:
                     remote = self.metadata.of(where)
                     has_swept = has_swept or await self._attempt(where, self.copier.sweep(remote))
-                    # Each for itself: a store that is full takes nothing, and has room again when something expires.
+                    # Each step runs by itself: a full store takes no copies, and has room again when segments expire.
                     await self._attempt(where, self._copy(where, partition, remote))
                     await self._attempt(where, self._expire(partition, remote))
                 else:
@@ -250,7 +250,7 @@ class RemoteLogManager:
             await asyncio.sleep(self.limits.task_interval_ms / 1000)
 
     async def _attempt(self, where: TopicIdPartition, work: Coroutine[Any, Any, object]) -> bool:
-        """Whether it came to its end; if not, it is tried again at the next look."""
+        """Whether a step came to its end; if not, it is tried again at the next interval."""
         try:
             await work
         except KafkaError as error:
@@ -264,7 +264,7 @@ class RemoteLogManager:
         return False
 
     async def _catch_up(self, where: TopicIdPartition, partition: Partition) -> None:
-        """Errors: KafkaError where the metadata is not here."""
+        """Wait for the metadata of a partition.  Errors: KafkaError where the metadata is not here."""
         remote = await self.metadata.loaded(where)
         self._note_copied(partition, remote)
         if partition.is_leader and partition.log.is_tiered:
@@ -274,11 +274,11 @@ class RemoteLogManager:
         partition.log.copied_offset = copied_up_to(partition.log, remote) if partition.log.is_tiered else 0
 
     def _restore_start(self, partition: Partition, remote: RemoteLog) -> None:
-        """What another leader had let expire is gone: its followers may not have heard of it."""
+        """Move the log's start past segments that another leader let expire: its followers may not have heard of it."""
         partition.log.raise_log_start_offset(first_offset(partition.log, remote))
 
     async def _copy(self, where: TopicIdPartition, partition: Partition, remote: RemoteLog) -> None:
-        """Errors: OSError of the object store or the disk, KafkaError of the metadata."""
+        """Copy sealed segments.  Errors: OSError of the object store or the disk, KafkaError of the metadata."""
         log = partition.log
         if log.config.remote_log_copy_disable:
             return
@@ -290,7 +290,7 @@ class RemoteLogManager:
                 if not partition.is_leader or log.failure is not None or candidate.segment not in log.segments:
                     return
                 if candidate.next_offset <= log.copied_offset:
-                    continue  # the leader before this one has finished it meanwhile
+                    continue  # the former leader has finished it meanwhile
                 is_copied = await self.copier.copy(log, where, candidate)
             self._note_copied(partition, remote)
             if not is_copied:
@@ -298,7 +298,7 @@ class RemoteLogManager:
             LOG.debug("%s is copied up to offset %d", where, log.copied_offset)
 
     async def _expire(self, partition: Partition, remote: RemoteLog) -> None:
-        """Errors: as `_copy`."""
+        """Expire segments.  Errors: as `_copy`."""
         log = partition.log
         if not partition.is_leader:
             return
@@ -314,10 +314,11 @@ class RemoteLogManager:
             async with self._deletions:
                 await self.copier.delete(segment)
 
-    # ---------------------------------------------------------------- topics that are no more
+    # ---------------------------------------------------------------- deleted topics
 
     async def _clean_up(self) -> None:
-        """What nobody may read any more: of topics that were deleted while nobody could do it here, or that are not tiered any more.
+        """Delete segments that can be read no more: of topics that were deleted while no broker could delete them here, or that are not
+        tiered any more.
 
         A topic counts as deleted when it stays unknown for a whole interval: its metadata may just not have come here yet.
         """

@@ -34,14 +34,14 @@ from moldau.types import REMOTE_LOG_METADATA_TOPIC
 LOG: Final = logging.getLogger(__name__)
 
 READ_BYTES: Final = 1 << 20
-"""Replayed at once; the loop serves others between two reads."""
+"""The bytes that are replayed at once; the loop serves others between two reads."""
 CREATE_AGAIN_S: Final = 5.0
 
 CreateTopic = Callable[[str, int, int, dict[str, str]], Awaitable[None]]
 
 
 class _Reader:
-    """One partition of the topic, read from its start to its end and on."""
+    """The reader of one partition of the topic, from its start to its end and on."""
 
     def __init__(self, partition: Partition, replay: Callable[[StoredRecord], bool]) -> None:
         self.partition: Final = partition
@@ -53,7 +53,10 @@ class _Reader:
         self._task: Final = in_background(self._run(), name=f"read {partition.topic_partition}")
 
     def stop(self, code: ErrorCode) -> None:
-        """Whoever waits for a record does not learn what becomes of it; whoever waits for all of them asks who reads now."""
+        """Stop reading.
+
+        A waiting writer does not learn the outcome of its record; a caller that waits for all records asks the next reader.
+        """
         self._task.cancel()
         self.loaded.set()
         for waiting in self._waiting.values():
@@ -62,7 +65,10 @@ class _Reader:
         self._waiting.clear()
 
     async def replayed(self, offset: int) -> bool:
-        """Once the record at `offset` is: whether it was taken.  Errors: KafkaError when this broker does not find out."""
+        """Wait until the record at `offset` is replayed.
+
+        Returns whether it was taken.  Errors: KafkaError when this broker does not find out.
+        """
         waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting[offset] = waiting
         return await waiting
@@ -74,7 +80,7 @@ class _Reader:
                 while self.next_offset < end:
                     self._read(end)
                     await asyncio.sleep(0)
-                # A follower that has not heard of its leader yet knows too little: what looks gone may have been copied since.
+                # A follower without news of its leader knows too little: records that look gone may have been copied since.
                 if self.next_offset >= self._load_until and (self.partition.is_leader or self.partition.has_caught_up):
                     self.loaded.set()
                 await self._growth()
@@ -96,13 +102,13 @@ class _Reader:
             self.next_offset = max(self.next_offset, header.next_offset)
 
     def _read_batch(self, header: BatchHeader, batch: memoryview) -> None:
-        """Errors: CorruptBatch, unless it was written like that: then it is none of ours."""
+        """Read a batch.  Errors: CorruptBatch, unless it was written like that: then it is a client's."""
         try:
             records = list(records_of(batch))
         except CorruptBatch as reason:
             if not verify_crc(batch, 0, header):
                 raise
-            LOG.warning("%s: the batch at offset %d means nothing: %s", self.partition.topic_partition, header.base_offset, reason)
+            LOG.warning("%s: the batch at offset %d is ignored: %s", self.partition.topic_partition, header.base_offset, reason)
             return
         for record in records:
             taken = self._taken(record.offset, record.value or b"")
@@ -111,15 +117,15 @@ class _Reader:
                 waiting.set_result(taken)
 
     def _taken(self, offset: int, value: Data) -> bool:
-        """Clients may write to the topic, too.  Every broker passes over records of theirs."""
+        """Replay a record.  Clients may write to the topic, too; every broker passes over their records."""
         try:
             return self._replay(REMOTE_LOG_RECORDS.decode(value))
         except (DecodeError, ValueError) as reason:
-            LOG.warning("%s: the record at offset %d means nothing: %s", self.partition.topic_partition, offset, reason)
+            LOG.warning("%s: the record at offset %d is ignored: %s", self.partition.topic_partition, offset, reason)
             return False
 
     async def _growth(self) -> None:
-        """Until there may be more to read: committed, or what is committed synced, or another leader."""
+        """Wait until there may be more to read: new commits, a sync of committed records, or another leader."""
         partition, grown = self.partition, asyncio.Event()
         if partition.is_leader and self.next_offset < partition.log.log_end_offset:
             if partition.await_acknowledgement(self.next_offset + 1, ProduceWait(grown.set), Slot()):
@@ -146,7 +152,7 @@ class RemoteMetadata:
         self._creating: asyncio.Task[None] | None = None
 
     def start(self, *, is_known: Callable[[], bool]) -> None:
-        """Makes the topic where there is none."""
+        """Start, and create the topic if it is missing."""
         self._creating = in_background(self._create(is_known), name="create remote log metadata")
 
     def close(self) -> None:
@@ -156,7 +162,7 @@ class RemoteMetadata:
             self.gone(number)
 
     def hosted(self, partition: Partition) -> None:
-        """A partition of the topic lives here, or has another leader epoch."""
+        """Note that a partition of the topic is here, or has another leader epoch."""
         number = partition.topic_partition.partition
         reader = self._readers.get(number)
         if reader is not None:
@@ -168,7 +174,7 @@ class RemoteMetadata:
             self._readers[number] = _Reader(partition, self._replay)
 
     def gone(self, number: int) -> None:
-        """It does not live here any more, and what it told is not followed on."""
+        """Note that a partition of the topic is here no more."""
         reader = self._readers.pop(number, None)
         if reader is not None:
             reader.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -176,7 +182,7 @@ class RemoteMetadata:
                 del self.remote_logs[where]
 
     async def loaded(self, where: TopicIdPartition) -> RemoteLog:
-        """What is known of `where` once everything is that was written before.  Errors: KafkaError where its partition is not here."""
+        """The remote log of `where`, once all earlier records are replayed.  Errors: KafkaError where its partition is not here."""
         number = self._number_of(where)
         while True:
             reader = self._readers.get(number)
@@ -187,21 +193,21 @@ class RemoteMetadata:
                 return self.of(where)
 
     def of(self, where: TopicIdPartition) -> RemoteLog:
-        """What is known of it so far."""
+        """The remote log of `where` as replayed so far."""
         remote = self.remote_logs.get(where)
         if remote is None:
             remote = self.remote_logs[where] = RemoteLog(where)
         return remote
 
     def led(self) -> Iterator[RemoteLog]:
-        """Those whose metadata this broker leads, and has read."""
+        """The partitions whose metadata this broker leads, and has read."""
         for where, remote in list(self.remote_logs.items()):
             reader = self._readers.get(self._number_of(where))
             if reader is not None and reader.partition.is_leader and reader.loaded.is_set():
                 yield remote
 
     async def append(self, record: StoredRecord) -> bool:
-        """Returns when it is durable and replayed: whether it was taken.  Errors: KafkaError."""
+        """Append a record; returns when it is durable and replayed, and whether it was taken.  Errors: KafkaError."""
         reader = self._readers.get(self._number_of(where_of(record)))
         if reader is None:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{REMOTE_LOG_METADATA_TOPIC} is not led here")

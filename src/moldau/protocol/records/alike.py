@@ -15,6 +15,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from moldau.protocol.records.offset_deltas import first_of, offset_columns
+from moldau.protocol.varint import VarintTooLong, read_signed
 
 WORTH_IT: Final = 16
 """Fewer records than these are read as fast one by one."""
@@ -118,33 +119,19 @@ def _joined(columns: list[bytes]) -> Sequence[int]:
 def _shape_of(data: bytes | memoryview, position: int) -> _Shape | None:
     """Of the record at `position`; None when it is not one of those that are read together."""
     try:
-        size, at = _number(data, position, _MOST_SIZE_BYTES)
+        size, at = read_signed(data, position, _MOST_SIZE_BYTES)
         size_bytes, end = at - position, at + size
         at += 1
-        time_bytes = _number(data, at, _MOST_TIME_BYTES)[1] - at
+        time_bytes = read_signed(data, at, _MOST_TIME_BYTES)[1] - at
         at += time_bytes
-        offset_bytes = _number(data, at, _MOST_OFFSET_BYTES)[1] - at
+        offset_bytes = read_signed(data, at, _MOST_OFFSET_BYTES)[1] - at
         at += offset_bytes
-        key_size, after = _number(data, at, _MOST_SIZE_BYTES)
+        key_size, after = read_signed(data, at, _MOST_SIZE_BYTES)
         key_head, at = bytes(data[at:after]), after + max(key_size, 0)
-        value_size, after = _number(data, at, _MOST_SIZE_BYTES)
+        value_size, after = read_signed(data, at, _MOST_SIZE_BYTES)
         value_head, at = bytes(data[at:after]), after + max(value_size, 0)
         if key_size < -1 or value_size < -1 or data[at] or at + 1 != end:
             return None
-    except (IndexError, _TooLong):
+    except (IndexError, VarintTooLong):
         return None
     return _Shape(size_bytes, time_bytes, offset_bytes, key_head, key_size, value_head, value_size)
-
-
-class _TooLong(Exception):
-    """A number of more bytes than are read together."""
-
-
-def _number(data: bytes | memoryview, position: int, most_bytes: int) -> tuple[int, int]:
-    number = 0
-    for place in range(most_bytes):
-        byte = data[position + place]
-        number |= (byte & 0x7F) << 7 * place
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), position + place + 1
-    raise _TooLong

@@ -13,11 +13,11 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from moldau.errors import ErrorCode, KafkaError
-from moldau.metadata import brokers, departures, directories, elections, heartbeats, topics
+from moldau.metadata import automatic_elections, brokers, departures, directories, elections, heartbeats, topics
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.delta import replay
 from moldau.metadata.image import EMPTY, MetadataImage, encode_record
-from moldau.metadata.outcome import Outcome
+from moldau.metadata.outcome import Outcome, Piece
 from moldau.metadata.records import METADATA_RECORDS, BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from moldau.protocol.compiler import decode, encode_bytes
 from moldau.protocol.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -128,9 +128,9 @@ class _Controller:
             self.image = replay(self.image, records, offset=self.image.offset + len(records))
         return Decided(step, before, records, response, refusal)
 
-    def _asked(self, step: Step) -> Outcome[Any] | departures.Departure:
+    def _asked(self, step: Step) -> Outcome[Any] | Piece:
         image, schema, request, next_offset = self.image, self.schema, step.request, self.image.offset + 1
-        decisions: Mapping[str, Callable[[Any], Outcome[Any] | departures.Departure]] = {
+        decisions: Mapping[str, Callable[[Any], Outcome[Any] | Piece]] = {
             "alter_partition": lambda asked: elections.alter_partition(image, schema, asked, version=step.version),
             "reassign": lambda asked: elections.alter_partition_reassignments(image, schema, asked),
             "elect_leaders": lambda asked: elections.elect_leaders(image, schema, asked),
@@ -149,14 +149,14 @@ class _Controller:
             "unregister": lambda asked: brokers.unregister_broker(image, schema, asked),
             "create_partitions": lambda asked: topics.create_partitions(image, topics.TopicRules(schema, 1, 1, _no_id, self.chance), asked),
             "fence_overdue": lambda _: self._fence_overdue(step.at_ms),
-            "balance": lambda _: departures.balance_leaders(image, schema),
-            "elect_uncleanly": lambda _: departures.elect_uncleanly(image, schema),
+            "balance": lambda _: automatic_elections.balance_leaders(image, schema),
+            "elect_uncleanly": lambda _: automatic_elections.elect_uncleanly(image, schema),
         }
         return decisions[step.op](request)
 
-    def _fence_overdue(self, now_ms: int) -> departures.Departure:
+    def _fence_overdue(self, now_ms: int) -> Piece:
         overdue = self.overdue(now_ms)
-        return departures.fence(self.image, self.schema, overdue[0]) if overdue else departures.Departure([], is_complete=True)
+        return departures.fence(self.image, self.schema, overdue[0]) if overdue else Piece([], is_complete=True)
 
     def overdue(self, now_ms: int) -> list[int]:
         return self.sessions.overdue(self.image, now_ms)

@@ -1,7 +1,7 @@
-"""◇ Which part of a machine is hard state, and a picture of it that can be compared.
+"""◇ The hard state of a machine, as a picture that can be compared.
 
-Hard state is what survives a fail-over: it changes by replaying records, and never while a machine decides.  Whatever a machine holds is
-hard, unless its declaration says `Soft`:
+Hard state is what survives a fail-over: it changes by replaying records, and never while a machine decides.  Every field of a machine is
+hard, unless it is declared `Soft`:
 
     class Group:
         epoch: int                  hard: some record says it
@@ -20,13 +20,13 @@ T = TypeVar("T")
 
 _SOFT: Final = "soft"
 Soft: TypeAlias = Annotated[T, _SOFT]
-"""Of an attribute: it may change in a decision, and starts empty after a fail-over."""
+"""The mark of an attribute that may change in a decision, and starts empty after a fail-over."""
 _GIVEN: Final = "environment"
-"""What a machine is given is not its state: options, the metadata image, ids."""
+"""The arguments of a machine, which are not its state: options, the metadata image, ids."""
 
 
 def hard_state(found: Any) -> Any:
-    """Everything that `found` holds and does not declare `Soft`, in values that compare by content and share nothing with it."""
+    """Everything in `found` that is not declared `Soft`, in values that compare by content and share nothing with it."""
     if isinstance(found, Mapping):
         return {key: hard_state(value) for key, value in found.items()}
     if isinstance(found, Set):
@@ -39,7 +39,7 @@ def hard_state(found: Any) -> Any:
 
 @cache
 def _hard_names(kind: type, held: tuple[str, ...]) -> tuple[str, ...]:
-    """None of a value that cannot change.  `held`: what an object without slots has."""
+    """The names of hard fields; none for a value that cannot change.  `held`: the fields of an object without slots."""
     if is_dataclass(kind):
         if kind.__dataclass_params__.frozen:  # type: ignore[attr-defined]
             return ()

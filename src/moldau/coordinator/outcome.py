@@ -1,4 +1,4 @@
-"""◇ What one operation on a replicated machine decided: records to write, replies, timers and sends.
+"""◇ The outcome of one operation on a replicated machine: records to write, replies, timers and sends.
 
 Nothing in an `Outcome` has happened yet.  `runtime.Shard` makes it happen: it appends and replays the records, arms the timers,
 and lets replies and sends go once the records are committed.
@@ -11,11 +11,11 @@ from typing import Any, Final, NamedTuple, Protocol
 from moldau.errors import ErrorCode
 
 PIECE_RECORDS: Final = 500
-"""Of an outcome that is not atomic: well below what a batch may hold, whatever the names are."""
+"""The records of one piece of an outcome that is not atomic: well below what a batch may hold, whatever the names are."""
 
 
 class CoordinatorRecord(NamedTuple):
-    """A key with its value, both declared messages; no value is a tombstone."""
+    """A key with its value, both declared messages; without a value it is a tombstone."""
 
     key: Any
     value: Any | None
@@ -32,7 +32,7 @@ class Token(Protocol):
     def reply(self, message: Any) -> None: ...
 
     def refuse(self, code: ErrorCode) -> None:
-        """Answers in the request's own form with `code`."""
+        """Answer in the request's own form with `code`."""
         ...
 
 
@@ -44,19 +44,19 @@ class Reply:
 
 @dataclass(slots=True, frozen=True)
 class Timer:
-    """Sets the timer `key` to run `operation(now_ms)` at `due_ms`, in place of what it was set to; no `due_ms` cancels it."""
+    """Set the timer `key` to run `operation(now_ms)` at `due_ms`, in place of its earlier setting; without `due_ms` it is cancelled."""
 
     key: Hashable
     due_ms: int | None = None
     operation: Callable[[int], "Outcome"] | None = None
 
     def __post_init__(self) -> None:
-        assert (self.due_ms is None) == (self.operation is None), "a timer is set with both, cancelled with neither"
+        assert (self.due_ms is None) == (self.operation is None), "a timer is set with due_ms and operation, cancelled with neither"
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What one operation decided.  Nothing has happened yet."""
+    """The outcome of one operation.  Nothing has happened yet."""
 
     records: list[CoordinatorRecord] = field(default_factory=list)
     """The truth to write: replaying them is the change of state.  One atomic batch, unless `is_atomic` says otherwise."""
@@ -67,14 +67,16 @@ class Outcome:
     sends: list[Any] = field(default_factory=list)
     """Messages for other nodes, sent once `records` are committed."""
     producer: ProducerIdAndEpoch | None = None
-    """The transaction that `records` belong to: they count when its marker says so."""
+    """The transaction of `records`: they count when its marker commits it."""
     is_atomic: bool = True
-    """Turned off where a part of the records is good for itself, and all of them may be more than one batch holds."""
+    """False where parts of the records are valid by themselves, and all of them may exceed one batch."""
     otherwise: "list[Callable[[ErrorCode, int], Outcome]]" = field(default_factory=list)
-    """`(code, now_ms)` → what is decided instead when the log takes none of `records` for what they are: where somebody waits, or where
-    soft state went ahead of them."""
+    """`(code, now_ms)` → the decision instead, when the log refuses `records` for their content.
+
+    It is needed if a request waits, or if soft state went ahead of the records.
+    """
     guard: object | None = None
-    """What the log has to see to take `records` into that transaction (KIP-890)."""
+    """The guard with which the log takes `records` into that transaction (KIP-890)."""
 
     def pieces(self) -> Sequence[list[CoordinatorRecord]]:
         """The records, batch by batch."""
@@ -84,7 +86,7 @@ class Outcome:
         return [records[start : start + PIECE_RECORDS] for start in range(0, len(records), PIECE_RECORDS)]
 
     def __iadd__(self, other: "Outcome") -> "Outcome":
-        """This, then `other`."""
+        """This outcome, followed by `other`."""
         assert other.producer == self.producer or not other.records, "one outcome is one batch: it cannot be in two transactions"
         self.records += other.records
         self.replies += other.replies

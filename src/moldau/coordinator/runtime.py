@@ -3,12 +3,12 @@
     operation ──decide──▶ Outcome ──append──▶ log ──replay──▶ machine
                              └─ replies, sends: parked until the records are committed
 
-Guarantees: the machine's hard state is changed by replaying what is in the log, nothing else; replies leave in the order in which they were
-decided, reads too, so no client is told what could still be lost.  When an append fails the shard is dropped: every request that waits
-is answered with NOT_COORDINATOR, and the next leader of the partition replays the log.  There is nothing to undo.
+Guarantees: the machine's hard state changes only by replaying records of the log.  Replies leave in the order of their decisions, reads
+too, so no client learns of a change that could still be lost.  When an append fails the shard is dropped: every request that waits is
+answered with NOT_COORDINATOR, and the next leader of the partition replays the log.  There is nothing to undo.
 
-Two clocks: decisions and records go by the wall clock (`now_ms`), timers by one that does not jump (`steady_ms`), or a correction of the
-wall clock would end every session.  Where there is only one, the second is left out.
+Two clocks: decisions and records use the wall clock (`now_ms`), timers one that does not jump (`steady_ms`): otherwise a correction of the
+wall clock would end every session.  If there is only one clock, the second is left out.
 
 Source: Kafka's CoordinatorRuntime, KIP-848.
 Called by `server/coordinators/coordinators.py`, which loads, activates and unloads shards by leadership.
@@ -29,19 +29,19 @@ class Machine(Protocol):
     """A coordinator's state and decisions for one partition."""
 
     def replay(self, offset: int, record: CoordinatorRecord, producer: ProducerIdAndEpoch | None) -> None:
-        """The only place where hard state changes.  `producer` names the open transaction that the record waits for."""
+        """Change hard state; this is the only place.  `producer` names the open transaction that the record waits for."""
         ...
 
     def replay_end_marker(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
-        """The transaction of `producer` ended on this partition: its records count, or never were."""
+        """Note that the transaction of `producer` ended on this partition: its records count, or are dropped."""
         ...
 
     def on_loaded(self, now_ms: int) -> Outcome:
-        """The log is replayed to its end: soft state starts here."""
+        """Start soft state: the log is replayed to its end."""
         ...
 
     def on_unloaded(self) -> list[Token]:
-        """The partition is led elsewhere: hands back the tokens of all requests that still wait."""
+        """Return the tokens of all waiting requests, because the partition is led elsewhere."""
         ...
 
 
@@ -51,9 +51,9 @@ class PartitionWriter(Protocol):
     def append(
         self, records: list[CoordinatorRecord], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int
     ) -> int | ErrorCode:
-        """Appends all of them or none; returns the log's end offset (exclusive) after them, or why not: then nothing was appended.
+        """Append all records or none.  Returns the log's end offset (exclusive) after them, or the error if nothing was appended.
 
-        It may gather several appends: the offsets are certain all the same, and when they are refused after all it closes the shard.
+        The writer may gather several appends: their offsets are certain all the same.  If they are refused after all it closes the shard.
         """
         ...
 
@@ -62,20 +62,20 @@ class PartitionWriter(Protocol):
 
     @property
     def committed_offset(self) -> int:
-        """Everything below it can no longer be lost (exclusive)."""
+        """The offset below which nothing can be lost any more (exclusive)."""
         ...
 
     def watch(self, end_offset: int) -> None:
-        """Sees to it that the shard is released once that much is committed, as `append` does for what it appended."""
+        """Release the shard once that much is committed, as `append` does for its own records."""
         ...
 
     def drop(self) -> None:
-        """The shard is closed: nothing more gets into the log on its behalf."""
+        """Write nothing more for the shard, which is closed."""
         ...
 
 
 FIRED_AT_ONCE: Final = 10
-"""Timers: when a data centre goes dark, the sessions of thousands of members end together."""
+"""The most timers of one run: when a data centre goes dark, the sessions of thousands of members end together."""
 
 
 class ShardState(Enum):
@@ -95,11 +95,11 @@ ONE_BATCH_ONLY: Final = frozenset(
         ErrorCode.INVALID_PRODUCER_EPOCH,
     }
 )
-"""Refusals of the log that say nothing about leadership: this batch cannot be written, or its transaction has ended; the next one can."""
+"""Refusals of one batch that do not concern leadership: it cannot be written, or its transaction has ended.  The next one can be."""
 
 
 class Shard(Generic[M]):
-    """One machine on one partition.  Not active: `refusal` says with which code requests are turned away."""
+    """One machine on one partition.  While it is not active, `refusal` has the code for requests."""
 
     def __init__(self, machine: M, writer: PartitionWriter, on_send: Callable[[Any], None]) -> None:
         self.machine: Final = machine
@@ -109,15 +109,15 @@ class Shard(Generic[M]):
         self._timers = TimerQueue()
         self._parked: deque[tuple[int, Outcome]] = deque()
         self._watched_offset = 0
-        """The writer releases when this much is committed."""
+        """The offset at whose commit the writer releases the shard."""
 
     @property
     def refusal(self) -> ErrorCode:
-        """Errors: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR; NONE when active."""
+        """The error for requests: COORDINATOR_LOAD_IN_PROGRESS, NOT_COORDINATOR; NONE when active."""
         return _REFUSALS[self.state]
 
     def load(self, offset: int, record: CoordinatorRecord, producer: ProducerIdAndEpoch | None = None) -> None:
-        """Replays one record of the log, in order, before `activate`."""
+        """Replay one record of the log, in order, before `activate`."""
         assert self.state is ShardState.LOADING, self.state
         self.machine.replay(offset, record, producer)
 
@@ -131,11 +131,11 @@ class Shard(Generic[M]):
         self.run(self.machine.on_loaded, now_ms, steady_ms)
 
     def run(self, operation: Callable[[int], Outcome], now_ms: int, steady_ms: int | None = None) -> None:
-        """Decides, writes, replays; replies now or when committed."""
+        """Decide, write, replay; reply now or when committed."""
         assert self.state is ShardState.ACTIVE, self.state
         outcome = self.decide(operation, now_ms)
         ahead_ms = 0 if steady_ms is None else steady_ms - now_ms
-        for timer in outcome.timers:  # soft state, as what the decision changed of it: there whatever becomes of the records
+        for timer in outcome.timers:  # timers are soft state: they stay, whatever becomes of the records
             self._timers.apply(timer, ahead_ms)
         end_offset = self._writer.end_offset
         for records in outcome.pieces():
@@ -148,23 +148,23 @@ class Shard(Generic[M]):
                 self.machine.replay(offset, record, outcome.producer)
             end_offset = self._watched_offset = appended
         if end_offset > self._watched_offset:
-            # Behind what others appended, a transaction's marker above all: its effect is seen once it can no longer be lost.
+            # The reply waits behind other appends, such as a transaction's marker: its effect is seen once it can no longer be lost.
             self._watched_offset = end_offset
             self._writer.watch(end_offset)
         self._parked.append((end_offset, outcome))
         self.release()
 
     def decide(self, operation: Callable[[int], Outcome], now_ms: int) -> Outcome:
-        """Reads hard state and changes none.  Tests watch that here."""
+        """Decide.  This reads hard state and changes none.  Tests watch that here."""
         return operation(now_ms)
 
     def end_marker_appended(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
-        """A transaction marker went into this partition's log beside the machine's own records."""
+        """Note a transaction marker in this partition's log, beside the machine's own records."""
         assert self.state is ShardState.ACTIVE, self.state
         self.machine.replay_end_marker(producer, is_commit=is_commit)
 
     def release(self) -> None:
-        """Lets go what has been committed meanwhile."""
+        """Release the replies and sends that have been committed meanwhile."""
         committed_offset = self._writer.committed_offset
         while self._parked and self._parked[0][0] <= committed_offset:
             _, outcome = self._parked.popleft()
@@ -174,11 +174,11 @@ class Shard(Generic[M]):
                 self._on_send(send)
 
     def next_due_ms(self) -> int | None:
-        """On the steady clock."""
+        """The next due time on the steady clock."""
         return self._timers.next_due_ms()
 
     def fire(self, now_ms: int, steady_ms: int | None = None) -> None:
-        """Runs timers that are due, at most `FIRED_AT_ONCE`; the caller then asks for the next one."""
+        """Run timers that are due, at most `FIRED_AT_ONCE`; the caller then asks for the next one."""
         due_ms = now_ms if steady_ms is None else steady_ms
         for _ in range(FIRED_AT_ONCE):
             operation = self._timers.pop_due(due_ms) if self.state is ShardState.ACTIVE else None
@@ -187,7 +187,7 @@ class Shard(Generic[M]):
             self.run(operation, now_ms, steady_ms)
 
     def close(self) -> None:
-        """Another node leads now, or an append failed: every request that waits is answered with NOT_COORDINATOR."""
+        """Close: another node leads now, or an append failed.  Every waiting request is answered with NOT_COORDINATOR."""
         if self.state is ShardState.CLOSED:
             return
         self.state = ShardState.CLOSED
@@ -202,7 +202,7 @@ class Shard(Generic[M]):
 
     def _append_failed(self, outcome: Outcome, code: ErrorCode, now_ms: int, steady_ms: int | None) -> None:
         if code in ONE_BATCH_ONLY:
-            # Only what asked for it fails: a client must not be able to close the shard for everybody with one huge or late request.
+            # Only the request fails: a client must not be able to close the shard for all others with one huge or late request.
             for reply in outcome.replies:
                 reply.token.refuse(code)
             for instead in outcome.otherwise:

@@ -18,7 +18,7 @@ class TimerQueue:
         return len(self._armed)
 
     def apply(self, timer: Timer, ahead_ms: int = 0) -> None:
-        """`ahead_ms`: how far the clock that this queue goes by is ahead of the one that `timer` was made with."""
+        """Set or cancel a timer.  `ahead_ms`: how far this queue's clock is ahead of the one that `timer` was made with."""
         if timer.due_ms is None or timer.operation is None:
             self._armed.pop(timer.key, None)
             return

@@ -23,13 +23,24 @@ from typing import Any, Final, TypeVar
 from moldau.background import in_background
 from moldau.clock import Clock
 from moldau.errors import ErrorCode, KafkaError
-from moldau.metadata import brokers, configs, departures, directories, elections, feature_updates, heartbeats, producer_ids, topics
+from moldau.metadata import (
+    automatic_elections,
+    brokers,
+    configs,
+    departures,
+    directories,
+    elections,
+    feature_updates,
+    heartbeats,
+    producer_ids,
+    topics,
+)
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.delta import replay
 from moldau.metadata.image import MetadataImage, encode_record
 from moldau.metadata.loader import Loader
 from moldau.metadata.options import ControllerOptions
-from moldau.metadata.outcome import MAX_BATCH_RECORDS, Outcome
+from moldau.metadata.outcome import MAX_BATCH_RECORDS, Outcome, Piece
 from moldau.metadata.records import AbortTransactionRecord, NoOpRecord
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
@@ -320,9 +331,9 @@ class Controller:
     async def _fence_overdue(self) -> None:
         for broker_id in self.sessions.overdue(self.newest_image, self._clock.monotonic_ms()):
 
-            def fence(image: MetadataImage, broker_id: int = broker_id) -> departures.Departure:
+            def fence(image: MetadataImage, broker_id: int = broker_id) -> Piece:
                 if broker_id not in self.sessions.overdue(image, self._clock.monotonic_ms()):
-                    return departures.Departure([], is_complete=True)  # the broker was heard of meanwhile, or is gone
+                    return Piece([], is_complete=True)  # the broker was heard of meanwhile, or is gone
                 return departures.fence(image, self.config.schema, broker_id)
 
             await self._in_pieces(fence)
@@ -331,12 +342,12 @@ class Controller:
         now_ms, options = self._clock.monotonic_ms(), self.options
         if options.auto_leader_rebalance_enable and now_ms - self._balanced_ms >= options.leader_imbalance_check_interval_seconds * 1000:
             self._balanced_ms = now_ms
-            await self._in_pieces(lambda image: departures.balance_leaders(image, self.config.schema))
+            await self._in_pieces(lambda image: automatic_elections.balance_leaders(image, self.config.schema))
         if now_ms - self._elected_ms >= options.unclean_leader_election_interval_ms:
             self._elected_ms = now_ms
-            await self._in_pieces(lambda image: departures.elect_uncleanly(image, self.config.schema))
+            await self._in_pieces(lambda image: automatic_elections.elect_uncleanly(image, self.config.schema))
 
-    async def _in_pieces(self, decide: Callable[[MetadataImage], departures.Departure]) -> None:
+    async def _in_pieces(self, decide: Callable[[MetadataImage], Piece]) -> None:
         """Run a decision piece by piece.  Errors: KafkaError NOT_CONTROLLER, KAFKA_STORAGE_ERROR."""
         is_complete = False
         while not is_complete:

@@ -7,18 +7,18 @@
     unfenced                   leads partitions without a leader, where it may
 
 A broker leaves in pieces of at most `PIECE` partitions, so that the event loop has other turns in between.  The record about the broker
-itself comes with the last piece: a controller that takes over half-way finds the broker as it was and begins again. Source:
-ReplicationControlManager.generateLeaderAndIsrUpdates and its callers."""
+itself comes with the last piece: a controller that takes over half-way finds the broker as it was and begins again.
+Source: ReplicationControlManager.generateLeaderAndIsrUpdates and its callers.
+"""
 
 from collections.abc import Callable, Iterator
-from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 from uuid import UUID
 
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.image import BrokerRegistration, MetadataImage, PartitionRegistration, TopicImage
-from moldau.metadata.outcome import PIECE
-from moldau.metadata.partition_change import Election, change_of, may_lead
+from moldau.metadata.outcome import PIECE, Piece
+from moldau.metadata.partition_change import change_of, may_lead
 from moldau.metadata.records import BrokerRegistrationChangeRecord
 from moldau.protocol.wire import StoredRecord
 from moldau.types import NO_LEADER
@@ -28,14 +28,7 @@ UNFENCE: Final = -1
 SHUTTING_DOWN: Final = 1
 
 
-class Departure(NamedTuple):
-    """The records, and whether they are all that there are to write."""
-
-    records: list[StoredRecord]
-    is_complete: bool
-
-
-def fence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Departure:
+def fence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Piece:
     """Fence a broker: it may neither lead nor be in sync.  `broker_id` is registered."""
     broker = image.brokers[broker_id]
     left = leave(image, schema, broker_id)
@@ -44,7 +37,7 @@ def fence(image: MetadataImage, schema: ConfigSchema, broker_id: int) -> Departu
     return left
 
 
-def shut_down(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration) -> Departure:
+def shut_down(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration) -> Piece:
     """Move leaderships away from a broker before it stops (KIP-841)."""
     left = leave(image, schema, broker.id)
     if left.is_complete and not broker.in_controlled_shutdown:
@@ -60,14 +53,14 @@ def unfence(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistrati
         return one == broker.id or image.is_active(one)
 
     records: list[StoredRecord] = [BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE)]
-    for topic, number in _partitions(image, lambda partition: partition.leader == NO_LEADER):
+    for topic, number in partitions_of(image, lambda partition: partition.leader == NO_LEADER):
         record = change_of(image, schema, topic, number, is_active=is_active).record()
         if record is not None:
             records.append(record)
     return records
 
 
-def leave(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, lost_its_log: bool = False) -> Departure:
+def leave(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, lost_its_log: bool = False) -> Piece:
     """Take a broker out of every in-sync set; with `lost_its_log` out of the eligible sets, too."""
 
     def concerns(partition: PartitionRegistration) -> bool:
@@ -76,11 +69,11 @@ def leave(image: MetadataImage, schema: ConfigSchema, broker_id: int, *, lost_it
     return _leave(image, schema, broker_id, concerns, lost_its_log=lost_its_log)
 
 
-def leave_directories(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, offline: list[UUID]) -> Departure:
+def leave_directories(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, offline: list[UUID]) -> Piece:
     """Take replicas in failed log directories of this broker out of the in-sync sets; other replicas may then lead."""
     newly = [one for one in broker.log_dirs if one in offline]
     if not newly:
-        return Departure([], is_complete=True)
+        return Piece([], is_complete=True)
 
     def concerns(partition: PartitionRegistration) -> bool:
         if partition.directory_of(broker.id) not in newly:
@@ -101,14 +94,14 @@ def _leave(
     concerns: Callable[[PartitionRegistration], bool],
     *,
     lost_its_log: bool = False,
-) -> Departure:
+) -> Piece:
     def is_active(one: int) -> bool:
         return one != broker_id and image.is_active(one)
 
     records: list[StoredRecord] = []
-    for topic, number in _partitions(image, concerns):
+    for topic, number in partitions_of(image, concerns):
         if len(records) == PIECE:
-            return Departure(records, is_complete=False)
+            return Piece(records, is_complete=False)
         if _has_left(image, schema, broker_id, topic, number):
             continue
         change = change_of(image, schema, topic, number, is_active=is_active)
@@ -117,7 +110,7 @@ def _leave(
         record = change.record()
         if record is not None:
             records.append(record)
-    return Departure(records, is_complete=True)
+    return Piece(records, is_complete=True)
 
 
 def _has_left(image: MetadataImage, schema: ConfigSchema, broker_id: int, topic: TopicImage, number: int) -> bool:
@@ -130,53 +123,9 @@ def _has_left(image: MetadataImage, schema: ConfigSchema, broker_id: int, topic:
     return is_last and not image.is_elr_enabled and not schema.is_unclean_election_enabled(image, topic.name)
 
 
-def _partitions(image: MetadataImage, concerns: Callable[[PartitionRegistration], bool]) -> Iterator[tuple[TopicImage, int]]:
+def partitions_of(image: MetadataImage, concerns: Callable[[PartitionRegistration], bool]) -> Iterator[tuple[TopicImage, int]]:
+    """Topic and number of each partition that `concerns` accepts."""
     for topic in image.topics.values():
         for number, partition in enumerate(topic.partitions):
             if concerns(partition):
                 yield topic, number
-
-
-# ---------------------------------------------------------------------- without being asked, now and then
-
-
-def balance_leaders(image: MetadataImage, schema: ConfigSchema) -> Departure:
-    """Move a piece of leaderships back to preferred replicas that are in sync, and away from brokers that may not lead.
-
-    Source: maybeBalancePartitionLeaders.
-    """
-
-    def concerns(partition: PartitionRegistration) -> bool:
-        leader, preferred, fit = partition.leader, partition.preferred_leader, may_lead(image, partition)
-        is_settled = not partition.is_reassigning and not partition.elr and fit(leader)
-        return leader != preferred and (not is_settled or (preferred in partition.isr and fit(preferred)))
-
-    return _elect(image, schema, concerns, Election.PREFERRED)
-
-
-def elect_uncleanly(image: MetadataImage, schema: ConfigSchema) -> Departure:
-    """Elect leaders for a piece of the partitions without one, where unclean.leader.election.enable allows to lose records.
-
-    Source: maybeElectUncleanLeaders, unclean.leader.election.interval.ms.
-    """
-
-    def concerns(partition: PartitionRegistration) -> bool:
-        has_more_to_settle = partition.is_reassigning or partition.elr
-        return partition.leader == NO_LEADER and (bool(has_more_to_settle) or any(map(image.is_active, partition.replicas)))
-
-    return _elect(image, schema, concerns, Election.UNCLEAN)
-
-
-def _elect(image: MetadataImage, schema: ConfigSchema, concerns: Callable[[PartitionRegistration], bool], election: Election) -> Departure:
-    def elected() -> Iterator[StoredRecord]:
-        for topic, number in _partitions(image, concerns):
-            if election is Election.UNCLEAN and not schema.is_unclean_election_enabled(image, topic.name):
-                continue
-            change = change_of(image, schema, topic, number)
-            change.election = election
-            record = change.record()
-            if record is not None:
-                yield record
-
-    records = list(islice(elected(), PIECE + 1))
-    return Departure(records[:PIECE], is_complete=len(records) <= PIECE)

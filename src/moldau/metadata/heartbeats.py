@@ -15,10 +15,10 @@ from uuid import UUID
 
 from moldau.metadata.config_schema import ConfigSchema
 from moldau.metadata.delta import replay
-from moldau.metadata.departures import Departure, fence, leave_directories, shut_down, unfence
+from moldau.metadata.departures import fence, leave_directories, shut_down, unfence
 from moldau.metadata.features import is_cordoning_supported
 from moldau.metadata.image import BrokerRegistration, MetadataImage
-from moldau.metadata.outcome import Outcome
+from moldau.metadata.outcome import Outcome, Piece
 from moldau.metadata.producer_ids import check_broker_epoch
 from moldau.metadata.records import BrokerRegistrationChangeRecord
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
@@ -115,11 +115,11 @@ def broker_heartbeat(
     return Outcome(response, moved.records, is_atomic=False, is_piece=not moved.is_complete)
 
 
-def _move(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, state: State, wanted: State) -> Departure:
+def _move(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, state: State, wanted: State) -> Piece:
     if wanted is state:
-        return Departure([], is_complete=True)
+        return Piece([], is_complete=True)
     if wanted is State.UNFENCED:
-        return Departure(unfence(image, schema, broker), is_complete=True)
+        return Piece(unfence(image, schema, broker), is_complete=True)
     if wanted is State.CONTROLLED_SHUTDOWN:
         return shut_down(image, schema, broker)
     return fence(image, schema, broker.id)
@@ -127,7 +127,7 @@ def _move(image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration
 
 def _with_directories(
     image: MetadataImage, schema: ConfigSchema, broker: BrokerRegistration, moved: list[StoredRecord], request: BrokerHeartbeatRequest
-) -> Departure:
+) -> Piece:
     """The records of a heartbeat, with the changes of the broker's directories.
 
     The directories are decided on the moved state: a broker that is unfenced must not keep the lead of a partition whose directory the
@@ -135,7 +135,7 @@ def _with_directories(
     """
     after = replay(image, moved) if moved and request.offline_log_dirs else image
     left = leave_directories(after, schema, broker, request.offline_log_dirs)
-    return Departure([*moved, *left.records, *_cordoned(image, broker, request.cordoned_log_dirs)], left.is_complete)
+    return Piece([*moved, *left.records, *_cordoned(image, broker, request.cordoned_log_dirs)], left.is_complete)
 
 
 def _cordoned(image: MetadataImage, broker: BrokerRegistration, cordoned: list[UUID] | None) -> list[StoredRecord]:

@@ -25,6 +25,13 @@ class Refusal(NamedTuple):
     message: str
 
 
+class Piece(NamedTuple):
+    """The records of one piece of a decision, and whether they are all that there are to write."""
+
+    records: list[StoredRecord]
+    is_complete: bool
+
+
 @dataclass(slots=True)
 class Outcome(Generic[R]):
     """A decision that has no effect yet.  Replaying `records` IS the change."""

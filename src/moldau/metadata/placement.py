@@ -1,6 +1,8 @@
 """◇ Chooses the brokers of a new partition: striped over racks, leaders in turn, fenced brokers last.  Racks take turns from a random
 start, and so do the brokers of a rack.  The first replica, the future leader, is not fenced.  After one round over all of them both orders
-are shuffled, so that the same brokers do not always stand together. Source: StripedReplicaPlacer.java."""
+are shuffled, so that the same brokers do not always stand together.
+Source: StripedReplicaPlacer.java.
+"""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

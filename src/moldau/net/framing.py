@@ -8,8 +8,9 @@ share is copied out of it.  So a parked request pins only its own bytes, and a c
 arriving gets a buffer of its own, and its rest is received straight into that.
 
 That buffer grows with the received bytes, not with the declared size: at most `GROWTH` times as much, or the size of the frame before.  A
-peer that declares 100 MiB and sends four bytes costs `FIRST_CAPACITY`.  A size below zero or above the limit ends the connection. Source:
-NetworkReceive; socket.request.max.bytes."""
+peer that declares 100 MiB and sends four bytes costs `FIRST_CAPACITY`.  A size below zero or above the limit ends the connection.
+Source: NetworkReceive; socket.request.max.bytes.
+"""
 
 from collections.abc import Sequence
 from struct import Struct

@@ -4,8 +4,9 @@
     signed      zig-zag (0, -1, 1, -2 … as 0, 1, 2, 3 …), in records: at most 5 bytes for sizes and deltas of offsets, 10 for timestamps
 
 Guarantee: no number is read beyond the bytes that it may have, so any input costs at most these few steps.  Hot loops read numbers of one
-or two bytes themselves and leave longer ones to this module. Source: ByteUtils.readUnsignedVarint, readVarint, readVarlong.  Called by the
-codecs of messages, by `records` and by the log cleaner."""
+or two bytes themselves and leave longer ones to this module.
+Source: ByteUtils.readUnsignedVarint, readVarint, readVarlong.  Called by the codecs of messages, by `records` and by the log cleaner.
+"""
 
 from typing import Final, TypeAlias
 

@@ -11,7 +11,8 @@ committed any more: `on_failure` is called, every waiting caller gets KAFKA_STOR
 A leader with a full disk resigns if there is another voter.
 
 `replica_log.py` has the files, `log_keeping.py` the operations on them, `log_bytes.py` their bytes.  Source: KafkaRaftClient; KIP-595, 630,
-853. Called by `server/node/node.py`; its listener is `metadata/loader.py`.
+853.
+Called by `server/node/node.py`; its listener is `metadata/loader.py`.
 
 A broker without a controller runs the same driver as an observer: its (id, directory) is in no set of voters, so it only fetches.
 """

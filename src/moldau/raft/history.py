@@ -4,8 +4,9 @@
       └ voters {1}         └            └ voters {1,2}
 
 A log begins with nothing before it, or behind a snapshot whose epoch and voters count as what lies before.  Truncated records take their
-epochs, voters and kraft.version with them.  This is the only way in which an uncommitted change of voters is undone. Source: LogHistory,
-VoterSetHistory, KafkaMetadataLog.endOffsetForEpoch; KIP-595, 853."""
+epochs, voters and kraft.version with them.  This is the only way in which an uncommitted change of voters is undone.
+Source: LogHistory, VoterSetHistory, KafkaMetadataLog.endOffsetForEpoch; KIP-595, 853.
+"""
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable

@@ -13,7 +13,9 @@
 
 A truncated log may end elsewhere than asked: a tiered log that is cut below the first record on its disk begins anew.  Its actual end
 counts from then on. A fetch tells the leader where this log starts, and the leader answers DeleteRecords by it.  So a new start must be
-noted on the disk first. Source: AbstractFetcherThread, Partition.appendRecordsToFollowerOrFutureReplica.  Called by `fetcher.py`."""
+noted on the disk first.
+Source: AbstractFetcherThread, Partition.appendRecordsToFollowerOrFutureReplica.  Called by `fetcher.py`.
+"""
 
 import logging
 from enum import Enum

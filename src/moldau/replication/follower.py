@@ -17,8 +17,9 @@ A session (KIP-227) keeps requests short: after a full request only changed and 
 has changed, not as much as is followed.
 
 A fetch from an offset says that everything below is stored here.  With the flush policy `ack` that means stable storage, so `fetcher.py`
-syncs its appends before it asks again. Source: AbstractFetcherThread, ReplicaFetcherThread, FetchSessionHandler; KIP-101, 227, 279, 320,
-516, 595, 903.  Called by `fetcher.py`."""
+syncs its appends before it asks again.
+Source: AbstractFetcherThread, ReplicaFetcherThread, FetchSessionHandler; KIP-101, 227, 279, 320, 516, 595, 903.  Called by `fetcher.py`.
+"""
 
 import heapq
 from collections.abc import Iterator

@@ -7,8 +7,9 @@ State from metadata changes in `lead`, `follow` and `retire` only, called by `ma
                   replicas          readers                        acks=all, coordinators
 
 Guarantees: the high watermark never goes back while this replica leads; an acks=all produce is settled exactly once; a partition that no
-longer leads settles all waiting requests with NOT_LEADER_OR_FOLLOWER and wakes its readers. Source: kafka.cluster.Partition; KIP-101, 207,
-320, 392, 966."""
+longer leads settles all waiting requests with NOT_LEADER_OR_FOLLOWER and wakes its readers.
+Source: kafka.cluster.Partition; KIP-101, 207, 320, 392, 966.
+"""
 
 from collections import deque
 from collections.abc import Callable, Mapping

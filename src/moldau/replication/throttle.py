@@ -4,8 +4,10 @@
     follower.replication.throttled.rate     bytes that this broker fetches of replicas in follower.replication.throttled.replicas
 
 Everything that is copied of such a replica counts; only one that is not in sync is held back.  A second's worth may go at once, and one
-batch always goes whole.  The surplus is waited for afterwards, so the rate holds over any longer time. Source: ReplicationQuotaManager,
-DynamicConfig.  Held by `manager.py`; asked by the handler of fetches, `follower.py`, and by moves between folders."""
+batch always goes whole.  The surplus is waited for afterwards, so the rate holds over any longer time.
+Source: ReplicationQuotaManager, DynamicConfig.  Held by `manager.py`; asked by the handler of fetches, `follower.py`, and by moves between
+folders.
+"""
 
 from collections.abc import Callable
 from typing import Final

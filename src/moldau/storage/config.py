@@ -1,6 +1,6 @@
 """◇ Options of a log: every topic option of Kafka with the broker's keys that stand behind it.
 
-`LogConfig.load(server_properties).override(topic_configs)` is what one partition's log works with.
+`LogConfig.load(server_properties).override(topic_configs)` has the options of one partition's log.
 Options without a broker key (an empty one) can be set on a topic only.
 Source: org.apache.kafka.common.config.TopicConfig, storage LogConfig, ServerTopicConfigSynonyms.
 """
@@ -44,7 +44,7 @@ def _throttled_replicas(entries: tuple[str, ...]) -> str | None:
 
 
 class LogConfig(Configs, update="cluster-wide"):
-    """What one partition's log goes by."""
+    """The options of one partition's log."""
 
     segment_bytes: int = option(
         "log.segment.bytes",
@@ -123,7 +123,7 @@ class LogConfig(Configs, update="cluster-wide"):
     max_message_bytes: int = option(
         "message.max.bytes",
         MiB + 12,
-        "The largest record batch that is taken, compressed as it came.",
+        "The largest record batch that is accepted, compressed as it came.",
         topic="max.message.bytes",
         check=at_least(0),
         importance="high",
@@ -181,7 +181,7 @@ class LogConfig(Configs, update="cluster-wide"):
     unclean_leader_election_enable: bool = option(
         "unclean.leader.election.enable",
         False,
-        "Whether a replica that is not in sync may lead as a last resort: the partition goes on, records are lost.",
+        "Whether a replica that is not in sync may lead as a last resort: the partition goes on, but records are lost.",
         topic="unclean.leader.election.enable",
         importance="high",
     )
@@ -191,7 +191,7 @@ class LogConfig(Configs, update="cluster-wide"):
     share_delivery_delay_ms: Long = option(
         "",
         0,
-        "How long after its timestamp a record is first delivered to share groups that do not say so themselves.",
+        "How long after its timestamp a record is first delivered to share groups without a value of their own.",
         topic="share.delivery.delay.ms",
         check=at_least(0),
         is_ours=True,
@@ -199,7 +199,7 @@ class LogConfig(Configs, update="cluster-wide"):
     share_retry_delay_ms: Long = option(
         "",
         0,
-        "How long a record waits after a failed delivery in share groups that do not say so themselves.",
+        "How long a record waits after a failed delivery in share groups without a value of their own.",
         topic="share.retry.delay.ms",
         check=at_least(0),
         is_ours=True,
@@ -215,7 +215,7 @@ class LogConfig(Configs, update="cluster-wide"):
     compression_type: str = option(
         "compression.type",
         "producer",
-        "How batches are stored: as the producer compressed them, or compressed again by the broker.",
+        "The codec of stored batches: as the producer compressed them, or compressed again by the broker.",
         topic="compression.type",
         check=one_of(*COMPRESSION_TYPES),
         importance="high",
@@ -236,7 +236,7 @@ class LogConfig(Configs, update="cluster-wide"):
     preallocate: bool = option(
         "log.preallocate",
         False,
-        "Without effect: segments grow as they are written, and a file system on Linux gains nothing from room that is taken before.",
+        "Without effect: segments grow as they are written, and a file system on Linux gains nothing from space allocated in advance.",
         topic="preallocate",
     )
     message_timestamp_type: str = option(
@@ -274,12 +274,15 @@ class LogConfig(Configs, update="cluster-wide"):
         topic="follower.replication.throttled.replicas",
         check=_throttled_replicas,
     )
-    remote_storage_enable: bool = option("", False, "Whether older segments move to the object store.", topic="remote.storage.enable")
+    remote_storage_enable: bool = option("", False, "Whether older segments are copied to the object store.", topic="remote.storage.enable")
     remote_log_copy_disable: bool = option(
-        "", False, "No more copying to the object store; what is there stays readable.", topic="remote.log.copy.disable"
+        "", False, "Whether copying to the object store stops; segments there stay readable.", topic="remote.log.copy.disable"
     )
     remote_log_delete_on_disable: bool = option(
-        "", False, "Delete what is in the object store when remote.storage.enable goes off.", topic="remote.log.delete.on.disable"
+        "",
+        False,
+        "Whether segments in the object store are deleted when remote.storage.enable is switched off.",
+        topic="remote.log.delete.on.disable",
     )
     flush_policy: str = option(
         "log.flush.policy",
@@ -318,14 +321,14 @@ class LogConfig(Configs, update="cluster-wide"):
         return self.retention_ms if self.local_retention_ms == SAME_AS_RETENTION else self.local_retention_ms
 
     def refusal(self) -> ConfigError | None:
-        # A topic may: whatever it has goes with the next look.
+        # The check is for the broker's value only: a topic that asks for it loses all its records at the next retention check.
         if self.retention_ms == 0:
             return ConfigError("log.retention.ms", 0, "all topics would lose their records at once: give -1 for no limit, or 1 and more")
         return None
 
 
 class CleanerConfig(Configs):
-    """What compaction may take of the machine."""
+    """The resources that compaction may use."""
 
     enable: bool = option("log.cleaner.enable", True, "Whether logs with cleanup.policy=compact are compacted.")
     threads: int = option(

@@ -1,4 +1,4 @@
-"""● Which leader epoch began at which offset, and its file `leader-epoch-checkpoint`.
+"""● The start offset of each leader epoch, and their file `leader-epoch-checkpoint`.
 
     0                    version
     2                    entries
@@ -6,16 +6,16 @@
     3 117
 
 An epoch is on stable storage no later than its first batch counts as flushed: a recovery holds every batch against the epochs, and a
-follower that asks where one ended must not get a wrong answer after a crash.  Nobody waits for the disk before that:
+follower that asks for the end of one must not get a wrong answer after a crash.  No append waits for the disk before that:
 
     assign      before the first batch: the new content stands in `leader-epoch-checkpoint.<n>.next`, not synced
     flush       syncs it and gives it its name, beside the loop
     start       after the process was killed, finds the `.next` file whole and goes by it, as it goes by the batches beside it; a power cut
                 may have taken it, and then the batches that it told of are cut off.  None of them was flushed.
 
-What must be on the disk at once: lines that go, because recovery would hold batches against them; and a new line while bytes that were
-cut off the log's end could still come back behind its first batch (`at_once`), because it is what tells the two apart.
-An epoch without a batch (`begin`) is in no file.
+Two changes must be on the disk at once.  The first is the removal of lines, because recovery would compare batches with them.  The second
+is a new line while bytes that were cut off the log's end could still come back behind its first batch (`at_once`), because only the line
+tells the two apart. An epoch without a batch (`begin`) is in no file.
 Source: KIP-101, KIP-279; LeaderEpochFileCache, LeaderEpochCheckpointFile.
 """
 
@@ -39,7 +39,7 @@ class EpochEntry(NamedTuple):
 
 
 class EpochEnd(NamedTuple):
-    """Where an epoch ended: `end_offset` exclusive; both -1 when nothing is known."""
+    """The end of an epoch: `end_offset` is exclusive; both fields are -1 if nothing is known."""
 
     epoch: int
     end_offset: int
@@ -49,7 +49,7 @@ UNKNOWN_END: Final = EpochEnd(UNDEFINED_EPOCH, UNDEFINED_OFFSET)
 
 
 class CorruptCheckpoint(Exception):
-    """A checkpoint file that cannot be read: names the file, the line and what is wrong."""
+    """A checkpoint file that cannot be read.  The text has the file, the line and the error."""
 
 
 def checkpoint_lines(path: str, raw: bytes, columns: int) -> list[list[str]]:
@@ -59,7 +59,7 @@ def checkpoint_lines(path: str, raw: bytes, columns: int) -> list[list[str]]:
     except UnicodeDecodeError:
         raise CorruptCheckpoint(f"{path} is no text") from None
     if not lines:
-        return []  # Kafka makes a checkpoint's file before it has anything to write, and reads it so
+        return []  # Kafka makes an empty checkpoint file before it has entries, and reads it as such
     if lines[0].strip() != "0":
         raise CorruptCheckpoint(f"{path}: line 1 must be the version 0, it is {lines[0][:40]!r}")
     count = lines[1].strip() if len(lines) > 1 else ""
@@ -84,9 +84,9 @@ def checkpoint_text(entries: list[str]) -> bytes:
 
 
 class EpochsWrite:
-    """The file as the next flush puts it in place.  Its content is written already; `run` may be called on any thread.
+    """The file that the next flush puts in place.  Its content is written already; `run` may be called on any thread.
 
-    The loop takes it back by unlinking the temporary file: whichever of that and the renaming comes first, the file system decides.
+    The loop takes it back by unlinking the temporary file: the file system decides whether that or the renaming comes first.
     """
 
     __slots__ = ("_file", "_files", "_path", "_temporary", "entries", "is_in_place")
@@ -106,7 +106,7 @@ class EpochsWrite:
             raise
 
     def run(self) -> None:
-        """Durable once the directory is synced.  When it was taken back nothing happens.  Errors: OSError."""
+        """Put the file in place, durably once the directory is synced.  If it was taken back nothing happens.  Errors: OSError."""
         if not self.is_in_place:
             self.sync()
             self.put_in_place()
@@ -117,13 +117,13 @@ class EpochsWrite:
 
     def put_in_place(self) -> None:
         """Errors: OSError."""
-        with suppress(FileNotFoundError):  # taken back, or the log was deleted
+        with suppress(FileNotFoundError):  # the file was taken back, or the log was deleted
             self._files.rename(self._temporary, self._path)
             self.is_in_place = True
         self._file.close()
 
     def take_back(self) -> None:
-        """Something newer is about to be written.  Too late if it is in place already, and then the newer one replaces it."""
+        """Take the file back, because newer content is about to be written.  If it is in place already, the newer file replaces it."""
         with suppress(FileNotFoundError):
             self._files.unlink(self._temporary)
 
@@ -135,10 +135,10 @@ class LeaderEpochs:
         """Errors: CorruptCheckpoint."""
         self.latest_epoch = UNDEFINED_EPOCH
         self.appendable_epoch = UNDEFINED_EPOCH
-        """Batches of this one can be appended with nothing written here before."""
+        """The epoch whose batches can be appended without writing here before."""
         self.entries: list[EpochEntry] = []
         self.staged: EpochsWrite | None = None
-        """What the next flush puts in place."""
+        """The file that the next flush puts in place."""
         self._files = files
         self._path = f"{directory}/{FILE_NAME}"
         self._saved: list[EpochEntry] | None = None
@@ -155,24 +155,25 @@ class LeaderEpochs:
         self.appendable_epoch = self.latest_epoch
 
     def _go_by_what_is_left(self) -> None:
-        """A process that was killed had written more than it could put in place: it tells of batches that came after those saved."""
+        """Use the unfinished file of a killed process: it has epochs of batches that came after the saved ones."""
         saved = self.entries
         for name in self._left:
             path = f"{self._path.rpartition('/')[0]}/{name}"
             raw = self._files.read(path)
-            with suppress(CorruptCheckpoint):  # torn
+            with suppress(CorruptCheckpoint):  # the file is torn
                 entries = parsed_epochs(path, raw) if raw.endswith(b"\n") else []
                 if len(entries) > len(self.entries) and entries[: len(saved)] == saved:
                     self.entries = entries
 
     def begin(self, epoch: int, start_offset: int) -> None:
-        """Whatever is appended next belongs to `epoch`."""
+        """Let later appends belong to `epoch`."""
         self.appendable_epoch = UNDEFINED_EPOCH
         self.entries = self._with(epoch, start_offset)
         self._note_latest()
 
     def assign(self, epoch: int, start_offset: int, *, at_once: bool = False) -> None:
-        """The batch at `start_offset`, which is about to be written, belongs to `epoch`.  What contradicts it was never committed and goes.
+        """Note that the batch at `start_offset`, which is about to be written, belongs to `epoch`.  Contradicting entries were never
+        committed and are removed.
 
         The next flush puts it on the disk; with `at_once` it is there on return.  Errors: OSError, and nothing has changed.
         """
@@ -209,35 +210,35 @@ class LeaderEpochs:
             self.staged = None
 
     def written(self, write: EpochsWrite) -> None:
-        """A flush has put it in place, durably; or found that it was taken back."""
+        """Note that a flush has put the file in place, durably; or found that it was taken back."""
         if write is self.staged and write.is_in_place:
             self._saved = write.entries
             self.staged = None
 
     def save(self) -> None:
-        """On the disk, here and now, unless it is.  Errors: OSError."""
+        """Write the epochs to the disk, here and now, unless they are there.  Errors: OSError."""
         if self.entries and self.entries is not self._saved:
             self._write(self.entries)
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> EpochEnd:
-        """The largest epoch that is not newer than `epoch` and where it ended."""
+        """The largest epoch that is not newer than `epoch`, and its end."""
         if epoch == UNDEFINED_EPOCH or not self.entries:
             return UNKNOWN_END
         if epoch == self.latest_epoch:
             return EpochEnd(epoch, log_end_offset)
         number = bisect_right(self.entries, epoch, key=_epoch_of)
         if number == len(self.entries):
-            return UNKNOWN_END  # newer than anything here
+            return UNKNOWN_END  # the epoch is newer than any here
         end = self.entries[number].start_offset
         return EpochEnd(self.entries[number - 1].epoch if number else epoch, end)
 
     def epoch_for_offset(self, offset: int) -> int:
-        """The epoch of the record at `offset`; -1 when it lies before all that is known."""
+        """The epoch of the record at `offset`; -1 when it lies before all known epochs."""
         number = bisect_right(self.entries, offset, key=_start_of)
         return self.entries[number - 1].epoch if number else UNDEFINED_EPOCH
 
     def end_of_epoch_at(self, offset: int) -> int:
-        """Exclusive: up to where `epoch_for_offset` says the same as for `offset`."""
+        """The offset (exclusive) up to which records have the same epoch as the one at `offset`."""
         number = bisect_right(self.entries, offset, key=_start_of)
         return self.entries[number].start_offset if number < len(self.entries) else MAX_LONG
 
@@ -246,7 +247,7 @@ class LeaderEpochs:
         return self.entries[0] if self.entries else None
 
     def loaded(self, end_offset: int) -> None:
-        """The log was found to end at `end_offset`: epochs from there on have no batch left.  Errors: OSError."""
+        """Note that the log ends at `end_offset`: epochs from there on have no batch left.  Errors: OSError."""
         self.truncate_from_end(end_offset)
         if self.entries and self.entries is not self._saved and self.staged is None:
             self._stage(self.entries)
@@ -256,13 +257,13 @@ class LeaderEpochs:
         self._left.clear()
 
     def truncate_from_end(self, end_offset: int) -> None:
-        """The log ends at `end_offset` now."""
+        """Note that the log ends at `end_offset` now."""
         kept = [entry for entry in self.entries if entry.start_offset < end_offset]
         if len(kept) < len(self.entries):
             self._install(kept)
 
     def truncate_from_start(self, start_offset: int) -> None:
-        """The log starts at `start_offset` now: the epoch that covers it begins there."""
+        """Note that the log starts at `start_offset` now: the epoch that covers it begins there."""
         number = bisect_right(self.entries, start_offset, key=_start_of)
         if number and self.entries[0].start_offset < start_offset:
             self._install([EpochEntry(self.entries[number - 1].epoch, start_offset), *self.entries[number:]])
@@ -272,16 +273,16 @@ class LeaderEpochs:
             self._install([])
 
     def replace(self, entries: list[EpochEntry]) -> None:
-        """Takes the entries of another replica instead."""
+        """Take the entries of another replica instead."""
         self._install(list(entries))
 
     def moved_to(self, directory: str) -> None:
-        """The directory was renamed, because the log goes.  A staged file is put in place no more."""
+        """Note that the directory was renamed, because the log is deleted.  A staged file is put in place no more."""
         self.staged = None
         self._path = f"{directory}/{FILE_NAME}"
 
     def _install(self, entries: list[EpochEntry]) -> None:
-        """Writes to the disk first.  Errors: OSError, and then nothing has changed."""
+        """Install entries, on the disk first.  Errors: OSError, and then nothing has changed."""
         self._write(entries)
         self.entries = entries
         self._note_latest()
@@ -294,7 +295,7 @@ class LeaderEpochs:
         except OSError:
             write.take_back()
             raise
-        self._unstage()  # only now: until here the older one may still take its place
+        self._unstage()  # only now: until here the older file may still take its place
         write.put_in_place()
         self._files.sync_dir(self._path.rpartition("/")[0])
         self._saved = entries
@@ -308,7 +309,7 @@ def _text(entries: list[EpochEntry]) -> bytes:
 
 
 def parsed_epochs(path: str, raw: bytes) -> list[EpochEntry]:
-    """The content of a `leader-epoch-checkpoint`, wherever it stood.  Errors: CorruptCheckpoint."""
+    """The content of a `leader-epoch-checkpoint`, from any place.  Errors: CorruptCheckpoint."""
     entries = [EpochEntry(int(epoch), int(offset)) for epoch, offset in checkpoint_lines(path, raw, 2)]
     for before, after in pairwise(entries):
         if after.epoch <= before.epoch or after.start_offset < before.start_offset:

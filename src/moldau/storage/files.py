@@ -7,9 +7,8 @@ Guarantees that every form keeps (`SystemFiles` here, `MemoryFiles` in testing):
 - `write_atomically` leaves the old content or the new one whatever happens, and is durable when it returns.
 - A `File` that something still references (a `FileSlice` on its way to a socket) stays readable after `close`, `unlink` and `rename`.
 
-Calls run inline: the page cache answers in microseconds.  Whatever may block (fsync, recovery, deleting) goes through `run`, whatever
-computes for long (compressing anew, looking into many records) through `compute`.
-"""
+Calls run inline: the page cache answers in microseconds.  Calls that may block (fsync, recovery, deleting) go through `run`, long
+computations (compressing anew, examining many records) through `compute`."""
 
 import errno
 import fcntl
@@ -29,7 +28,7 @@ _T = TypeVar("_T")
 
 BLOCKING_THREADS: Final = 4
 WORKER_PROCESSES: Final = 2
-"""More than one, so that one client's huge batch does not hold up the others'."""
+"""The number of worker processes: more than one, so that one client's huge batch does not hold up the others'."""
 MAX_PARTS_PER_CALL: Final = 1024
 """IOV_MAX on Linux."""
 
@@ -51,26 +50,26 @@ class File(Protocol):
         ...
 
     def pwrite(self, parts: Sequence[Buffer], position: int) -> None:
-        """All of it, or OSError with an unknown part of it written."""
+        """Write all parts, or raise OSError with an unknown part of them written."""
         ...
 
     def truncate(self, size: int) -> None: ...
 
     def sync(self) -> None:
-        """The content is on stable storage when this returns (fdatasync).  After an OSError nothing written before is certain any more."""
+        """Bring the content to stable storage (fdatasync).  After an OSError no earlier write is certain any more."""
         ...
 
     def fileno(self) -> int:
-        """Errors: OSError where there is no descriptor (files in memory)."""
+        """The file's descriptor.  Errors: OSError if there is none (files in memory)."""
         ...
 
     def close(self) -> None:
-        """No more writes.  Whoever still holds this object can go on reading."""
+        """Take no more writes.  A holder of this object can go on reading."""
         ...
 
 
 def is_shortage(error: OSError) -> bool:
-    """No disk has failed: there is no room on it now, or no descriptor for one more file."""
+    """Whether an error means a shortage, not a failed disk: no room now, or no descriptor for one more file."""
     return error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE)
 
 
@@ -95,15 +94,15 @@ class Files(Protocol):
     def is_dir(self, path: str) -> bool: ...
 
     def listdir(self, path: str) -> list[str]:
-        """Names, sorted."""
+        """The names in a directory, sorted."""
         ...
 
     def mkdir(self, path: str) -> None:
-        """With its parents; one that exists is fine.  Not durable before `sync_dir` of the parent."""
+        """Make a directory with its parents; an existing one is fine.  It is durable after `sync_dir` of the parent."""
         ...
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic, replaces a file at `target`.  Not durable before `sync_dir`."""
+        """Rename atomically, replacing a file at `target`.  It is durable after `sync_dir`."""
         ...
 
     def unlink(self, path: str) -> None: ...
@@ -115,13 +114,13 @@ class Files(Protocol):
     def read(self, path: str) -> bytes: ...
 
     def write_atomically(self, path: str, data: Buffer) -> None:
-        """Through `path`.tmp, synced, renamed, directory synced: old or new, never a mixture."""
+        """Write through `path`.tmp, synced, renamed, directory synced: the file has the old or the new content, never a mixture."""
         ...
 
     def size(self, path: str) -> int: ...
 
     def lock(self, path: str) -> Lock:
-        """Errors: LockHeld."""
+        """Lock a directory.  Errors: LockHeld."""
         ...
 
     def free_bytes(self, path: str) -> int: ...
@@ -131,19 +130,18 @@ class Files(Protocol):
     def has_spare_descriptors(self, *, for_new_log: bool = True) -> bool:
         """Whether one more file may stay open.
 
-        The last descriptors are for the next segments of logs in use, and the very last for what is opened for a moment: to sync it, or
-        to note an offset.
-        """
+        The last descriptors are for the next segments of logs in use, and the very last for files that are opened for a moment, to sync
+        them or to note an offset."""
         ...
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """For whatever may block: a thread in production, a seeded delay in simulation."""
+        """Run a call that may block: in a thread in production, with a seeded delay in simulation."""
         ...
 
     async def compute(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """For what keeps a processor busy: a process of its own in production, a seeded delay in simulation.
+        """Run a long computation: in a process of its own in production, with a seeded delay in simulation.
 
-        `fn` is a module's, arguments and result can be pickled.  Errors: what `fn` raises, WorkerDied.
+        `fn` is a function of a module; its arguments and result can be pickled.  Errors: those of `fn`, WorkerDied.
         """
         ...
 
@@ -169,7 +167,7 @@ class SystemFile:
 
     def pread(self, size: int, position: int) -> bytes:
         data = os.pread(self._descriptor, size, position)
-        while 0 < len(data) < size:  # a signal, or more than 2 GiB asked for
+        while 0 < len(data) < size:  # after a signal, or with more than 2 GiB asked for
             more = os.pread(self._descriptor, size - len(data), position + len(data))
             if not more:
                 break

@@ -5,7 +5,7 @@
     .txnindex   int16 version 0, int64 producer id, first offset, last offset, last stable offset   34 bytes, one an aborted transaction
 
 The active segment's two sparse indexes live in memory and are written in runs (at a flush, a roll, the close); those of older segments are
-searched on disk by `pread` and hold no memory.  Whatever an index says can be rebuilt from its segment.
+searched on disk by `pread` and hold no memory.  Every index can be rebuilt from its segment.
 Source: org.apache.kafka.storage.internals.log OffsetIndex, TimeIndex, TransactionIndex, AbortedTxn.
 """
 
@@ -23,7 +23,7 @@ ABORTED_ENTRY: Final = Struct(">hqqqq")
 
 
 class CorruptIndex(Exception):
-    """What the file says cannot be; rebuild it from the segment."""
+    """The file has impossible content; rebuild it from the segment."""
 
 
 class SparseIndex:
@@ -49,7 +49,7 @@ class SparseIndex:
 
     @property
     def size(self) -> int:
-        """In bytes, once everything is written."""
+        """The size in bytes, once everything is written."""
         return self.count * self.entry.size
 
     def entry_at(self, number: int) -> tuple[int, int]:
@@ -98,7 +98,7 @@ class SparseIndex:
             return
         file = self._opened(create=True)
         if self._saved == 0 and file.size():
-            file.truncate(0)  # what an earlier life left behind
+            file.truncate(0)  # bytes that an earlier process left behind
         if self._saved < self.count:
             pack = self.entry.pack
             run = [pack(key, value) for key, value in zip(self._keys[self._saved :], self._values[self._saved :], strict=True)]
@@ -106,22 +106,22 @@ class SparseIndex:
             self._saved = self.count
 
     def reset(self) -> None:
-        """Empty, before a rebuild."""
+        """Empty the index, before a rebuild."""
         self._keys, self._values = array(self._key_type), array("i")
         self.count = self._saved = 0
 
     def seal(self) -> None:
-        """Written and out of memory: the segment is active no more."""
+        """Write the index and drop it from memory: the segment is active no more."""
         self.save()
         self._keys = self._values = None
 
     def unseal(self) -> None:
-        """Back into memory: the segment is active again."""
+        """Load the index into memory: the segment is active again."""
         if self._keys is None:
             self.load()
 
     def load(self, *, active: bool = True) -> None:
-        """From the file.  Errors: CorruptIndex, OSError."""
+        """Load from the file.  Errors: CorruptIndex, OSError."""
         raw = self._files.read(self.path)
         count, rest = divmod(len(raw), self.entry.size)
         if rest:
@@ -143,7 +143,7 @@ class SparseIndex:
         self._keys, self._values = (keys, values) if active else (None, None)
 
     def adopt(self) -> None:
-        """Take the file of a sealed segment as it is: its size says how many entries there are.  Errors: CorruptIndex, OSError."""
+        """Take the file of a sealed segment as it is: its size gives the number of entries.  Errors: CorruptIndex, OSError."""
         count, rest = divmod(self._files.size(self.path), self.entry.size)
         if rest:
             raise CorruptIndex(f"{self.path} is no multiple of {self.entry.size} bytes")
@@ -160,7 +160,7 @@ class SparseIndex:
             self._file = None
 
     def moved_to(self, path: str) -> None:
-        """The file has another name now."""
+        """Note that the file has another name now."""
         self.path = path
         self.close()
 
@@ -171,7 +171,7 @@ class SparseIndex:
 
 
 class OffsetIndex(SparseIndex):
-    """Where to begin looking for an offset."""
+    """Finds where to begin looking for an offset."""
 
     __slots__ = ()
 
@@ -187,7 +187,7 @@ class OffsetIndex(SparseIndex):
         return self.entry_at(number)[1] if number >= 0 else 0
 
     def entry_before(self, offset: int) -> tuple[int, int] | None:
-        """Last offset and position of a batch that ends at or before `offset`; None when none is indexed."""
+        """The last offset and position of a batch that ends at or before `offset`; None when none is indexed."""
         number = self.floor(offset - self.base_offset)
         if number < 0:
             return None
@@ -195,7 +195,7 @@ class OffsetIndex(SparseIndex):
         return self.base_offset + last_offset, position
 
     def position_some_entries_before_the_end(self, entries: int) -> int:
-        """Of a batch; 0 when there are no more entries than that."""
+        """The position of a batch this many entries before the end; 0 when there are no more entries than that."""
         return self.entry_at(self.count - entries)[1] if self.count > entries else 0
 
     def first_at_or_after(self, position: int) -> int | None:
@@ -210,12 +210,12 @@ class OffsetIndex(SparseIndex):
         return self.entry_at(low)[0] if low < self.count else None
 
     def truncate_to(self, offset: int) -> None:
-        """Entries below `offset` stay."""
+        """Keep entries below `offset`."""
         self.keep(self.floor(offset - 1 - self.base_offset) + 1)
 
 
 class TimeIndex(SparseIndex):
-    """Which offset to begin at for a timestamp."""
+    """Finds the offset at which to begin looking for a timestamp."""
 
     __slots__ = ()
 
@@ -223,7 +223,7 @@ class TimeIndex(SparseIndex):
         super().__init__(files, path, base_offset, TIME_ENTRY, "q")
 
     def maybe_append(self, timestamp: int, offset: int) -> None:
-        """Only what is newer than everything before counts."""
+        """Add an entry.  It counts only if it is newer than all before."""
         last = self.last
         if timestamp > (last[0] if last else NO_TIMESTAMP):
             self.add(timestamp, offset - self.base_offset)
@@ -234,7 +234,7 @@ class TimeIndex(SparseIndex):
         return self.base_offset + (self.entry_at(number)[1] if number >= 0 else 0)
 
     def truncate_to(self, offset: int) -> None:
-        """Entries below `offset` stay."""
+        """Keep entries below `offset`."""
         count = self.count
         if self._values is not None:
             count = bisect_left(self._values, offset - self.base_offset)
@@ -242,7 +242,7 @@ class TimeIndex(SparseIndex):
 
 
 class AbortedTransaction(NamedTuple):
-    """`last_offset` is the marker's; `last_stable_offset` what it became when the marker was appended."""
+    """An aborted transaction.  `last_offset` is the marker's.  `last_stable_offset` is the one after the marker was appended."""
 
     producer_id: int
     first_offset: int
@@ -251,7 +251,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class TransactionIndex:
-    """The aborted transactions whose markers lie in one segment, in the order of the markers.  There is no file until there is one."""
+    """The aborted transactions whose markers lie in one segment, in the order of the markers.  The file exists once there is one."""
 
     __slots__ = ("_entries", "_files", "_is_changed", "_is_held", "is_unsynced", "path")
 
@@ -262,21 +262,21 @@ class TransactionIndex:
         self.is_unsynced = False
         """Whether the file has changed since a flush was told of it."""
         self._files = files
-        self._entries: list[AbortedTransaction] | None = None  # read when first asked for
+        self._entries: list[AbortedTransaction] | None = None  # the entries are read when first asked for
 
     def entries(self) -> list[AbortedTransaction]:
-        """Errors: CorruptIndex."""
+        """The aborted transactions.  Errors: CorruptIndex."""
         if self._entries is None:
             self._entries = self._read() if self._files.exists(self.path) else []
         return self._entries
 
     def knows(self, marker_offset: int) -> bool:
-        """Whether the marker is in it already: when a state is replayed over an index that was kept."""
+        """Whether the marker is in it already, when a state is replayed over an index that was kept."""
         entries = self.entries()
         return bool(entries) and entries[-1].last_offset >= marker_offset
 
     def append(self, aborted: AbortedTransaction) -> None:
-        """Written at once: it comes with a marker, which is rare."""
+        """Add a transaction.  It is written at once, because markers of aborted transactions are rare."""
         entries = self.entries()
         assert not entries or entries[-1].last_offset < aborted.last_offset, f"{self.path}: markers come in order"
         if self._is_held:
@@ -290,17 +290,17 @@ class TransactionIndex:
         self.is_unsynced = True
 
     def hold(self) -> None:
-        """Until `release` nothing is written: a recovery changes nothing on the disk before it has seen all of the log."""
+        """Write nothing until `release`: a recovery changes nothing on the disk before it has seen all of the log."""
         self._is_held = True
 
     def forget(self) -> None:
-        """Before a rebuild, while held."""
+        """Forget the entries before a rebuild, while held."""
         assert self._is_held, self.path
         self._entries = []
         self._is_changed = True
 
     def release(self) -> None:
-        """Write what has changed meanwhile.  Errors: OSError."""
+        """Write the changes made meanwhile.  Errors: OSError."""
         self._is_held = False
         if not self._is_changed:
             return
@@ -316,7 +316,7 @@ class TransactionIndex:
         self.is_unsynced = True
 
     def truncate_to(self, offset: int) -> None:
-        """Transactions whose marker lies below `offset` stay."""
+        """Keep transactions whose marker lies below `offset`."""
         entries = self.entries()
         kept = [entry for entry in entries if entry.last_offset < offset]
         if len(kept) < len(entries):
@@ -327,7 +327,7 @@ class TransactionIndex:
             self.is_unsynced = True
 
     def reset(self) -> None:
-        """Before a rebuild."""
+        """Empty the index, before a rebuild."""
         if self._files.exists(self.path):
             self._files.unlink(self.path)
         self._entries = []
@@ -343,7 +343,7 @@ class TransactionIndex:
 
     def _read(self) -> list[AbortedTransaction]:
         raw = self._files.read(self.path)
-        if not raw or len(raw) % ABORTED_ENTRY.size:  # an empty one is left by a truncation at most, and soon made anew
+        if not raw or len(raw) % ABORTED_ENTRY.size:  # only a truncation leaves an empty file, which is soon made anew
             raise CorruptIndex(f"{self.path} has {len(raw)} bytes, not a multiple of {ABORTED_ENTRY.size}")
         entries = []
         for version, *numbers in ABORTED_ENTRY.iter_unpack(raw):

@@ -110,21 +110,21 @@ class Log:
         self.high_watermark = state.log_start_offset
         self.last_flush_ms = 0
         self.failure: OSError | None = None
-        """Set once its disk has failed: nothing is appended, read or acknowledged any more."""
+        """The error of its failed disk; nothing is appended, read or acknowledged any more."""
         self.on_failure: Callable[[Log, OSError], None] | None = None
         self.verifies_transactions = True
         self.copied_offset = 0
-        """Exclusive: everything below it can be read from remote storage, so its local copy may go."""
+        """The offset (exclusive) below which everything can be read from remote storage, so that local copies may be deleted."""
         self.durability = Durability(files, directory, state.epochs, recovery_point=state.recovery_point, is_settled=state.is_as_closed)
         for segment in state.unsynced:
             self.durability.owe_sealed(segment)
-        if not state.is_as_closed:  # a log is made without waiting for the disk; its first flush covers what its maker left undone
+        if not state.is_as_closed:  # a log is made without waiting for the disk; its first flush covers its maker's debts
             self.durability.owe_path(f"{directory}/{PARTITION_METADATA}")
         self._segments = LogSegments(files, directory, state.segments, self.durability, name=str(topic_partition))
         self._reader = LogReader(self._segments)
         self._snapshots = ProducerSnapshots(files, directory, state.producers, self.durability)
         self._closed_at = (state.log_end_offset, 0) if state.is_as_closed else None
-        """Where it ended when all of it was saved and synced last, after how many truncations; None while that cannot be said."""
+        """The end when all of it was saved and synced last, and the number of truncations then; None while that is not known."""
         self._local_start_wanted = 0
         self._is_never_truncated = is_never_truncated
         self.configure(config)
@@ -150,8 +150,8 @@ class Log:
     ) -> "Log":
         """The log in `directory`, recovered unless it was closed cleanly; a new one where there is none.
 
-        `is_never_truncated` means by its owner, so that no batch can contradict the checkpoint of its epochs but by damage to either.
-        Errors: LogDamaged when bytes that were flushed are not what they were, CorruptCheckpoint, OSError.
+        `is_never_truncated`: its owner never truncates it, so that only damage can make a batch contradict the checkpoint of its epochs.
+        Errors: LogDamaged when flushed bytes have changed, CorruptCheckpoint, OSError.
         """
         state = load_log(
             files,
@@ -168,18 +168,18 @@ class Log:
         return cls(files, directory, topic_partition, config, state, topic_id=topic_id, is_never_truncated=is_never_truncated)
 
     def configure(self, config: LogConfig) -> None:
-        """The options from now on."""
+        """Take new options."""
         self.config = config
         self._rules = Rules.of(config)
         self._segments.configure(config)
         if not self.is_tiered:
-            self.log_start_offset = max(self.log_start_offset, self._segments.bases[0])  # what was in remote storage only is gone
+            self.log_start_offset = max(self.log_start_offset, self._segments.bases[0])  # the records in remote storage only are gone
 
-    # ---------------------------------------------------------------- offsets and what else can be asked
+    # ---------------------------------------------------------------- offsets and state
 
     @property
     def segments(self) -> list[Segment]:
-        """Oldest first; the last one is the active one."""
+        """The segments, oldest first; the last one is the active one."""
         return self._segments.all
 
     @property
@@ -188,7 +188,7 @@ class Log:
 
     @property
     def size(self) -> int:
-        """Bytes of records that are here, without indexes."""
+        """The bytes of local records, without indexes."""
         return self._segments.size
 
     @property
@@ -203,22 +203,20 @@ class Log:
 
     @property
     def certain_start_offset(self) -> int:
-        """What a checkpoint may say of the start: no crash leaves the log with an end below it.
-
-        So a start beyond the end is damage, and no reason to let the log go.
-        """
+        """The start that a checkpoint may have: no crash leaves the log with an end below it.  So a noted start beyond the end is damage,
+        and no reason to drop the log."""
         return min(self.log_start_offset, max(self.recovery_point, self._segments.bases[0]))
 
     @property
     def last_stable_offset(self) -> int:
-        """Exclusive: below it no transaction is undecided."""
+        """The offset below which no transaction is undecided (exclusive)."""
         first = self.producers.first_unstable_offset
         if first is None or first >= self.high_watermark:
             return self.high_watermark
         return max(first, self.log_start_offset)
 
     def update_high_watermark(self, offset: int) -> int:
-        """The new one, which never leaves what the log holds."""
+        """Set the high watermark.  Returns the new one, which never leaves the log's range."""
         if not self.log_start_offset <= offset <= self.log_end_offset:
             offset = min(max(offset, self.log_start_offset), self.log_end_offset)
         if offset != self.high_watermark:
@@ -228,7 +226,7 @@ class Log:
         return offset
 
     def end_offset_for_epoch(self, epoch: int) -> EpochEnd:
-        """Where the largest epoch that is not newer than `epoch` ended; an epoch of which no record is left ended where the log starts."""
+        """The end of the largest epoch that is not newer than `epoch`.  An epoch without a record left ended at the log's start."""
         found = self.epochs.end_offset_for(epoch, self.log_end_offset)
         if (found.epoch == UNDEFINED_EPOCH and found.end_offset < 0) or found.end_offset > self.log_start_offset:
             return found
@@ -263,7 +261,7 @@ class Log:
     ) -> AppendResult | AppendFailure | Unexamined:  # hot: 10 µs + CRC + pwrite
         """Give the one batch in `records` its offsets, in place, and append it.
 
-        `examined`: what `validator.examine` found of a batch that came back Unexamined; it comes back again if the rules have changed.
+        `examined`: the result of `validator.examine` for a batch that came back Unexamined; it comes back again if the rules have changed.
         Errors: INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_TIMESTAMP, UNSUPPORTED_COMPRESSION_TYPE,
         OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED, KAFKA_STORAGE_ERROR.
         """
@@ -331,7 +329,7 @@ class Log:
         return AppendResult(offset, last_offset, time, self.log_start_offset, header.max_timestamp, header.records_count, size)
 
     def _recalls(self, header: BatchHeader) -> bool:
-        """Whether the log was asked for earlier batches of a producer that a snapshot tells the last of."""
+        """Whether the log was searched for earlier batches of a producer of which a snapshot has only the last one."""
         entry = self.producers.half_known(header)
         if entry is None:
             return False
@@ -342,7 +340,7 @@ class Log:
         return True
 
     def append_as_follower(self, records: memoryview | bytearray, leader_epoch: int) -> AppendResult | AppendFailure:
-        """What the leader has, as it has it; a cut last batch and batches of a newer epoch than `leader_epoch` are left out.
+        """Append the leader's batches unchanged.  A cut last batch and batches of a newer epoch than `leader_epoch` are left out.
 
         Errors: CORRUPT_MESSAGE, OFFSET_OUT_OF_RANGE when the offsets do not follow, KAFKA_STORAGE_ERROR.
         """
@@ -381,7 +379,7 @@ class Log:
         guard: VerificationGuard | None = None,
         transaction_version: int = 0,
     ) -> AppendResult | AppendFailure:
-        """From the broker itself: one or more batches that need no suspicion, markers among them.
+        """Append one or more trusted batches of the broker itself, such as markers.
 
         Errors: MESSAGE_TOO_LARGE, RECORD_LIST_TOO_LARGE, INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, TRANSACTION_COORDINATOR_FENCED,
         KAFKA_STORAGE_ERROR.
@@ -451,7 +449,7 @@ class Log:
             for position, header in headers:
                 if header.producer_id >= 0:
                     replay_producer(self.producers, header, self._segments.active, partial(_batch_in, view, position, header.size))
-        except OSError as error:  # the transaction index: the batch is there, and what follows from it is not
+        except OSError as error:  # the transaction index failed: the batch is there, and its entry is not
             self.fail(error)
             return self._storage_failure()
         self.producers.end_offset = last.next_offset
@@ -460,13 +458,19 @@ class Log:
         return AppendResult(first.base_offset, last.last_offset, time, self.log_start_offset, max_timestamp, count, size)
 
     def _begin_epoch(self, epoch: int, offset: int) -> None:
-        """The batch at `offset`, which is about to be written, is the first of `epoch`.  Errors: OSError, and nothing has changed."""
-        # Where a batch that contradicts the epochs is damage and no crash, an epoch has to be there before its batches.
+        """Note that the batch at `offset`, which is about to be written, is the first of `epoch`.
+
+        Errors: OSError, and nothing has changed.
+        """
+        # In a log where a batch that contradicts the epochs means damage, an epoch must be on the disk before its batches.
         self.epochs.assign(epoch, offset, at_once=self.durability.is_cut or self._is_never_truncated)
         self.durability.stop_sharing()
 
     def roll(self, now_ms: int, next_offset: int | None = None) -> Segment:
-        """A new active segment at the log's end (or at `next_offset`, beyond it, for a follower with a gap to fill).  Errors: OSError."""
+        """Start a new active segment at the log's end (or at `next_offset`, beyond it, for a follower with a gap to fill).
+
+        Errors: OSError.
+        """
         base_offset = max(self.log_end_offset, next_offset or 0)
         before = self._segments.active
         if before.size == 0 and before.base_offset == base_offset:
@@ -475,10 +479,12 @@ class Log:
             self._drop([before], now_ms)
             self._segments.start(base_offset, now_ms)
             return self._segments.active
-        # Each step may fail and be taken again; nothing of the log changes before the last one has succeeded.
+        # Each step may fail and be repeated; the log changes only after the last one has succeeded.
         before.save_indexes()
         self._snapshots.write(base_offset)
-        if not self.durability.is_named:  # else a crash might leave the second segment without the first: the log's start would be lost
+        if (
+            not self.durability.is_named
+        ):  # otherwise a crash might leave the second segment without the first: the log's start would be lost
             self.files.sync_dir(self.directory)
         self._segments.start(base_offset, now_ms)
         before.seal()
@@ -498,10 +504,9 @@ class Log:
     ) -> FetchData | ErrorCode:  # hot: 5 µs
         """Batches from the one that holds `offset` on, below `limit_offset` (exclusive, default the log's end), about `max_bytes` of them.
 
-        With `min_one_batch` the first comes whole however large it is; without, nothing comes when it does not fit.
+        With `min_one_batch` the first batch comes whole, however large it is; without, nothing comes if it does not fit.
         Errors: OFFSET_OUT_OF_RANGE, OFFSET_MOVED_TO_TIERED_STORAGE when it is in remote storage only, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE
-        where the disk holds no batch.
-        """
+        if the file has no batch there."""
         end_offset = self.log_end_offset
         if self.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -519,11 +524,11 @@ class Log:
             return ErrorCode.CORRUPT_MESSAGE
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
-        """Those with records in the range (`end_offset` exclusive), oldest marker first."""
+        """The aborted transactions with records in the range (`end_offset` exclusive), oldest marker first."""
         return self._reader.aborted_transactions(start_offset, end_offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimestampOffset | None:
-        """The first record whose timestamp is `timestamp` or later, however long it takes to look.  Errors: CorruptBatch, OSError."""
+        """The first record whose timestamp is `timestamp` or later, however long the search takes.  Errors: CorruptBatch, OSError."""
         candidate = self.candidate_for_timestamp(timestamp)
         while candidate is not None:
             found = first_record_at_or_after(*candidate.search)
@@ -533,28 +538,28 @@ class Log:
         return None
 
     def candidate_for_timestamp(self, timestamp: int, start_offset: int = 0) -> Candidate | None:
-        """The first batch from `start_offset` on that says it has a record of `timestamp` or later.  Errors: CorruptBatch, OSError."""
+        """The first batch from `start_offset` on whose header promises a record of `timestamp` or later.  Errors: CorruptBatch, OSError."""
         return self._reader.candidate_for_timestamp(timestamp, max(start_offset, self.log_start_offset))
 
     def candidate_for_max_timestamp(self) -> Candidate | None:
-        """The batch that says it has the record with the largest timestamp, the first of them.  Errors: CorruptBatch, OSError."""
+        """The first batch whose header promises the record with the largest timestamp.  Errors: CorruptBatch, OSError."""
         return self._reader.candidate_for_max_timestamp()
 
     # ---------------------------------------------------------------- flushing
 
     @property
     def recovery_point(self) -> int:
-        """Exclusive: everything below it is on stable storage."""
+        """The offset below which everything is on stable storage (exclusive)."""
         return self.durability.recovery_point
 
     @property
     def truncations(self) -> int:
-        """How often the log's past was changed.  Work beside the loop compares this number before and after."""
+        """The number of times that the log's past was changed.  Work beside the loop compares this number before and after."""
         return self.durability.truncations
 
     @property
     def moves(self) -> int:
-        """How often all files of the log went to another disk.  A failure on the earlier disk is no failure of this log."""
+        """The number of moves of all files to another disk.  A failure on the earlier disk is no failure of this log."""
         return self.durability.moves
 
     @property
@@ -566,19 +571,19 @@ class Log:
         return self.log_end_offset - self.durability.recovery_point
 
     def begin_flush(self) -> Flush:
-        """What must be synced for everything that is in the log now, and perhaps what is appended until the disk is asked."""
+        """Begin a flush of everything that is in the log now, and perhaps of appends until the disk is asked."""
         return self.durability.begin(self._segments.active, self.log_end_offset)
 
     def note_end(self) -> None:
-        """What was appended may share a flush that has begun and has not asked the disk yet."""
+        """Note that new appends may share a flush that has begun and has not asked the disk yet."""
         self.durability.note_end(self._segments.active, self.log_end_offset)
 
     def end_flush(self, flush: Flush) -> int:
-        """`flush.sync` has returned.  The new recovery point."""
+        """Note that `flush.sync` has returned.  Returns the new recovery point."""
         return self.durability.end(flush, may_count=self.failure is None)
 
     def flush(self) -> int:
-        """All three steps here and now.  Errors: KafkaError KAFKA_STORAGE_ERROR, and the log works no more."""
+        """Do all three steps here and now.  Errors: KafkaError KAFKA_STORAGE_ERROR, and the log is offline."""
         if self.failure is not None:
             raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, str(self.failure))
         flush = self.begin_flush()
@@ -590,7 +595,7 @@ class Log:
         return self.end_flush(flush)
 
     def wants_flush(self, now_ms: int) -> bool:
-        """What flush.messages and flush.ms ask for; and a start that cannot be noted before."""
+        """Whether flush.messages or flush.ms is due, or a new start can be noted only after a flush."""
         if self.is_flushed or self.failure is not None:
             return False
         if self.certain_start_offset < self.log_start_offset:
@@ -599,10 +604,10 @@ class Log:
         by_time = config.flush_ms != MAX_LONG and now_ms - self.last_flush_ms >= config.flush_ms
         return by_time or self.unflushed_records >= config.flush_messages
 
-    # ---------------------------------------------------------------- what leaves at the start
+    # ---------------------------------------------------------------- removal at the start
 
     def delete_records_before(self, offset: int) -> int | ErrorCode:
-        """Records below `offset` are not to be seen any more; -1 means up to the high watermark.  The new log start offset.
+        """Hide records below `offset`; -1 means up to the high watermark.  Returns the new log start offset.
 
         Errors: OFFSET_OUT_OF_RANGE beyond the high watermark.
         """
@@ -614,7 +619,7 @@ class Log:
         return self.log_start_offset
 
     def raise_log_start_offset(self, offset: int) -> bool:
-        """To `offset` if that is more; files go with the next `delete_old_segments`."""
+        """Raise the start to `offset` if that is more; the next `delete_old_segments` deletes files."""
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
@@ -623,7 +628,7 @@ class Log:
         return True
 
     def apply_retention(self, now_ms: int, *, trusted_now_ms: int | None = None) -> bool:
-        """Raise the log's start by what retention by size and by age lets go; `trusted_now_ms` is what age goes by.  Whether it moved.
+        """Raise the log's start by retention by size and age; age is counted from `trusted_now_ms`.  Returns whether it moved.
 
         Errors: OSError.
         """
@@ -632,8 +637,8 @@ class Log:
             return False
         oldest_ms = now_ms if trusted_now_ms is None else trusted_now_ms
         if self.is_tiered and not config.remote_log_copy_disable:
-            # The log's start is moved by what expires in remote storage; here only the local copies of what is there go, and only after a
-            # flush: the epochs, by which the rest is found, are on the disk with it.
+            # Expiry in remote storage moves the log's start.  Here only local copies of remote records are dropped, and only after a flush:
+            # the epochs, by which the rest is found, are on the disk with it.
             wanted = self._passed(now_ms, config.effective_local_retention_bytes, config.effective_local_retention_ms, oldest_ms)
             number = self._segments.number_of(min(wanted, self.copied_offset, self.recovery_point))
             self._local_start_wanted = self._segments.bases[max(number, 0)]
@@ -642,7 +647,7 @@ class Log:
         return start > self._segments.bases[0] and self.raise_log_start_offset(start)
 
     def _passed(self, now_ms: int, retention_bytes: int, retention_ms: int, oldest_ms: int) -> int:
-        """The offset up to which retention lets segments go; the active one is rolled if it is among them."""
+        """The offset up to which retention deletes segments; the active one is rolled if it is among them."""
         start = passed(
             self._segments,
             retention_bytes=retention_bytes,
@@ -659,17 +664,15 @@ class Log:
         return start
 
     def drop_below_start(self, now_ms: int, *, is_start_noted: bool = True) -> int:
-        """Segments that lie wholly below the log's start go.  Note that start on the disk first: a crash may bring some of them back.
-
-        Where a full disk has no room for the note, they go one after the other.  What was not flushed yet waits for it.
-        So do those go that the local retention of a tiered log lets go.  How many went.  Errors: OSError.
-        """
+        """Drop segments that lie wholly below the log's start, and those that the local retention of a tiered log releases.  Note the start
+        on the disk first: a crash may bring some segments back.  If a full disk has no room for the note, they are dropped one after the
+        other.  Unflushed segments wait for the flush.  Returns the number of dropped segments.  Errors: OSError."""
         start = self.certain_start_offset
-        if is_start_noted:  # else a crash may bring back what its epochs do not tell of any more
+        if is_start_noted:  # otherwise a crash may bring records back of which the epochs know no more
             try:
                 self.epochs.truncate_from_start(start)
             except OSError as error:
-                if not is_shortage(error):  # of what is gone they may tell, and this is what makes room
+                if not is_shortage(error):  # the epochs may know of dropped records, and this makes room
                     raise
         count = self._segments.number_of(max(start, self._local_start_wanted))
         if count <= 0:
@@ -680,7 +683,7 @@ class Log:
         if is_start_noted and not self.is_tiered:
             self._drop(going, now_ms)
         else:
-            # One after the other on the disk too.  The start that is noted does not say how far this has come, and after a crash that had
+            # They leave the disk one after the other, too. The noted start does not say how far this has come, and after a crash that had
             # undone some of it in the middle, records would seem to be missing.
             for segment in going:
                 self._drop([segment], now_ms)
@@ -688,7 +691,7 @@ class Log:
         return count
 
     def delete_old_segments(self, now_ms: int, *, trusted_now_ms: int | None = None) -> int:
-        """Both steps, for a log that no manager keeps.  How many segments went.  Errors: OSError."""
+        """Do both steps, for a log without a manager.  Returns the number of dropped segments.  Errors: OSError."""
         self.apply_retention(now_ms, trusted_now_ms=trusted_now_ms)
         return self.drop_below_start(now_ms)
 
@@ -698,42 +701,40 @@ class Log:
             self._snapshots.delete(segment.base_offset)
 
     def due_segments(self, now_ms: int) -> list[Segment]:
-        """Those that have waited long enough, for `delete_files_of`, which may run in a thread: the log knows them no more."""
+        """The segments that have waited long enough, for `delete_files_of`, which may run in a thread: the log no longer has them."""
         return self._segments.due(now_ms)
 
     def delete_due_files(self, now_ms: int) -> int:
-        """Here and now.  How many segments' files went."""
+        """Delete due files here and now.  Returns the number of segments."""
         due = self.due_segments(now_ms)
         count = len(due)
         delete_files_of(due)
         return count
 
     def replace_segments(self, replaced: tuple[int, ...], swap: Segment, now_ms: int) -> None:
-        """Take a compacted segment, which stands beside the log as `.swap`, in place of those with these base offsets.  Errors: OSError."""
+        """Put a compacted segment, which stands beside the log as `.swap`, in place of those with these base offsets.  Errors: OSError."""
         for segment in self._segments.replace(replaced, swap, now_ms)[1:]:
             self._snapshots.delete(segment.base_offset)
 
-    # ---------------------------------------------------------------- what leaves at the end
+    # ---------------------------------------------------------------- removal at the end
 
     def batch_boundary(self, offset: int) -> int:
-        """Where the batch that holds `offset` begins; `offset` itself where none does.  Errors: CorruptBatch, OSError."""
+        """The start of the batch that holds `offset`; `offset` itself if there is none.  Errors: CorruptBatch, OSError."""
         return self._segments.batch_boundary(offset, self.log_end_offset)
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Before a truncation: everything above `offset` is about to go."""
+        """Lower the recovery point before a truncation to `offset`."""
         self.durability.lower_to(offset)
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
-        """The log ends at `offset` at the latest, and with a whole batch.  Lower the recovery-point checkpoint first: see `manager`.
-
-        Whether anything went.  Errors: CorruptBatch, OSError.
-        """
+        """Let the log end at `offset` at the latest, and with a whole batch.  Lower the recovery-point checkpoint first: see `manager`.
+        Returns whether anything was removed.  Errors: CorruptBatch, OSError."""
         offset = self.batch_boundary(offset)
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(max(offset, self.log_end_offset))
             return False
         if offset < self._segments.bases[0]:
-            # Of what is in remote storage before it nothing here tells, without the records that follow: it begins as a new one.
+            # Without local records nothing here tells of the remote ones before them: the log begins as a new one.
             self.truncate_fully_and_start_at(min(offset, self.log_start_offset) if self.is_tiered else offset, now_ms)
             return True
         self.durability.past_changed()
@@ -750,7 +751,7 @@ class Log:
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int = 0, log_start_offset: int | None = None) -> None:
-        """Nothing is left; the next record gets `offset`.  Errors: OSError."""
+        """Remove every record; the next one gets `offset`.  Errors: OSError."""
         self.durability.past_changed()
         self._drop(list(self.segments), now_ms)
         self._segments.start(offset, now_ms)
@@ -761,7 +762,7 @@ class Log:
         self.producers.clear(offset)
 
     def begin_after(self, past: Past, now_ms: int, *, log_start_offset: int) -> None:
-        """Nothing of it is left; it goes on after what is in remote storage.  `manager` sees to it that a crash leaves no half of it.
+        """Remove every local record, and go on after the remote segments.  `manager` makes sure that a crash leaves no half of this.
 
         Errors: OSError.
         """
@@ -783,7 +784,7 @@ class Log:
     # ---------------------------------------------------------------- life
 
     def close(self) -> None:
-        """Everything saved and synced: a clean start finds nothing to do.  Errors: KafkaError KAFKA_STORAGE_ERROR."""
+        """Save and sync everything: a clean start then has nothing to do.  Errors: KafkaError KAFKA_STORAGE_ERROR."""
         if self.failure is None and not self._is_as_closed:
             active = self._segments.active
             active.save_indexes()
@@ -799,20 +800,20 @@ class Log:
         return self._closed_at == (self.log_end_offset, self.truncations) and self.is_flushed and self.durability.owes_nothing
 
     def belongs_to(self, topic_id: UUID) -> None:
-        """Notes whose log it is, durably with the next flush.  Errors: OSError."""
+        """Note the topic's id, durably with the next flush.  Errors: OSError."""
         write_partition_metadata(self.files, self.directory, topic_id)
         self.topic_id = topic_id
         self.durability.owe_path(f"{self.directory}/{PARTITION_METADATA}")
         self.durability.owe_names()
 
     def moved_to(self, directory: str) -> None:
-        """The directory was renamed."""
+        """Note that the directory was renamed."""
         self.directory = directory
         for part in (self.epochs, self.durability, self._segments, self._snapshots):
             part.moved_to(directory)
 
     def relocated(self, directory: str) -> None:
-        """All its files stand elsewhere now, byte for byte and on stable storage: see `move`.  Readers of the old ones read on."""
+        """Note that all files are elsewhere now, byte for byte and on stable storage: see `move`.  Readers of the old files read on."""
         self.directory = directory
         self.epochs.moved_to(directory)
         self._snapshots.moved_to(directory)
@@ -822,14 +823,14 @@ class Log:
     # ---------------------------------------------------------------- failing
 
     def fail(self, error: OSError) -> None:
-        """Its disk cannot be trusted any more: the log goes offline, for good."""
+        """Take the log offline for good, because its disk cannot be trusted any more."""
         if self.failure is None:
             self.failure = error
             if self.on_failure is not None:
                 self.on_failure(self, error)
 
     def _write_failed(self, error: OSError) -> AppendFailure:
-        """Take the torn bytes away again; a disk that is only full has lost nothing and may have room later."""
+        """Remove the torn bytes.  A disk that is only full has lost nothing and may have room later."""
         self.durability.write_failed()
         active = self._segments.active
         try:

@@ -1,8 +1,5 @@
-"""◇ What is read from the segments of a log: records by offset, with the transactions that were aborted among them; batches by time.
-
-Where a reader may begin and must end is an argument: the log, which knows, passes it.
-Source: LocalLog.read, UnifiedLog.fetchOffsetByTimestamp.  Called by `log`.
-"""
+"""◇ Reads the segments of a log: records by offset, with their aborted transactions; batches by time.  The log passes the bounds of a
+reading as arguments. Source: LocalLog.read, UnifiedLog.fetchOffsetByTimestamp.  Called by `log`."""
 
 from moldau.errors import ErrorCode
 from moldau.storage.index import AbortedTransaction
@@ -14,7 +11,7 @@ from moldau.types import FileSlice
 
 
 class LogReader:
-    """Of one log's segments."""
+    """The reader of one log's segments."""
 
     def __init__(self, segments: LogSegments) -> None:
         self._segments = segments
@@ -42,11 +39,11 @@ class LogReader:
                     return data
                 upper = min(self._upper_bound(segment, number, position + data.size, end_offset), limit)
                 return data._replace(aborted=self.aborted_transactions(offset, upper))
-            number += 1  # compaction left nothing there
+            number += 1  # compaction left no record there
         return FetchData(None, offset, segments.active.base_offset, segments.active.size)
 
     def _end_for(self, segment: Segment, number: int, limit: int, end_offset: int) -> int:
-        """Where the reader must stop in `segment`."""
+        """The position at which the reader must stop in `segment`."""
         segment_end = self._segments.end_of(number)
         if limit >= end_offset or (segment_end is not None and limit >= segment_end):
             return segment.size
@@ -62,7 +59,7 @@ class LogReader:
         return self._segments.end_of(number) or end_offset
 
     def aborted_transactions(self, start_offset: int, end_offset: int) -> tuple[AbortedTransaction, ...]:
-        """Those with records in the range (`end_offset` exclusive), oldest marker first."""
+        """The aborted transactions with records in the range (`end_offset` exclusive), oldest marker first."""
         number = max(0, self._segments.number_of(start_offset))
         found = []
         for segment in self._segments.all[number:]:
@@ -74,7 +71,7 @@ class LogReader:
         return tuple(found)
 
     def candidate_for_timestamp(self, timestamp: int, start_offset: int) -> Candidate | None:
-        """The first batch from `start_offset` on that says it has a record of `timestamp` or later.  Errors: CorruptBatch, OSError."""
+        """The first batch from `start_offset` on whose header promises a record of `timestamp` or later.  Errors: CorruptBatch, OSError."""
         for segment in self._segments.all:
             if segment.largest_timestamp >= timestamp:
                 found = segment.first_batch_at_or_after(timestamp, start_offset)
@@ -84,7 +81,7 @@ class LogReader:
         return None
 
     def candidate_for_max_timestamp(self) -> Candidate | None:
-        """The batch that says it has the record with the largest timestamp, the first of them.  Errors: CorruptBatch, OSError."""
+        """The first batch whose header promises the record with the largest timestamp.  Errors: CorruptBatch, OSError."""
         newest = max(self._segments.all, key=lambda segment: segment.largest_timestamp)
         if newest.largest_timestamp < 0:
             return None

@@ -1,11 +1,10 @@
-"""◇ The segments of one log in their order: which one holds an offset, when a new one begins, and what becomes of those that leave.
+"""◇ The segments of one log in their order: finds the segment of an offset, begins new segments, and removes old ones.
 
     sealed segments …  │ active segment          only the active one is written to
     bases              base offsets of all       `bisect` finds a segment by them
 
-A segment that leaves is out of the log at once and off the disk after file.delete.delay.ms, because readers may still be at it.  What must
-be synced is told to `durability`.  Source: LogSegments, LocalLog.roll.  Called by `log`, `log_reader`, `retention`.
-"""
+A removed segment is out of the log at once and off the disk after file.delete.delay.ms, because readers may still use it.  Debts to the
+disk are noted in `durability`.  Source: LogSegments, LocalLog.roll.  Called by `log`, `log_reader`, `retention`."""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
@@ -21,7 +20,7 @@ class LogSegments:
     """See the module."""
 
     def __init__(self, files: Files, directory: str, segments: list[Segment], durability: Durability, *, name: str) -> None:
-        """`name` is the partition's: the jitter of segment.ms follows from it."""
+        """`name` is the partition's: the jitter of segment.ms depends on it."""
         self.all = segments
         self.active = segments[-1]
         self.bases = [segment.base_offset for segment in segments]
@@ -32,7 +31,7 @@ class LogSegments:
         self._waiting_deletion: list[tuple[int, Segment]] = []
 
     def configure(self, config: LogConfig) -> None:
-        """The options from now on."""
+        """Take new options."""
         self._config = config
         self._max_offset_entries = config.segment_index_bytes // OFFSET_ENTRY.size
         self._max_time_entries = config.segment_index_bytes // TIME_ENTRY.size - 1  # the last one is for the roll
@@ -43,19 +42,19 @@ class LogSegments:
 
     @property
     def size(self) -> int:
-        """Bytes of records, without indexes."""
+        """The bytes of records, without indexes."""
         return sum(segment.size for segment in self.all)
 
     def number_of(self, offset: int) -> int:
-        """Of the segment that holds `offset`, or would; -1 when it lies before all of them."""
+        """The number of the segment that holds `offset`, or would; -1 when it lies before all of them."""
         return bisect_right(self.bases, offset) - 1
 
     def end_of(self, number: int) -> int | None:
-        """Exclusive: where segment `number` ends; None for the active one, which ends with the log."""
+        """The end of segment `number` (exclusive); None for the active one, which ends with the log."""
         return self.bases[number + 1] if number + 1 < len(self.bases) else None
 
     def batch_boundary(self, offset: int, end_offset: int) -> int:
-        """Where the batch that holds `offset` begins; `offset` itself where none does.  Errors: CorruptBatch, OSError."""
+        """The start of the batch that holds `offset`; `offset` itself if there is none.  Errors: CorruptBatch, OSError."""
         if self.bases[0] <= offset < end_offset:
             segment = self.all[self.number_of(offset)]
             position = segment.position_of(offset)
@@ -66,7 +65,7 @@ class LogSegments:
     # ---------------------------------------------------------------- rolling
 
     def must_roll(self, size: int, last_offset: int, max_timestamp: int, now_ms: int) -> bool:
-        """Before `size` bytes whose last offset is `last_offset` are appended."""
+        """Whether to roll before `size` bytes whose last offset is `last_offset` are appended."""
         active = self.active
         if not active.has_room_for(last_offset, size):
             return True
@@ -76,11 +75,11 @@ class LogSegments:
             or active.offset_index.count >= self._max_offset_entries
             or active.time_index.count >= self._max_time_entries
         )
-        # A segment that outgrows its size does no harm, a log that cannot go on does.
+        # A segment that outgrows its size does no harm; a log that cannot go on does.
         return is_due and self._files.has_spare_descriptors(for_new_log=False)
 
     def start(self, base_offset: int, now_ms: int) -> None:
-        """A new active segment; the one before it, if it stays, must be sealed.  Errors: OSError, and nothing has changed."""
+        """Start a new active segment; the one before it, if it stays, must be sealed.  Errors: OSError, and nothing has changed."""
         interval = self._config.index_interval_bytes
         self.active = Segment.create(self._files, self._directory, base_offset, index_interval_bytes=interval, now_ms=now_ms)
         self.all.append(self.active)
@@ -89,7 +88,7 @@ class LogSegments:
         self._roll_after_ms = self._jittered()
 
     def _jittered(self) -> int:
-        """segment.ms less this segment's share of the jitter: a number that is the same whenever it is asked for."""
+        """segment.ms less this segment's share of the jitter, which is the same at every call."""
         config = self._config
         limit = min(config.segment_jitter_ms, config.segment_ms)
         if limit <= 0:
@@ -97,10 +96,11 @@ class LogSegments:
         mixed = (self._jitter_seed + self.active.base_offset * 2654435761) & 0x7FFFFFFF
         return config.segment_ms - mixed % limit
 
-    # ---------------------------------------------------------------- leaving
+    # ---------------------------------------------------------------- removal
 
     def drop(self, segments: Sequence[Segment], now_ms: int) -> None:
-        """Out of the log at once, off the disk after file.delete.delay.ms.  The last of the others must become active, or a new one start.
+        """Remove segments from the log at once, and from the disk after file.delete.delay.ms.  The last of the others must become active,
+        or a new one start.
 
         Errors: OSError.
         """
@@ -118,7 +118,7 @@ class LogSegments:
         self._durability.owe_names()
 
     def cut_after(self, offset: int, now_ms: int) -> None:
-        """All that lies from `offset` on goes; the segment that holds `offset` is the active one.  Errors: CorruptBatch, OSError."""
+        """Remove everything from `offset` on; the segment that holds `offset` becomes the active one.  Errors: CorruptBatch, OSError."""
         self.drop(self.all[self.number_of(offset) + 1 :], now_ms)
         self.active = self.all[-1]
         self.active.unseal()
@@ -127,7 +127,8 @@ class LogSegments:
         self._durability.forgive([self.active])
 
     def replace(self, replaced: tuple[int, ...], swap: Segment, now_ms: int) -> list[Segment]:
-        """Take a compacted segment, which stands beside the log as `.swap`, in place of those with these base offsets.  Those that went.
+        """Put a compacted segment, which stands beside the log as `.swap`, in place of those with these base offsets.  Returns the replaced
+        segments.
 
         Errors: OSError.
         """
@@ -145,7 +146,7 @@ class LogSegments:
         return going
 
     def due(self, now_ms: int) -> list[Segment]:
-        """Those that have waited long enough, for `delete_files_of`, which may run in a thread: the log knows them no more."""
+        """The segments that have waited long enough, for `delete_files_of`, which may run in a thread: the log no longer has them."""
         due = [segment for at, segment in self._waiting_deletion if at <= now_ms]
         if due:
             self._waiting_deletion = [(at, segment) for at, segment in self._waiting_deletion if at > now_ms]
@@ -154,13 +155,13 @@ class LogSegments:
     # ---------------------------------------------------------------- life
 
     def moved_to(self, directory: str) -> None:
-        """The directory was renamed."""
+        """Note that the directory was renamed."""
         self._directory = directory
         for segment in (*self.all, *(segment for _, segment in self._waiting_deletion)):
             segment.moved_to(directory)
 
     def relocated(self, directory: str) -> None:
-        """All files stand in another folder now, and those of segments that wait for deletion do not."""
+        """Note that all files are in another folder now, except those of segments that wait for deletion."""
         self._directory = directory
         self._waiting_deletion = []
         for segment in self.all:
@@ -174,7 +175,7 @@ class LogSegments:
 
 
 def hash_of(text: str) -> int:
-    """The same in every process, unlike `hash`."""
+    """A hash that is the same in every process, unlike `hash`."""
     value = 0
     for byte in text.encode():
         value = (value * 31 + byte) & 0x7FFFFFFF

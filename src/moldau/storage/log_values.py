@@ -1,4 +1,4 @@
-"""◇ What a log is asked and answers with: the outcome of an append, what a reader gets, what goes before its first record."""
+"""◇ The values that a log's methods take and return: the outcome of an append, fetched data, the past before the first record."""
 
 from typing import NamedTuple
 
@@ -8,12 +8,12 @@ from moldau.types import FileSlice
 
 
 class AppendResult(NamedTuple):
-    """What became of an append.  Offsets are inclusive; -1 when there was nothing to append."""
+    """The outcome of an append.  Offsets are inclusive; -1 when there was nothing to append."""
 
     first_offset: int
     last_offset: int
     log_append_time_ms: int
-    """-1 for CreateTime."""
+    """The time of the append in milliseconds; -1 for CreateTime."""
     log_start_offset: int
     max_timestamp: int
     records_count: int
@@ -22,10 +22,10 @@ class AppendResult(NamedTuple):
 
 
 class FetchData(NamedTuple):
-    """What a reader gets: whole batches first to last, but for the last, which may be cut."""
+    """The data for a reader: whole batches, except the last, which may be cut."""
 
     records: FileSlice | None
-    """None: nothing to read."""
+    """The records; None: there is nothing to read."""
     offset: int
     segment_base_offset: int
     position: int
@@ -37,16 +37,19 @@ class FetchData(NamedTuple):
 
 
 class Past(NamedTuple):
-    """What a log must know of the records before its first one, when those are in remote storage only.  `end_offset` exclusive."""
+    """The knowledge that a log needs of the records before its first one, when those are in remote storage only.
+
+    `end_offset` is exclusive.
+    """
 
     end_offset: int
     epochs: list[EpochEntry]
     snapshot: bytes
-    """Of the producers, as in a snapshot file."""
+    """The state of the producers, as in a snapshot file."""
 
     @property
     def start_offset(self) -> int:
-        """The first whose epoch it tells."""
+        """The first offset whose epoch is known."""
         return self.epochs[0].start_offset
 
 

@@ -1,4 +1,4 @@
-"""◇ All logs of a node: its log directories, which log lives where, and what has to happen to them from time to time.
+"""◇ All logs of a node: its log directories, the place of each log, and the regular work on them.
 
 A start goes in three steps, so that the shell can load many logs at once:
 
@@ -63,7 +63,7 @@ class LogManager:
         self.moves: dict[TopicPartition, LogMove] = {}
         """Logs on their way to another directory."""
         self.interrupted_moves: dict[TopicPartition, LogDirectory] = {}
-        """Moves that the end of an earlier life broke off, and where to: to be begun again once the logs are loaded."""
+        """Moves that the end of an earlier process broke off, with their targets.  They begin again once the logs are loaded."""
         self.on_directory_failure: Callable[[LogDirectory, OSError], None] | None = None
         self._unique = unique
         self._waiting_deletion: list[tuple[int, LogDirectory, str]] = []
@@ -103,11 +103,11 @@ class LogManager:
         directory.broker_epoch = read_clean_shutdown(files, path)
         directory.was_clean = directory.broker_epoch is not None
         if directory.was_clean:
-            files.unlink(f"{path}/{CLEAN_SHUTDOWN}")  # from here on a crash is one
+            files.unlink(f"{path}/{CLEAN_SHUTDOWN}")  # from here on a crash is an unclean stop
             files.sync_dir(path)
 
     def name_directories(self, new_id: Callable[[], UUID]) -> dict[str, UUID]:
-        """The id of each folder; one that was formatted before there were ids gets its own (KIP-858).  Errors: OSError."""
+        """The id of each folder.  A folder that was formatted before there were ids gets its own (KIP-858).  Errors: OSError."""
         ids = {}
         for directory in self.directories:
             meta = directory.meta
@@ -121,9 +121,10 @@ class LogManager:
         return ids
 
     def _settle_moves(self) -> None:
-        """What a crash left of moves: one that had got as far as its swap is finished, of others the copy goes.  See `move`.
+        """Finish or undo the moves that a crash interrupted: a move that had reached its swap is finished, the copies of others are
+        deleted.  See `move`.
 
-        A copy whose log is nowhere to be seen stays: the log may stand in a directory that is offline.
+        A copy without its log stays: the log may be in a directory that is offline.
         """
         names = [(directory, name) for directory in self._online() for name in self.files.listdir(directory.path)]
         deleted = {name.removesuffix(DELETE_SUFFIX) for _, name in names if name.endswith(DELETE_SUFFIX)}
@@ -162,7 +163,7 @@ class LogManager:
                 yield FoundLog(self.files, directory, where, config_of(where.topic), now_ms)
 
     def set_strays_aside(self, is_stray: Callable[[str, TopicPartition, UUID | None], bool]) -> list[str]:
-        """Before they are loaded, logs that the cluster does not know get another name.  The new paths.
+        """Rename logs that the cluster does not know, before the logs are loaded.  Returns the new paths.
 
         `is_stray` is asked with its path and the topic id that the log was made for; None where a crash took that, before anything was
         in the log.
@@ -182,14 +183,14 @@ class LogManager:
         return kept
 
     def _logs_in(self, directory: LogDirectory) -> Iterator[tuple[TopicPartition, str]]:
-        """But for the metadata log, which the raft driver owns."""
+        """The logs in a directory, without the metadata log, which the raft driver owns."""
         for name in self.files.listdir(directory.path):
             where = partition_of(name)
             if where is not None and where.topic != METADATA_TOPIC and self.files.is_dir(f"{directory.path}/{name}"):
                 yield where, f"{directory.path}/{name}"
 
     def install(self, found: FoundLog) -> Log:
-        """What `found.load` made is one of the manager's logs.  Errors: DuplicateLog when it stands in two directories."""
+        """Take in a log that `found.load` made.  Errors: DuplicateLog when it stands in two directories."""
         assert found.log is not None, "load it first"
         if found.topic_partition in self.logs:
             before = self.directory_of(found.topic_partition)
@@ -198,7 +199,7 @@ class LogManager:
         return found.log
 
     def load_all(self, config_of: ConfigOf, now_ms: int) -> None:
-        """One after the other, here and now."""
+        """Load all logs one after the other, here and now."""
         for found in self.found(config_of, now_ms):
             found.load()
             self.install(found)
@@ -209,7 +210,7 @@ class LogManager:
         return self.logs.get(where)
 
     def directory_of(self, where: TopicPartition) -> LogDirectory:
-        """Errors: KeyError."""
+        """The directory of a log.  Errors: KeyError."""
         for directory in self.directories:
             if where in directory.logs:
                 return directory
@@ -227,13 +228,13 @@ class LogManager:
     ) -> Log:
         """The log of a partition, made in the directory asked for or in the one with the fewest logs.
 
-        Not `is_new`: the partition has lived here before, so there is no new log of it while a directory is offline.  Errors: OSError, and
+        Without `is_new` the partition has been here before, so no new log of it is made while a directory is offline.  Errors: OSError, and
         nothing has changed where there is only no room.
         """
         log = self.logs.get(where)
         if log is not None:
             return log
-        if not self.files.has_spare_descriptors():  # no disk's fault: all logs that there are go on
+        if not self.files.has_spare_descriptors():  # a shortage is no disk's fault: all existing logs go on
             raise OSError(EMFILE, "too many files are open: raise the limit (ulimit -n) and start again")
         preferred = self._preferred.pop(where, None)
         directory = preferred if preferred is not None and preferred.is_online else self._place(directory_id, is_new=is_new)
@@ -241,7 +242,7 @@ class LogManager:
         was_there = self.files.exists(path)
         try:
             if where in directory.recovery_points or where in directory.log_start_offsets or directory.owes_checkpoints:
-                directory.write_checkpoints(self.files)  # of a log of this name that is gone
+                directory.write_checkpoints(self.files)  # the entries are of a deleted log of this name
             log = Log.open(self.files, path, where, config, now_ms=now_ms)
             if topic_id is not None:
                 log.belongs_to(topic_id)
@@ -256,7 +257,10 @@ class LogManager:
         return log
 
     def _place(self, directory_id: UUID | None, *, is_new: bool) -> LogDirectory:
-        """Errors: OSError when the log may be in a directory that is offline: an empty one in its place would lose it."""
+        """The directory for a new log.
+
+        Errors: OSError when the log may be in a directory that is offline: an empty one in its place would lose it.
+        """
         online = list(self._online())
         for directory in online:
             if directory_id is not None and directory.directory_id == directory_id:
@@ -273,14 +277,15 @@ class LogManager:
         self.logs[log.topic_partition] = directory.logs[log.topic_partition] = log
 
     def _let_go(self, where: TopicPartition) -> LogDirectory:
-        """Out of sight; where it stands."""
+        """Take a log out of the manager.  Returns its directory."""
         self.cancel_move(where)
         directory = self.directory_of(where)
         del self.logs[where], directory.logs[where]
         return directory
 
     def delete(self, wheres: Iterable[TopicPartition], now_ms: int) -> int:
-        """Out of sight at once, off the disk after file.delete.delay.ms; a disk that fails takes its directory offline.  How many."""
+        """Delete logs: they are gone at once, and off the disk after file.delete.delay.ms.  A disk that fails takes its directory offline.
+        Returns the number of logs."""
         going: dict[LogDirectory, list[Log]] = {}
         for where in wheres:
             log = self.logs.get(where)
@@ -295,22 +300,22 @@ class LogManager:
         return sum(map(len, going.values()))
 
     def set_stray(self, where: TopicPartition) -> str:
-        """A log that the cluster does not know: kept under another name.  The new path.  Errors: OSError."""
+        """Keep a log that the cluster does not know under another name.  Returns the new path.  Errors: OSError."""
         log = self.logs[where]
         self._set_aside(self._let_go(where), [log], STRAY_SUFFIX)
         return log.directory
 
     def _set_aside(self, directory: LogDirectory, logs: Sequence[Log], suffix: str) -> None:
-        """Under other names, all with one sync.  Errors: OSError."""
+        """Rename logs, all with one sync.  Errors: OSError."""
         directory.generation += 1
         for offsets in (directory.recovery_points, directory.log_start_offsets, directory.high_watermarks, directory.cleaner_offsets):
             for log in logs:
                 offsets.pop(log.topic_partition, None)
         try:
             try:
-                directory.write_checkpoints(self.files)  # a new log of such a name must not inherit these
+                directory.write_checkpoints(self.files)  # a new log of such a name must not inherit these entries
             except OSError as error:
-                if not is_shortage(error):  # who deletes logs makes room
+                if not is_shortage(error):  # deleting logs makes room
                     raise
                 directory.owes_checkpoints = True
             for log in logs:
@@ -325,7 +330,7 @@ class LogManager:
             raise
 
     def delete_records_before(self, log: Log, offset: int) -> int | ErrorCode:
-        """As `Log.delete_records_before`, and noted on the disk, as far as what was deleted is on it.
+        """Delete as `Log.delete_records_before`, and note the new start on the disk, as far as the deleted records were flushed.
 
         Errors beside its own: KAFKA_STORAGE_ERROR.
         """
@@ -335,7 +340,7 @@ class LogManager:
         return result
 
     def truncate_to(self, log: Log, offset: int, now_ms: int) -> bool:
-        """As `Log.truncate_to`, with the recovery point on the disk lowered first.  Errors: OSError."""
+        """Truncate as `Log.truncate_to`, with the recovery point on the disk lowered first.  Errors: OSError."""
         with self._failing(log, and_raise=True):
             offset = log.batch_boundary(offset)
             if self._begins_anew(log, offset):
@@ -346,10 +351,8 @@ class LogManager:
             return log.truncate_to(offset, now_ms)
 
     def truncate_many(self, offsets: Mapping[Log, int], now_ms: int) -> dict[Log, OSError]:
-        """As `truncate_to` for each log, with one checkpoint of the recovery points for all logs of a directory.
-
-        The logs that could not be truncated, and why: they are offline.  The others are truncated.
-        """
+        """Truncate as `truncate_to` for each log, with one checkpoint of the recovery points for all logs of a directory.  Returns the logs
+        that could not be truncated, with the reason: they are offline."""
         failed: dict[Log, OSError] = {}
         starts: dict[Log, int] = {}
         for log, offset in offsets.items():
@@ -379,7 +382,7 @@ class LogManager:
         return failed
 
     def truncate_fully_and_start_at(self, log: Log, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
-        """As `Log.truncate_fully_and_start_at`, with the recovery point on the disk lowered first.  Errors: OSError."""
+        """Truncate as `Log.truncate_fully_and_start_at`, with the recovery point on the disk lowered first.  Errors: OSError."""
         with self._failing(log, and_raise=True):
             if log.is_tiered:
                 with self._making_anew(log, start=offset):
@@ -389,34 +392,32 @@ class LogManager:
                 log.truncate_fully_and_start_at(offset, now_ms, log_start_offset)
 
     def begin_after(self, log: Log, past: Past, now_ms: int, *, log_start_offset: int) -> None:
-        """As `Log.begin_after`: whole after a crash at any step, or empty, but never in between.  Errors: OSError."""
+        """Begin as `Log.begin_after`: after a crash at any step the log is whole or empty, never in between.  Errors: OSError."""
         with self._failing(log, and_raise=True), self._making_anew(log, start=log.log_start_offset):
             log.begin_after(past, now_ms, log_start_offset=log_start_offset)
 
     @contextmanager
     def _making_anew(self, log: Log, *, start: int) -> Iterator[None]:
-        """Around what replaces all of a tiered log: half of it would be taken for a log whose past nobody knows.  Errors: OSError."""
+        """Guard the replacement of all of a tiered log: half of it would look like a log of unknown past.  Errors: OSError."""
         directory = self.directory_of(log.topic_partition)
         self._lower_recovery_point(log, 0, start=start)
         begin_anew(self.files, log.directory)
         yield
         flush = log.begin_flush()
         flush.sync()
-        # Its start first, and the recovery point only when the log is whole: neither must lie beyond the end that a crash finds.
+        # The start comes first, and the recovery point only when the log is whole: neither may lie beyond the end that a crash leaves.
         directory.write_checkpoints(self.files)
         end_anew(self.files, log.directory)
         log.end_flush(flush)
 
     def _lower_recovery_point(self, log: Log, offset: int, *, start: int) -> None:
-        """Here and on the disk.  Errors: OSError."""
+        """Lower the recovery point here and on the disk.  Errors: OSError."""
         if self._lower(log, offset, start=start):
             self.directory_of(log.topic_partition).write_checkpoints(self.files)
 
     def _lower(self, log: Log, offset: int, *, start: int) -> bool:
-        """The recovery point, and the start to `start` at most: one that is noted beyond the end would look like damage.
-
-        Whether what is noted on the disk is above that.
-        """
+        """Lower the recovery point, and the start to `start` at most: a noted start beyond the end would look like damage.  Returns whether
+        the disk has higher values."""
         where = log.topic_partition
         directory = self.directory_of(where)
         directory.generation += 1
@@ -430,7 +431,7 @@ class LogManager:
         return log.is_tiered and offset < log.segments[0].base_offset
 
     def fail_directory(self, directory: LogDirectory, error: OSError) -> None:
-        """Its disk cannot be trusted: all its logs go offline, for as long as this process lives."""
+        """Take all logs of a directory offline for the life of this process: its disk cannot be trusted."""
         if directory.failure is not None:
             return
         directory.failure = error
@@ -445,7 +446,7 @@ class LogManager:
     # ---------------------------------------------------------------- moving
 
     def prefer(self, where: TopicPartition, directory: LogDirectory) -> None:
-        """Should the log be made here one day, it is to be there.  Forgotten with this process."""
+        """Remember the directory for a log that may be made here one day.  Forgotten with this process."""
         if len(self._preferred) < MAX_PREFERRED:
             self._preferred[where] = directory
 
@@ -453,7 +454,7 @@ class LogManager:
         return next((directory for directory in self.directories if directory.path == path), None)
 
     def begin_move(self, where: TopicPartition, target: LogDirectory) -> LogMove | None:
-        """To another directory; None when the log is there already.  A move to somewhere else is broken off.
+        """Begin a move to another directory; None when the log is there already.  A move to somewhere else is broken off.
 
         Errors: OSError, and the target is offline unless it is only full.
         """
@@ -474,7 +475,7 @@ class LogManager:
         return move
 
     def cancel_move(self, where: TopicPartition) -> None:
-        """Broken off; the copy goes with the next deletion."""
+        """Break a move off; the next deletion removes the copy."""
         move = self.moves.pop(where, None)
         if move is None:
             return
@@ -492,7 +493,7 @@ class LogManager:
             self._waiting_deletion.append((0, target, gone))
 
     def move_failed(self, move: LogMove, error: OSError) -> None:
-        """A step did not succeed: the disk that it was on goes offline.  One that is only full loses the copy again, and nothing else."""
+        """Note that a step failed: its disk goes offline.  A disk that is only full loses the copy again, and nothing else."""
         if isinstance(error, TargetFailed) and is_shortage(error):
             self.cancel_move(move.log.topic_partition)
         if not move.is_cancelled:
@@ -501,7 +502,7 @@ class LogManager:
             self.fail_directory(target if isinstance(error, TargetFailed) else self.directory_of(move.log.topic_partition), error)
 
     def finish_move(self, move: LogMove, now_ms: int) -> None:
-        """Nothing but a little is missing in the copy: complete it and swap.  Errors: OSError, and one of the directories is offline."""
+        """Complete a copy that lacks only a little, and swap.  Errors: OSError, and one of the directories is offline."""
         log = move.log
         where = log.topic_partition
         source, target = self.directory_of(where), self.directory_at(move.parent)
@@ -513,7 +514,7 @@ class LogManager:
             self.move_failed(move, error)
             raise
         gone = set_aside_name(where, move.unique, DELETE_SUFFIX)
-        del self.moves[where]  # from here on the copy may be all there is: nothing breaks the move off any more
+        del self.moves[where]  # from here on the copy may be all there is: the move is not broken off any more
         try:
             self.files.rename(log.directory, f"{source.path}/{gone}")
             self.files.sync_dir(source.path)
@@ -531,12 +532,12 @@ class LogManager:
             self.fail_directory(target, error)
             raise
         try:
-            source.write_checkpoints(self.files)  # a new log of this name there must not inherit these
+            source.write_checkpoints(self.files)  # a new log of this name there must not inherit these entries
         except OSError as error:
             self.fail_directory(source, error)
 
     def _note_arrival(self, log: Log, source: LogDirectory, target: LogDirectory) -> None:
-        """The target's checkpoints know the log before it is there.  Errors: TargetFailed."""
+        """Note the log in the target's checkpoints before it is there.  Errors: TargetFailed."""
         where = log.topic_partition
         for directory in (source, target):
             directory.generation += 1
@@ -548,14 +549,14 @@ class LogManager:
         finally:
             del target.logs[where]
 
-    # ---------------------------------------------------------------- from time to time
+    # ---------------------------------------------------------------- regular work
 
     def trusted_now_ms(self, now_ms: int, monotonic_ms: int) -> int:
-        """What retention by age goes by."""
+        """The time from which retention counts age."""
         return self._clock.trusted(now_ms, monotonic_ms)
 
     def delete_old_segments(self, now_ms: int, monotonic_ms: int) -> int:
-        """Retention of every log: first the new starts are noted on the disk, if it has room, then segments go.  How many went."""
+        """Apply retention to every log: note the new starts on the disk, if it has room, then drop segments.  Returns their number."""
         trusted = self.trusted_now_ms(now_ms, monotonic_ms)
         for log in self.working_logs():
             with self._failing(log):
@@ -568,7 +569,7 @@ class LogManager:
         return gone
 
     def deletions(self, now_ms: int) -> Iterator[Deletion]:
-        """What was set aside long enough ago: segments and whole logs."""
+        """The segments and logs that were set aside long enough ago."""
         for directory in self._online():
             for log in list(directory.logs.values()):
                 segments = log.due_segments(now_ms)
@@ -581,7 +582,7 @@ class LogManager:
                 yield Deletion(directory, [], f"{directory.path}/{name}")
 
     def delete_due_files(self, now_ms: int) -> int:
-        """Here and now; a directory whose disk fails goes offline.  How many segments and logs went."""
+        """Delete them here and now; a directory whose disk fails goes offline.  Returns the number of segments and logs."""
         gone = 0
         for deletion in self.deletions(now_ms):
             gone += len(deletion.segments) or 1
@@ -592,21 +593,19 @@ class LogManager:
         return gone
 
     def logs_to_flush(self, now_ms: int) -> list[Log]:
-        """Those whose flush.messages or flush.ms is due."""
+        """The logs whose flush.messages or flush.ms is due."""
         return [log for log in self.working_logs() if log.wants_flush(now_ms)]
 
     def remove_expired_producers(self, now_ms: int, expiration_ms: int) -> int:
         return sum(log.remove_expired_producers(now_ms, expiration_ms) for log in self.working_logs())
 
     def checkpoints(self) -> list[Checkpoint]:
-        """The offset files whose content has changed.  `write` may run in a thread, whatever happens to the logs meanwhile."""
+        """The checkpoint files whose content has changed.  `write` may run in a thread, whatever happens to the logs meanwhile."""
         return [checkpoint for directory in self._online() for checkpoint in directory.checkpoints()]
 
     def write_checkpoints(self) -> bool:
-        """All that have changed, here and now; a directory whose disk fails goes offline.
-
-        False when one could not be written.  Where there is only no room, what is noted there goes on to hold: it is less, never wrong.
-        """
+        """Write all changed files, here and now; a directory whose disk fails goes offline.  False when one could not be written.  On a
+        full disk the old note stays valid: it covers less, but is never wrong."""
         are_written = True
         for directory in self._online():
             try:
@@ -620,11 +619,10 @@ class LogManager:
     # ---------------------------------------------------------------- stopping
 
     def close(self, broker_epoch: int | None = -1) -> None:
-        """Everything saved, synced and noted; the next start of each directory that works is a clean one.
+        """Save, sync and note everything; the next start of each working directory is then a clean one.
 
-        Where not all logs were loaded, because the start came to an end before, what is noted of the others must stay, and the next start
-        is as clean as this one was.  So it is without an epoch: that broker never served.
-        """
+        If the start ended before all logs were loaded, the notes of the others must stay, and the next start is as clean as this one was.
+        The same holds without an epoch: that broker never served."""
         served = broker_epoch is not None
         complete = [directory for directory in self._online() if self._is_loaded(directory) and (served or directory.logs)]
         for directory in self._online():
@@ -642,7 +640,7 @@ class LogManager:
         self.release()
 
     def release(self) -> None:
-        """Lets the directories go, and notes nothing."""
+        """Release the directories without noting anything."""
         for directory in self.directories:
             if directory.lock is not None:
                 directory.lock.release()
@@ -660,7 +658,7 @@ class LogManager:
     # ---------------------------------------------------------------- below the surface
 
     def _is_loaded(self, directory: LogDirectory) -> bool:
-        """Whether every log that stands in it is known here."""
+        """Whether every log in a directory is known here."""
         try:
             return all(where in directory.logs for where, _ in self._logs_in(directory))
         except OSError as error:
@@ -672,7 +670,7 @@ class LogManager:
 
     @contextmanager
     def _failing(self, log: Log, *, and_raise: bool = False) -> Iterator[None]:
-        """A disk that fails takes the log's directory offline; the others serve on.  What a full one leaves undone is done later."""
+        """Take the log's directory offline if its disk fails; the others serve on.  Work that a full disk refuses is done later."""
         try:
             yield
         except OSError as error:
@@ -686,4 +684,4 @@ class LogManager:
 
 
 class DuplicateLog(Exception):
-    """The same partition in two directories: nobody can say which one is right."""
+    """The same partition is in two directories, and it is not known which one is right."""

@@ -3,10 +3,9 @@
     processes = WorkerProcesses(2)
     verdict = await processes.run(examine, records, rules, now_ms)
 
-What is called is a function of a module, its arguments and its result are pickled.  A process (`python -m moldau.storage.processes`) is
-started when a call finds none idle, kept for the next one, and ends when its standard input does: with its owner, however that ends.  A
-call whose process dies is tried once more in a new one.
-"""
+A call is a function of a module; its arguments and its result are pickled.  A process (`python -m moldau.storage.processes`) is started
+when a call finds none idle, kept for the next call, and ends when its standard input does: with its owner, however that ends.  A call whose
+process dies is tried once more in a new one."""
 
 import pickle
 import signal
@@ -29,7 +28,7 @@ class WorkerDied(Exception):
 
 
 class WorkerProcesses:
-    """At most `count` calls at once, the others wait."""
+    """Worker processes: at most `count` calls run at once, the others wait."""
 
     def __init__(self, count: int) -> None:
         self._threads: Final = BlockingThreads(count, "worker")
@@ -37,16 +36,16 @@ class WorkerProcesses:
         weakref.finalize(self, _end_all, self._idle)
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """Errors: what `fn` raises, WorkerDied."""
+        """Run a call.  Errors: those of `fn`, WorkerDied."""
         return await self._threads.run(_call, self._idle, pickle.dumps((fn, args, kwargs)))
 
 
 def _call(idle: "SimpleQueue[subprocess.Popen[bytes]]", call: bytes) -> Any:
-    """On a thread."""
+    """Make one call, on a thread."""
     worker = _idle_one(idle) or _start()
     try:
         answer = _ask(worker, call)
-    except WorkerDied:  # perhaps for no fault of this call: it is tried once more, in a process that nobody has used
+    except WorkerDied:  # the fault may lie elsewhere: the call is tried once more, in a fresh process
         worker = _start()
         answer = _ask(worker, call)
     idle.put(worker)
@@ -57,7 +56,7 @@ def _call(idle: "SimpleQueue[subprocess.Popen[bytes]]", call: bytes) -> Any:
 
 
 def _idle_one(idle: "SimpleQueue[subprocess.Popen[bytes]]") -> subprocess.Popen[bytes] | None:
-    """One that lives."""
+    """A live idle process."""
     with suppress(Empty):
         while True:
             worker = idle.get_nowait()
@@ -68,7 +67,7 @@ def _idle_one(idle: "SimpleQueue[subprocess.Popen[bytes]]") -> subprocess.Popen[
 
 
 def _ask(worker: subprocess.Popen[bytes], call: bytes) -> tuple[Exception | None, Any]:
-    """What the call raised or returned.  Errors: WorkerDied, and the process is gone."""
+    """Send a call, and return its result or raise its error.  Errors: WorkerDied, and the process is gone."""
     assert worker.stdin is not None and worker.stdout is not None
     try:
         worker.stdin.write(call)
@@ -98,7 +97,7 @@ def _end_all(idle: "SimpleQueue[subprocess.Popen[bytes]]") -> None:
 
 
 def main() -> None:
-    # Both come to the whole group of processes, and are the owner's to answer.
+    # Both signals come to the whole group of processes; the owner answers them.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     calls, results = sys.stdin.buffer, sys.stdout.buffer
@@ -111,7 +110,7 @@ def main() -> None:
                 answer = pickle.dumps((error, None))
             results.write(answer)
             results.flush()
-            del args, kwargs, answer  # nothing of it is kept until the next one
+            del args, kwargs, answer  # keep no reference until the next call
 
 
 if __name__ == "__main__":

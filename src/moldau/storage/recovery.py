@@ -1,14 +1,12 @@
-"""◇ From a directory as a crash may have left it to a log that can be used.
-
-What is found, and what becomes of it:
+"""◇ Makes a usable log from a directory as a crash may have left it.  The cases:
 
 - Made anew from elsewhere, and not to the end: nothing of it is taken for a log (see `unfinished`).
-- `.deleted`, `.cleaned`: goes; `.swap`: compaction had decided, so the swap is finished (see `cleaner`).
+- `.deleted`, `.cleaned`: is removed; `.swap`: compaction had decided, so the swap is finished (see `cleaner`).
 - Closed cleanly: indexes and the producer snapshot are taken as they are, after the checks Kafka makes.
 - Otherwise every segment from the one that holds the recovery point on is read batch by batch (length, CRC, offsets, leader epoch) and its
-  indexes are made anew; the log ends with the last whole batch before the first that is not.  What lies below the recovery point was on
-  stable storage: if it is not what it was, the log is refused (`LogDamaged`) and left as it is, so that a replica or a backup can help.
-- Producers: the latest usable snapshot, then the batches after it, in the same reading.
+  indexes are made anew; the log ends with the last whole batch before the first that is not.  Everything below the recovery point was on
+  stable storage: if it has changed, the log is refused (`LogDamaged`) and left as it is, so that a replica or a backup can help. -
+  Producers: the latest usable snapshot, then the batches after it, in the same reading.
 
 A second recovery finds nothing to do.  Source: LogLoader.
 """
@@ -44,7 +42,7 @@ START_BEYOND_END: Final = (
 
 
 class LogState(NamedTuple):
-    """What recovery hands over."""
+    """The result of a recovery."""
 
     segments: list[Segment]
     producers: ProducerStates
@@ -55,26 +53,26 @@ class LogState(NamedTuple):
     unsynced: list[Segment]
     """Older segments that the next flush must cover."""
     is_as_closed: bool = False
-    """Everything on the disk is as a clean stop left it."""
+    """Whether everything on the disk is as a clean stop left it."""
 
 
 class RecoveryProgress:
-    """How far a log's recovery is.  Counted in the thread that recovers, looked at from elsewhere."""
+    """The progress of a log's recovery.  The recovering thread counts, others read."""
 
     __slots__ = ("bytes_read", "bytes_to_read")
 
     def __init__(self) -> None:
         self.bytes_to_read = 0
-        """As far as the sizes of the files tell it beforehand."""
+        """The bytes to read, estimated from the sizes of the files."""
         self.bytes_read = 0
 
 
 class LogDamaged(Exception):
-    """Bytes that were on stable storage are not what they were.  The text names the file, the place, and the way out."""
+    """Bytes that were on stable storage have changed.  The text names the file, the place, and the way out."""
 
 
 def base_offset_of(name: str, suffix: str) -> int | None:
-    """The offset in a file's name, when the name has that form."""
+    """The offset in a file's name; None for a name of another form."""
     digits = name.removesuffix(suffix)
     return int(digits) if name.endswith(suffix) and len(digits) == BASE_DIGITS and digits.isdigit() else None
 
@@ -92,7 +90,7 @@ def load_log(
     progress: RecoveryProgress | None = None,
     is_never_truncated: bool = False,
 ) -> LogState:
-    """Errors: LogDamaged, CorruptCheckpoint, OSError."""
+    """Load a log, and recover it if need be.  Errors: LogDamaged, CorruptCheckpoint, OSError."""
     if not files.is_dir(directory):
         files.mkdir(directory)
     if is_unfinished(files, directory):
@@ -105,7 +103,7 @@ def load_log(
         Segment.open(files, directory, base_offset, index_interval_bytes=config.index_interval_bytes, now_ms=now_ms)
         for base_offset in _base_offsets(files, directory)
     ]
-    dropped = []  # before; a crash brought them back
+    dropped = []  # the records were deleted before; a crash brought them back
     while len(segments) > 1 and segments[1].base_offset <= log_start_offset:
         dropped.append(segments.pop(0))
     if not segments:
@@ -113,7 +111,7 @@ def load_log(
             what = f"{directory} holds no segment, but everything below offset {recovery_point} was on stable storage"
             raise LogDamaged(way_out(what))
         return _new_log(files, directory, config, (epochs, producers), start_offset=log_start_offset, now_ms=now_ms)
-    if not config.remote_storage_enable:  # else what lies before is in remote storage
+    if not config.remote_storage_enable:  # otherwise earlier records are in remote storage
         log_start_offset = max(log_start_offset, segments[0].base_offset)
     replay = ProducerReplay(files, directory, producers, log_start_offset)
     recovery = _Recovery(
@@ -143,7 +141,7 @@ def load_log(
     _remove_stray_snapshots(files, directory, segments, log_end_offset)
     for segment in segments[:-1]:
         segment.seal()
-    if not clean:  # what was cut off, now or by the process before, must not come back behind what is appended from here on
+    if not clean:  # bytes that were cut off, now or by the process before, must not come back behind new appends
         segments[-1].file.sync()
         files.sync_dir(directory)
     recovery_point = min(recovery_point, log_end_offset)
@@ -153,10 +151,8 @@ def load_log(
 
 
 def _settle_rebuilt(files: Files, directory: str, recovery: "_Recovery", recovery_point: int) -> list[Segment]:
-    """Older segments that were made anew and not yet synced.
-
-    One that lies below the recovery point would not be read again after the next crash, so what was made anew of it is synced here.
-    """
+    """The older segments whose rebuilt files are not synced yet.  A segment below the recovery point would not be read again after the next
+    crash, so its rebuilt files are synced here."""
     ends = {before.base_offset: after.base_offset for before, after in pairwise(recovery.segments)}
     unsynced = []
     for segment in recovery.rebuilt:
@@ -182,7 +178,7 @@ def _new_log(
 
 
 class _Recovery:
-    """What one log's recovery knows while it runs.  Nothing on the disk changes before all that must be checked was checked."""
+    """The state of one log's recovery.  Nothing on the disk changes before all checks are done."""
 
     def __init__(
         self,
@@ -197,7 +193,7 @@ class _Recovery:
     ) -> None:
         self.segments = segments
         self.rebuilt: list[Segment] = []
-        """Whose indexes are made anew."""
+        """Segments whose indexes are made anew."""
         self._epochs = epochs
         self._replay = replay
         self._recovery_point = recovery_point
@@ -208,15 +204,15 @@ class _Recovery:
         self._adopted_end: int | None = None
 
     def run(self, *, clean: bool) -> int:
-        """The log end offset.  Errors: LogDamaged."""
+        """Recover the log.  Returns its end offset.  Errors: LogDamaged."""
         last = len(self.segments) - 1
-        # When the recovery point is a segment's base, the one before it may have been cut there without a sync: it is read too.
+        # If the recovery point is a segment's base, the segment before it may have been cut there without a sync: it is read, too.
         first = last + 1 if clean else first_to_read([segment.base_offset for segment in self.segments], self._recovery_point)
         if not self._epochs.entries and any(segment.size for segment in self.segments):
-            first = 0  # their file is gone or empty: the batches tell the epochs
+            first = 0  # the file is gone or empty: the batches give the epochs
         if clean:  # all of it was on stable storage, whatever the checkpoint says
             self._recovery_point = max(self._recovery_point, self.segments[last].base_offset)
-        end: int | None = None  # of the segment before, when it was read
+        end: int | None = None  # the end of the segment before, if it was read
         for segment in self.segments:
             segment.txn_index.hold()
         for number, segment in enumerate(self.segments):
@@ -237,7 +233,7 @@ class _Recovery:
         return end
 
     def _adopted(self, segment: Segment, *, is_last: bool) -> bool:
-        """Whether its indexes can be taken as they are."""
+        """Whether a segment's indexes can be taken as they are."""
         try:
             if is_last:
                 segment.load_indexes()
@@ -249,7 +245,7 @@ class _Recovery:
         return True
 
     def _verify(self, number: int, end_before: int | None) -> tuple[int, BadBatch | None]:
-        """Read one segment, make its indexes and go on with the producers.  Where it ends, and the first batch that is none.
+        """Read one segment, make its indexes and go on with the producers.  Returns its end, and the first bad batch.
 
         Errors: LogDamaged.
         """
@@ -260,7 +256,7 @@ class _Recovery:
         next_offset = segment.base_offset if end_before is None else end_before
         progress, read_before = self._progress, self._progress.bytes_read
         segment.forget_indexes()
-        epoch, epoch_end = -2, -1  # checked already: offsets below `epoch_end` belong to `epoch`
+        epoch, epoch_end = -2, -1  # already checked: offsets below `epoch_end` belong to `epoch`
         try:
             if segment.base_offset < next_offset or (segment.base_offset > next_offset and not self._gaps_allowed):
                 raise BadBatch(0, next_offset, f"the segment begins at {segment.base_offset}")
@@ -288,7 +284,7 @@ class _Recovery:
         return next_offset, None
 
     def _check_place(self, position: int, header: BatchHeader, next_offset: int) -> None:
-        """What the CRC does not cover: the base offset and the leader epoch.  Errors: BadBatch."""
+        """Check the fields that the CRC does not cover: the base offset and the leader epoch.  Errors: BadBatch."""
         if header.base_offset != next_offset and not self._gaps_allowed:
             raise BadBatch(position, next_offset, f"offset {header.base_offset} does not follow")
         epoch = header.partition_leader_epoch
@@ -300,7 +296,7 @@ class _Recovery:
             self._found_epochs.append((epoch, header.base_offset))
 
     def _cut(self, number: int, bad: BadBatch) -> None:
-        """The log ends before `bad`; what comes after it was never acknowledged."""
+        """Cut the log before `bad`; the batches after it were never acknowledged."""
         self.segments[number].cut_at(bad.position)
         for segment in self.segments[number + 1 :]:
             segment.delete_files()
@@ -316,7 +312,7 @@ def first_to_read(base_offsets: list[int], recovery_point: int) -> int:
 
 
 def bytes_to_recover(files: Files, directory: str, recovery_point: int) -> int:
-    """What a recovery will have to read, by the sizes of the files.  Errors: OSError."""
+    """The bytes that a recovery will have to read, by the sizes of the files.  Errors: OSError."""
     base_offsets = _base_offsets(files, directory)
     waiting = base_offsets[first_to_read(base_offsets, recovery_point) :]
     return sum(files.size(f"{directory}/{file_name(base_offset, LOG_SUFFIX)}") for base_offset in waiting)
@@ -336,7 +332,7 @@ def _base_offsets(files: Files, directory: str) -> list[int]:
 
 
 def remove_leftovers(files: Files, directory: str) -> None:
-    """Files that were on their way in or out.  A swap whose log file stands is finished, an unfinished cleaning is undone."""
+    """Remove files that were on their way in or out.  A swap whose log file stands is finished, an unfinished cleaning is undone."""
     names = files.listdir(directory)
     for name in names:
         if name.endswith((DELETED_SUFFIX, TEMPORARY_SUFFIX)):
@@ -350,7 +346,7 @@ def remove_leftovers(files: Files, directory: str) -> None:
 
 
 def finish_swaps(files: Files, directory: str) -> None:
-    """Takes the last steps of a compaction that had got as far as `.swap`, and undoes one that had not."""
+    """Finish compactions that had reached `.swap`, and undo the others."""
     names = files.listdir(directory)
     for name in names:
         if name.endswith(CLEANED_SUFFIX):
@@ -364,7 +360,7 @@ def finish_swaps(files: Files, directory: str) -> None:
 
 
 def finish_swap(files: Files, directory: str, name: str) -> None:
-    """`name` is the log file's.  The segments that it replaces go first: those whose base offset lies in its range."""
+    """Finish one swap.  `name` is the log file's.  First the replaced segments are removed: those whose base offset lies in its range."""
     base_offset = base_offset_of(name.removesuffix(SWAP_SUFFIX), LOG_SUFFIX)
     assert base_offset is not None, name
     swap = Segment.open(files, directory, base_offset, index_interval_bytes=1, now_ms=0, suffix=SWAP_SUFFIX)
@@ -378,7 +374,7 @@ def finish_swap(files: Files, directory: str, name: str) -> None:
 
 
 def _remove_stray_snapshots(files: Files, directory: str, segments: list[Segment], log_end_offset: int) -> None:
-    """Those of no segment's base, but for the newest that is not beyond the end."""
+    """Remove the snapshots at no segment's base, except the newest one that is not beyond the end."""
     offsets = snapshot_offsets(files, directory)
     bases = {segment.base_offset for segment in segments}
     usable = [offset for offset in offsets if offset <= log_end_offset]
@@ -393,19 +389,19 @@ def snapshot_offsets(files: Files, directory: str) -> list[int]:
 
 
 class ProducerReplay:
-    """Brings what is known of the producers up to where a reading of the log is: the newest usable snapshot, then batch by batch."""
+    """Brings the producers' state up to a reading of the log: the newest usable snapshot, then batch by batch."""
 
     def __init__(self, files: Files, directory: str, producers: ProducerStates, start_offset: int) -> None:
         self.producers = producers
         self.end_offset = -1
-        """Exclusive: the producers are known up to here.  Below 0 until the first snapshot was looked for."""
+        """The offset (exclusive) up to which the producers are known.  Below 0 until the first snapshot was searched."""
         self._files = files
         self._directory = directory
         self._start_offset = start_offset
         self._corrupt: list[str] = []
 
     def read_on(self, segments: list[Segment], offset: int) -> None:
-        """Up to `offset`, by the headers of the batches in `segments`.  Errors: CorruptBatch."""
+        """Read on up to `offset`, by the headers of the batches in `segments`.  Errors: CorruptBatch."""
         if self.end_offset < 0:
             self._begin(offset)
         if self.end_offset < offset:
@@ -415,19 +411,19 @@ class ProducerReplay:
             self.end_offset = offset
 
     def note(self, segment: Segment, position: int, header: BatchHeader) -> None:
-        """The next batch of a producer."""
+        """Note the next batch of a producer."""
         if header.last_offset >= self._start_offset:
             replay_producer(self.producers, header, segment, partial(segment.batch_at, position, header))
 
     def finish(self) -> None:
-        """Nothing on the disk changes before: snapshots that could not be read go now."""
+        """Remove snapshots that could not be read.  Nothing on the disk changes before this."""
         for path in self._corrupt:
             self._files.unlink(path)
         self.producers.end_offset = max(self.end_offset, self._start_offset)
         self.producers.note_first_unstable()
 
     def _begin(self, newest: int) -> None:
-        """With the newest usable snapshot that is not after `newest`."""
+        """Begin with the newest usable snapshot that is not after `newest`."""
         self.producers.clear(self._start_offset)
         self.end_offset = self._start_offset
         for offset in reversed(snapshot_offsets(self._files, self._directory)):
@@ -444,7 +440,7 @@ class ProducerReplay:
 
 
 def producers_at(files: Files, directory: str, segments: list[Segment], *, start_offset: int, offset: int) -> bytes:
-    """The snapshot at the end of `segments`: a replica begins with it.  A log that was recovered has none at each of its segments.
+    """The snapshot at the end of `segments`, with which a replica begins.  A recovered log does not have one at each segment.
 
     Errors: OSError, also where batches cannot be read.
     """
@@ -463,7 +459,7 @@ def producers_at(files: Files, directory: str, segments: list[Segment], *, start
 def load_producers(
     files: Files, directory: str, producers: ProducerStates, segments: list[Segment], *, start_offset: int, end_offset: int
 ) -> None:
-    """The state at `end_offset`, of a log that is well.  Errors: CorruptBatch, OSError."""
+    """The producers' state at `end_offset` of an undamaged log.  Errors: CorruptBatch, OSError."""
     replay = ProducerReplay(files, directory, producers, start_offset)
     replay.read_on(segments, end_offset)
     replay.finish()

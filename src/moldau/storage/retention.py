@@ -1,4 +1,4 @@
-"""◇ What retention by size and by age lets go: whole segments from the oldest on, as far as everybody has their records.
+"""◇ Retention by size and by age: it deletes whole segments from the oldest on, as far as every in-sync replica has their records.
 
 Source: UnifiedLog.deleteOldSegments, deleteRetentionMsBreachedSegments, deleteRetentionSizeBreachedSegments.  Called by `log`.
 """
@@ -10,9 +10,9 @@ from moldau.storage.segment import Segment
 
 
 def passed(segments: LogSegments, *, retention_bytes: int, retention_ms: int, oldest_ms: int, end_offset: int, high_watermark: int) -> int:
-    """The offset up to which retention lets segments go: beyond the active segment's base when all of that may go, too.
+    """The offset up to which retention deletes segments.  It lies beyond the active segment's base if all of that segment may go, too.
 
-    `oldest_ms` is the time that age is counted from; -1 for bytes or ms means no limit; the log ends at `end_offset`.
+    `oldest_ms`: the time from which age is counted; -1 for bytes or ms means no limit; the log ends at `end_offset`.
     """
     start = segments.bases[0]
     if retention_bytes >= 0:
@@ -35,7 +35,7 @@ def passed(segments: LogSegments, *, retention_bytes: int, retention_ms: int, ol
 
 
 def _pass_over(segments: LogSegments, may_go: Callable[[Segment], bool], *, end_offset: int, high_watermark: int) -> int:
-    """From the oldest segment on, as long as it `may_go` and all of it lies below the high watermark.  The end of the last one."""
+    """The end of the last segment, from the oldest on, that `may_go` and lies wholly below the high watermark."""
     start = segments.bases[0]
     for number, segment in enumerate(segments.all):
         is_active = segment is segments.active

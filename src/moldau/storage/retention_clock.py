@@ -3,9 +3,9 @@
 from typing import Final
 
 CLOCK_SLACK_MS: Final = 60_000
-"""How far the wall clock may leave the steady one between two looks before its jump is doubted."""
+"""The milliseconds by which the wall clock may leave the steady one between two readings before its jump is doubted."""
 CLOCK_PROBATION_MS: Final = 3_600_000
-"""How long a jump forward has to last before retention believes it."""
+"""The milliseconds that a jump forward has to last before retention believes it."""
 
 
 class RetentionClock:
@@ -17,7 +17,7 @@ class RetentionClock:
         self._doubted_since_ms: int | None = None
 
     def trusted(self, now_ms: int, monotonic_ms: int) -> int:
-        """`now_ms`, or what it should be."""
+        """`now_ms`, or the corrected time."""
         if self._wall_ms is None:
             self._wall_ms, self._steady_ms = now_ms, monotonic_ms
             return now_ms

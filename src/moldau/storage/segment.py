@@ -2,8 +2,8 @@
 
     00000000000000000000.log  .index  .timeindex  .txnindex (only when a transaction was aborted)
 
-A segment appends what it is given, finds the batch that holds an offset, and hands out `FileSlice`s of itself: records are never read to be
-served.  While it is the active one it remembers where its latest batches begin: a reader at the end of the log costs no look-up.
+A segment appends batches, finds the batch that holds an offset, and hands out `FileSlice`s of itself: records are served without being
+read.  The active segment remembers where its latest batches begin: a reader at the end of the log costs no look-up.
 Source: org.apache.kafka.storage.internals.log.LogSegment.  Called by `log`, `recovery` and `cleaner`.
 """
 
@@ -38,9 +38,9 @@ SCAN_CHUNK: Final = 64 << 10
 LOOKUP_CHUNK: Final = 4 << 10
 RECENT_BATCHES: Final = 1024
 CHECKED_ENTRIES: Final = 64
-"""At a clean start, of an offset index: how many batches at most are held against the newest timestamp."""
+"""The most batches that a clean start compares with the newest timestamp."""
 
-_BOUNDS: Final = Struct(">qi11xi")  # base offset, length, 11 bytes of no interest here, last offset delta
+_BOUNDS: Final = Struct(">qi11xi")  # base offset, length, 11 bytes that are not needed here, last offset delta
 
 
 def file_name(base_offset: int, suffix: str) -> str:
@@ -48,7 +48,7 @@ def file_name(base_offset: int, suffix: str) -> str:
 
 
 class Segment:
-    """Made by `create` (empty) or `open` (as it is on the disk)."""
+    """A segment, made by `create` (empty) or `open` (as it is on the disk)."""
 
     __slots__ = (
         "_bytes_since_index_entry",
@@ -94,7 +94,7 @@ class Segment:
     def create(
         cls, files: Files, directory: str, base_offset: int, *, index_interval_bytes: int, now_ms: int, suffix: str = ""
     ) -> "Segment":
-        """An empty one.  Its name is durable after the first flush, which syncs the directory."""
+        """Make an empty segment.  Its name is durable after the first flush, which syncs the directory."""
         segment = cls(files, directory, base_offset, index_interval_bytes=index_interval_bytes, now_ms=now_ms, suffix=suffix)
         segment._file = files.open(segment.path(LOG_SUFFIX), create=True)
         segment.txn_index.reset()
@@ -104,7 +104,7 @@ class Segment:
 
     @classmethod
     def open(cls, files: Files, directory: str, base_offset: int, *, index_interval_bytes: int, now_ms: int, suffix: str = "") -> "Segment":
-        """As it is on the disk; its indexes are empty until they are loaded, adopted or rebuilt."""
+        """Open a segment as it is on the disk; its indexes are empty until they are loaded, adopted or rebuilt."""
         segment = cls(files, directory, base_offset, index_interval_bytes=index_interval_bytes, now_ms=now_ms, suffix=suffix)
         segment.size = files.size(segment.path(LOG_SUFFIX))
         return segment
@@ -121,7 +121,7 @@ class Segment:
     # writing
 
     def append(self, records: Buffer, header: BatchHeader) -> None:  # hot: 2.5 µs
-        """One batch, `header` with its final offsets.  Errors: OSError, and then nothing counts as written."""
+        """Append one batch, `header` with its final offsets.  Errors: OSError, and then nothing counts as written."""
         position = self.size
         file = self._file or self.file
         file.pwrite((records,), position)
@@ -129,7 +129,7 @@ class Segment:
         self.note(position, header)
 
     def append_many(self, records: Buffer, headers: list[tuple[int, BatchHeader]]) -> None:
-        """Whole batches in one write; `headers` with their positions in `records`.  Errors: OSError, as `append`."""
+        """Append whole batches in one write; `headers` with their positions in `records`.  Errors: OSError, as `append`."""
         start = self.size
         self.file.pwrite((records,), start)
         self.size = start + len(records)
@@ -137,7 +137,7 @@ class Segment:
             self.note(start + position, header)
 
     def note(self, position: int, header: BatchHeader) -> None:
-        """A batch is in the file: what the indexes and the next readers need to know of it."""
+        """Note a batch in the file, for the indexes and the next readers."""
         base_offset = header.base_offset
         timestamp = header.max_timestamp
         if timestamp > self.largest_timestamp:
@@ -156,11 +156,11 @@ class Segment:
         recent[base_offset] = position
 
     def has_room_for(self, last_offset: int, size: int = 0) -> bool:
-        """Whether an index can name `last_offset` (from the base offset on) and the place of `size` more bytes: both are int32."""
+        """Whether an index can hold `last_offset` (from the base offset on) and the position of `size` more bytes: both are int32."""
         return 0 <= last_offset - self.base_offset <= MAX_RELATIVE_OFFSET and self.size + size <= MAX_SEGMENT_BYTES
 
     def waited_ms(self, now_ms: int, timestamp: int) -> int:
-        """How old the segment is for segment.ms: by the records' own time, first batch to the one at hand; by the clock without."""
+        """The age of the segment for segment.ms: by the records' own time, first batch to the present one; without records by the clock."""
         first = self._first_timestamp
         if first is None:
             first = self.first_timestamp
@@ -177,15 +177,15 @@ class Segment:
 
     @property
     def age_timestamp(self) -> int:
-        """What retention by age goes by: the newest record's time, or without one when the segment was made or opened."""
+        """The time for retention by age: the newest record's, or without one that of making or opening the segment."""
         return self.largest_timestamp if self.largest_timestamp >= 0 else self.created_ms
 
     # reading
 
     def position_of(self, offset: int) -> int | None:  # hot: 0.3 µs at the end of the log, 5 µs elsewhere
-        """Where the first batch begins whose last offset is `offset` or more; None when the segment ends before.
+        """The position of the first batch whose last offset is `offset` or more; None when the segment ends before.
 
-        What the index says is held against the batch that it points to: nothing else would notice a flipped bit in it.
+        The index entry is compared with the batch that it points to: nothing else would notice a flipped bit in it.
         """
         position = self._recent.get(offset)
         if position is not None:
@@ -221,7 +221,7 @@ class Segment:
         return None
 
     def rebuild_sparse_indexes(self) -> None:
-        """From the batches themselves.  Errors: CorruptBatch, OSError."""
+        """Rebuild the sparse indexes from the batches.  Errors: CorruptBatch, OSError."""
         was_active = self.offset_index.is_active
         self.forget_indexes()
         for position, header in self.headers():
@@ -245,7 +245,7 @@ class Segment:
         return offset
 
     def headers(self, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
-        """Every batch's position and header from `position` on, unverified.  Errors: CorruptBatch."""
+        """The position and header of every batch from `position` on, unverified.  Errors: CorruptBatch."""
         while position < self.size:
             chunk = self.file.pread(min(SCAN_CHUNK, self.size - position), position)
             at = 0
@@ -264,7 +264,7 @@ class Segment:
         return self.file.pread(header.size, position)
 
     def first_batch_at_or_after(self, timestamp: int, start_offset: int) -> tuple[int, BatchHeader] | None:
-        """Position and header of the first batch from `start_offset` on that says it has a record of `timestamp` or later."""
+        """The position and header of the first batch from `start_offset` on whose header promises a record of `timestamp` or later."""
         position = self.position_of(max(self._offset_before(timestamp), start_offset))
         if position is None:
             return None
@@ -274,7 +274,7 @@ class Segment:
         return None
 
     def _offset_before(self, timestamp: int) -> int:
-        """From the time index, held against the batch that it names."""
+        """The offset in the time index, compared with the batch that it names."""
         number = self.time_index.floor(timestamp)
         if number < 0:
             return self.base_offset
@@ -290,7 +290,7 @@ class Segment:
     # life
 
     def forget_indexes(self) -> None:
-        """Before the sparse ones are made anew."""
+        """Empty the indexes, before the sparse ones are made anew."""
         self.offset_index.reset()
         self.time_index.reset()
         self.largest_timestamp, self.offset_of_largest_timestamp = NO_TIMESTAMP, -1
@@ -298,19 +298,19 @@ class Segment:
         self._recent.clear()
 
     def load_indexes(self) -> None:
-        """Of the active segment, into memory.  Errors: CorruptIndex, OSError."""
+        """Load the indexes of the active segment into memory.  Errors: CorruptIndex, OSError."""
         self.offset_index.load()
         self.time_index.load()
         self._check_indexes()
 
     def adopt_indexes(self) -> None:
-        """Of an older segment, left on the disk.  Errors: CorruptIndex, OSError."""
+        """Take over the indexes of an older segment, left on the disk.  Errors: CorruptIndex, OSError."""
         self.offset_index.adopt()
         self.time_index.adopt()
         self._check_indexes()
 
     def _check_indexes(self) -> None:
-        """What Kafka checks on a clean start: the last entries can be."""
+        """Check the last entries, as Kafka does on a clean start."""
         last = self.offset_index.last
         if last is not None and (last[0] < 0 or not 0 <= last[1] < max(self.size, 1)):
             raise CorruptIndex(f"{self.offset_index.path} ends with offset {last[0]}, position {last[1]}")
@@ -333,7 +333,7 @@ class Segment:
         return any(parse_control_key(record.key).type is ControlType.ABORT for record in records_of(self.batch_at(position, header)))
 
     def _begins_with(self, producer_id: int, offset: int) -> bool:
-        """Whether a batch of a transaction begins there; compaction may have taken it away, and then nobody asks."""
+        """Whether a batch of a transaction begins there.  Compaction may have removed it; then it does not matter."""
         position = self.position_of(offset)
         header = None if position is None else self.header_at(position)
         if header is None or header.base_offset > offset:
@@ -341,9 +341,9 @@ class Segment:
         return header.base_offset == offset and header.producer_id == producer_id and header.is_transactional and not header.is_control
 
     def _check_newest(self, newest: tuple[int, int]) -> None:
-        """Retention goes by the newest timestamp: its batch must have it, and none of those after it a newer one.
+        """Check the newest timestamp, which retention uses: its batch must have it, and no later batch a newer one.
 
-        Where that batch lies far from the end, because times do not rise, only the last ones are looked at.
+        If that batch lies far from the end, because times do not rise, only the last batches are read.
         """
         timestamp, offset = newest[0], self.base_offset + newest[1]
         tail = self.offset_index.position_some_entries_before_the_end(CHECKED_ENTRIES)
@@ -359,7 +359,7 @@ class Segment:
         self.largest_timestamp, self.offset_of_largest_timestamp = timestamp, offset if timestamp > NO_TIMESTAMP else -1
 
     def truncate_to(self, offset: int) -> int:
-        """Batches that hold `offset` or later ones go.  The number of bytes that went."""
+        """Remove batches that hold `offset` or later ones.  Returns the number of removed bytes."""
         position = self.position_of(offset)
         if position is None:
             return 0
@@ -388,7 +388,7 @@ class Segment:
                 self.largest_timestamp, self.offset_of_largest_timestamp = header.max_timestamp, header.last_offset
 
     def cut_at(self, position: int) -> None:
-        """Drop what recovery found to be no batch; the indexes do not know of it."""
+        """Drop bytes that recovery found to be no batch; the indexes do not know of them."""
         self.file.truncate(position)
         self.size = position
 
@@ -398,24 +398,24 @@ class Segment:
         self.time_index.save()
 
     def seal(self) -> None:
-        """Active no more: complete indexes on the disk, none of it in memory."""
+        """Complete the indexes on the disk, and drop them from memory: the segment is active no more."""
         self.time_index.maybe_append(self.largest_timestamp, self.offset_of_largest_timestamp)
         self.offset_index.seal()
         self.time_index.seal()
         self._recent.clear()
 
     def unseal(self) -> None:
-        """Active again, after a truncation."""
+        """Load the indexes again after a truncation: the segment is active again."""
         self.offset_index.unseal()
         self.time_index.unseal()
 
     @property
     def index_paths(self) -> list[str]:
-        """Where its indexes stand, as far as there are any."""
+        """The paths of its existing indexes."""
         return [self.offset_index.path, self.time_index.path, self.txn_index.path]
 
     def sync_indexes(self) -> None:
-        """Of a sealed segment.  Errors: OSError."""
+        """Sync the indexes of a sealed segment.  Errors: OSError."""
         self.offset_index.sync()
         self.time_index.sync()
         self.txn_index.sync()
@@ -437,7 +437,7 @@ class Segment:
         self._moved()
 
     def moved_to(self, directory: str) -> None:
-        """The directory was renamed."""
+        """Note that the directory was renamed."""
         self.directory = directory
         self._moved()
 
@@ -451,13 +451,13 @@ class Segment:
 
 
 def unlink_segment(files: Files, directory: str, base_offset: int, suffix: str) -> None:
-    """Unlinks those files of the segment that exist.  Errors: OSError."""
+    """Unlink the existing files of a segment.  Errors: OSError."""
     for kind in SEGMENT_SUFFIXES:
         with suppress(FileNotFoundError):
             files.unlink(f"{directory}/{file_name(base_offset, kind)}{suffix}")
 
 
 def delete_files_of(segments: list[Segment]) -> None:
-    """Unlinks the segments and lets go of them.  The last holder of a file waits until the kernel has freed its pages: 0.3 s a GiB."""
+    """Unlink the segments and drop them.  The last holder of a file waits until the kernel has freed its pages: 0.3 s a GiB."""
     while segments:
         segments.pop().delete_files()

@@ -18,7 +18,7 @@ _T = TypeVar("_T")
 
 
 class _Answers:
-    """On their way from the threads to one loop."""
+    """Results on their way from the threads to one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.loop: Final = loop
@@ -26,15 +26,15 @@ class _Answers:
         self._is_told = False
 
     def add(self, call: "_Call") -> None:
-        """On a thread."""
+        """Add a result, on a thread."""
         self._ready.append(call)
         if not self._is_told:
             self._is_told = True
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no call waits any more
                 self.loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
-        # First of all: who adds from now on tells again.
+        # Clear the flag first: a later result then wakes the loop again.
         self._is_told = False
         while self._ready:
             self._ready.popleft().deliver()
@@ -53,12 +53,12 @@ class _Call:
         self._error: BaseException | None = None
 
     def run(self) -> None:
-        """On a thread."""
+        """Run the call, on a thread."""
         if self._future.cancelled():
             return
         try:
             self._result = self._do()
-        except BaseException as error:  # whatever it is, it is the caller's
+        except BaseException as error:  # the caller gets any error
             self._error = error
         self._answers.add(self)
 
@@ -72,7 +72,7 @@ class _Call:
 
 
 class BlockingThreads:
-    """Started by the first call, ended when nobody holds this object any more."""
+    """Threads that the first call starts and that end when this object is no longer referenced."""
 
     def __init__(self, count: int, name: str) -> None:
         self._count: Final = count
@@ -81,7 +81,7 @@ class BlockingThreads:
         self._answers: _Answers | None = None
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        """What was begun goes on to its end if the one who waits is cancelled."""
+        """Run a call.  It goes on to its end even if the waiting task is cancelled."""
         loop = asyncio.get_running_loop()
         if self._calls is None:
             self._calls = self._start()
@@ -102,7 +102,7 @@ class BlockingThreads:
 def _serve(calls: "SimpleQueue[_Call | None]") -> None:
     while (call := calls.get()) is not None:
         call.run()
-        del call  # nothing of it is kept until the next one
+        del call  # keep no reference until the next call
 
 
 def _end(calls: "SimpleQueue[_Call | None]", count: int) -> None:

@@ -3,11 +3,11 @@
 from uuid import UUID
 
 from moldau.metadata.delta import replay
-from moldau.metadata.departures import balance_leaders, elect_uncleanly, fence, leave, leave_directories, shut_down, unfence
+from moldau.metadata.departures import fence, leave, leave_directories, shut_down, unfence
 from moldau.metadata.features import ELR_VERSION
 from moldau.metadata.image import MetadataImage
 from moldau.metadata.outcome import PIECE
-from moldau.metadata.records import BrokerRegistrationChangeRecord, FeatureLevelRecord, PartitionChangeRecord
+from moldau.metadata.records import BrokerRegistrationChangeRecord, FeatureLevelRecord
 from proof.cluster.images import an_image, partition, rules, with_config, with_partition, with_topic
 
 SCHEMA = rules().schema
@@ -115,37 +115,3 @@ def test_who_lost_its_log_leaves_the_eligible_sets_too() -> None:
     image = with_partition(image, isr=[1], eligible_leader_replicas=[2, 3])
     assert partition(replay(image, leave(image, SCHEMA, 2).records)).elr == (2, 3)
     assert partition(replay(image, leave(image, SCHEMA, 2, lost_its_log=True).records)).elr == (3,)
-
-
-# ---------------------------------------------------------------------- now and then
-
-
-def test_leadership_goes_back_to_the_preferred_replica() -> None:
-    image = with_topic(an_image(1, 2), 1, 2)
-    assert balance_leaders(image, SCHEMA) == ([], True)
-    moved = with_partition(image, leader=2)
-    assert partition(replay(moved, balance_leaders(moved, SCHEMA).records)).leader == 1
-    for unfit in (with_partition(moved, isr=[2]), replay(moved, fence(moved, SCHEMA, 1).records)):
-        assert balance_leaders(unfit, SCHEMA) == ([], True), "the preferred one is behind, or fenced"
-
-
-def test_balance_goes_in_pieces() -> None:
-    image = with_topic(an_image(1, 2), 1, 2, partition_count=PIECE + 1)
-    image, _ = pieces(image, 1)
-    image = replay(image, unfence(image, SCHEMA, image.brokers[1]))
-    topic = image.topics["t"]
-    back = [PartitionChangeRecord(partition_id=number, topic_id=topic.id, isr=[1, 2]) for number in range(PIECE + 1)]
-    image = replay(image, back)
-    first = balance_leaders(image, SCHEMA)
-    assert (len(first.records), first.is_complete) == (PIECE, False)
-    second = balance_leaders(replay(image, first.records), SCHEMA)
-    assert (len(second.records), second.is_complete) == (1, True)
-
-
-def test_an_unclean_election_only_where_it_is_allowed() -> None:
-    image = with_topic(an_image(1, 2), 1, 2)
-    leaderless = with_partition(replay(image, fence(image, SCHEMA, 1).records), isr=[1], leader=-1)
-    assert elect_uncleanly(leaderless, SCHEMA) == ([], True)
-    allowed = with_config(leaderless, unclean_leader_election_enable="true")
-    found = partition(replay(allowed, elect_uncleanly(allowed, SCHEMA).records))
-    assert (found.leader, found.isr, found.leader_recovery_state) == (2, (2,), 1)

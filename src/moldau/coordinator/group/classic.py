@@ -1,7 +1,7 @@
 """◇ One group of the classic protocol: members join, one of them assigns, all sync, heartbeats keep them in.
 
-What a group is, and which part of it is hard state, is in `coordinator/group/classic_state.py`.  This file decides.  A record that the
-log refuses leaves the group in a rebalance, or where its last record put it.
+`coordinator/group/classic_state.py` has the group's state, and says which part of it is hard.  This file decides.  If the log refuses a
+record, the group stays in a rebalance, or in the state of its last record.
 
 Source: ClassicGroup, GroupMetadataManager; KIP-62, 134, 345, 394, 429, 559, 814.  Called by `machine.GroupMachine`.
 """
@@ -22,18 +22,18 @@ from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupRespo
 
 UNKNOWN_MEMBER_ID: Final = ""
 LEAST_PAUSE_MS: Final = 1_000
-"""Between two looks whether absent static members came: some clients give a rebalance no time at all."""
+"""The pause between two checks for absent static members: some clients give a rebalance no time at all."""
 NEW_MEMBER_JOIN_TIMEOUT_MS: Final = 5 * 60 * 1000
-"""A member that is new may be gone before it was ever told its id: it is not waited for longer than this."""
+"""The longest wait for a new member, which may be gone before it ever learned its id."""
 
 KNOWN_MEMBER_ID_SINCE: Final = 4
-"""JoinGroup version from which a new member must come back with the id it was given (KIP-394)."""
+"""The JoinGroup version from which a new member must come back with the id it was given (KIP-394)."""
 SKIP_ASSIGNMENT_SINCE: Final = 9
-"""JoinGroup version from which a returning static leader can be told not to assign (KIP-814)."""
+"""The JoinGroup version from which a returning static leader can be told not to assign (KIP-814)."""
 
 
 REBALANCEABLE: Final = frozenset({GroupState.EMPTY, GroupState.COMPLETING_REBALANCE, GroupState.STABLE})
-"""States from which a rebalance can begin."""
+"""The states from which a rebalance can begin."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,10 @@ class ClassicGroup(ClassicGroupState):
     # -- decisions ------------------------------------------------------------------------------------------------------------
 
     def join(self, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
-        """Errors: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+        """A member joins.
+
+        Errors: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, MEMBER_ID_REQUIRED, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
+        """
         member_id = request.member_id
         if not self._accepts(member_id):
             return refuse_join(token, UNKNOWN_MEMBER_ID, ErrorCode.GROUP_MAX_SIZE_REACHED)
@@ -61,7 +64,10 @@ class ClassicGroup(ClassicGroupState):
         return self._join_known_member(token, request, self.members[member_id], now_ms)
 
     def sync(self, token: Token, request: SyncGroupRequest, now_ms: int) -> Outcome:
-        """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS."""
+        """A member asks for its assignment; the leader brings all of them.
+
+        Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS.
+        """
         error = self._validate_sync(request)
         if error is ErrorCode.NONE and self.state is GroupState.PREPARING_REBALANCE:
             error = ErrorCode.REBALANCE_IN_PROGRESS
@@ -71,7 +77,7 @@ class ClassicGroup(ClassicGroupState):
         self.pending_sync.discard(member.member_id)
         outcome = Outcome() if self.pending_sync else Outcome(timers=[Timer(self._sync_key)])
         if self.state is GroupState.STABLE:
-            # The member is alive: what it is given now stays its own for a session, however long ago it joined.
+            # The member is alive: its assignment stays its own for a session, however long ago it joined.
             outcome.timers.append(self._session_timer(member, now_ms))
             outcome.replies.append(Reply(token, self._synced(member.assignment)))
             return outcome
@@ -85,7 +91,7 @@ class ClassicGroup(ClassicGroupState):
         return outcome
 
     def heartbeat(self, token: Token, request: HeartbeatRequest, now_ms: int) -> Outcome:
-        """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS."""
+        """A member reports that it lives.  Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS."""
         error = self._validate(request.member_id, request.group_instance_id)
         if error is ErrorCode.NONE and request.generation_id != self.generation_id:
             error = ErrorCode.ILLEGAL_GENERATION
@@ -109,14 +115,14 @@ class ClassicGroup(ClassicGroupState):
         return outcome
 
     def keep_alive(self, member_id: str, now_ms: int) -> list[Timer]:
-        """A commit counts as a heartbeat, except while everyone is waited for to sync."""
+        """Count a commit as a heartbeat, except while all members are waited for to sync."""
         member = self.members.get(member_id)
         if member is None or self.state not in (GroupState.STABLE, GroupState.PREPARING_REBALANCE):
             return []
         return [self._session_timer(member, now_ms)]
 
     def validate_commit(self, commit: Commit) -> ErrorCode:
-        """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS."""
+        """Check whether a commit is allowed.  Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS."""
         member_id, group_instance_id, generation_id = commit.member_id, commit.group_instance_id, commit.generation_id_or_member_epoch
         is_transactional = commit.is_transactional
         if generation_id < 0 and self.state is GroupState.EMPTY:
@@ -128,23 +134,23 @@ class ClassicGroup(ClassicGroupState):
             if generation_id != self.generation_id:
                 return ErrorCode.ILLEGAL_GENERATION
         elif not is_transactional:
-            # Without member and generation a commit is an administrator's, and only an empty group takes that.
+            # A commit without member and generation is an administrator's; only an empty group takes it.
             return ErrorCode.UNKNOWN_MEMBER_ID
         if not is_transactional and self.state is GroupState.COMPLETING_REBALANCE:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
     def on_loaded(self, now_ms: int) -> list[Timer]:
-        """Members of before the fail-over get a session to report in.  Members of a downgraded group still have to rebalance."""
+        """Start timers after a fail-over: members get a session to report in.  Members of a downgraded group still have to rebalance."""
         timers = [self._session_timer(member, now_ms) for member in self.members.values()]
         if self.members and self.leader_id is None:
             timers.append(Timer(self._downgrade_key, now_ms, self.rebalance))
         return timers
 
-    # -- coming to an end ------------------------------------------------------------------------------------------------------
+    # -- the end of the group ------------------------------------------------------------------------------------------------------
 
     def fall_back(self, code: ErrorCode, now_ms: int) -> Outcome:
-        """The log did not take a record of the group: the group is what its last record says, as after a fail-over."""
+        """Return to the state of the last record, as after a fail-over, because the log refused a record of the group."""
         outcome = Outcome(timers=self.cancelled_timers())
         outcome += self._refuse_waiting(code)
         self.pending_join.clear()
@@ -155,7 +161,7 @@ class ClassicGroup(ClassicGroupState):
         return outcome
 
     def dissolved(self) -> Outcome:
-        """A group of another protocol takes its place: members that wait for the rebalance are told to join again."""
+        """End this group, because one of another protocol takes its place: members that wait for the rebalance are told to join again."""
         outcome = Outcome(timers=self.cancelled_timers())
         outcome += self._refuse_waiting(ErrorCode.REBALANCE_IN_PROGRESS)
         return outcome
@@ -172,7 +178,7 @@ class ClassicGroup(ClassicGroupState):
         return outcome
 
     def downgraded_from(self, epoch: int, members: Iterable[Member], assignments: Mapping[str, bytes], now_ms: int) -> CoordinatorRecord:
-        """Makes an empty group the successor of a consumer group at `epoch`; returns the record that says so."""
+        """Make an empty group the successor of a consumer group at `epoch`.  Returns its record."""
         assert not self.members and self.recorded is None
         self.protocol_type, self.generation_id = CONSUMER_PROTOCOL_TYPE, epoch
         self.members = {member.member_id: member for member in members}
@@ -202,7 +208,7 @@ class ClassicGroup(ClassicGroupState):
         if self.state is GroupState.PREPARING_REBALANCE:
             return self._update_member(token, request, member, now_ms)
         if self.state is GroupState.COMPLETING_REBALANCE and is_unchanged:
-            # The member joined already and the answer was lost: it gets the same answer.
+            # The member has joined already and the answer was lost: it gets the same answer.
             return answer(token, self._joined(member))
         if self.state is GroupState.STABLE and is_unchanged and not is_leader:
             return answer(token, self._joined(member))
@@ -251,7 +257,10 @@ class ClassicGroup(ClassicGroupState):
     def _replace_static_member(
         self, token: Token, request: JoinGroupRequest, client: Client, old: Member, member_id: str, now_ms: int
     ) -> Outcome:
-        """The instance is back under a new id: the old holder is fenced, and a stable group stays as it is (KIP-345)."""
+        """Replace a static member: its instance is back under a new id.
+
+        The old holder is fenced, and a stable group stays as it is (KIP-345).
+        """
         outcome = Outcome(timers=[Timer(self._session_key(old.member_id))])
         if old.join_token is not None:
             outcome += refuse_join(old.join_token, old.member_id, ErrorCode.FENCED_INSTANCE_ID)
@@ -307,7 +316,7 @@ class ClassicGroup(ClassicGroupState):
                 outcome += refuse_sync(token, ErrorCode.REBALANCE_IN_PROGRESS)
                 outcome.timers.append(self._session_timer(member, now_ms))
             if self.state is GroupState.COMPLETING_REBALANCE:
-                member.assignment = b""  # of a generation that was never assigned to the end
+                member.assignment = b""  # the timer of a generation whose assignment was never finished
         self.pending_sync.clear()
         self.is_initial_rebalance = self.state is GroupState.EMPTY
         self.state = GroupState.PREPARING_REBALANCE
@@ -322,7 +331,7 @@ class ClassicGroup(ClassicGroupState):
         return outcome
 
     def _wait_for_more_members(self, delay_ms: int, remaining_ms: int, now_ms: int) -> Outcome:
-        """The first rebalance waits a little, and longer as long as members keep coming, so that a group starting up is assigned once."""
+        """Delay the first rebalance a little, and longer as long as members keep coming, so that a group starting up is assigned once."""
         if delay_ms == 0:
             return self._complete_join(now_ms)
 
@@ -340,7 +349,7 @@ class ClassicGroup(ClassicGroupState):
         return self._complete_join(now_ms) if is_over else Outcome()
 
     def _complete_join(self, now_ms: int) -> Outcome:
-        """Every member joined, or the time is over: members that did not join are out, and the next generation begins."""
+        """Begin the next generation: every member has joined, or the time is over, and absent members are out."""
         outcome = Outcome(timers=[Timer(self._join_key)])
         late = [member for member in self.members.values() if member.join_token is None and member.group_instance_id is None]
         for member in late:
@@ -390,7 +399,7 @@ class ClassicGroup(ClassicGroupState):
         return outcome
 
     def _assignment_is_refused(self, generation_id: int, now_ms: int) -> Outcome:
-        """The members that waited for the assignment were told why it was not stored.  All join again, and may make a smaller one."""
+        """Let all members join again, perhaps for a smaller assignment.  They were told why this one was not stored."""
         is_waited_for = self.state is GroupState.COMPLETING_REBALANCE and self.generation_id == generation_id
         return self._prepare_rebalance(now_ms) if is_waited_for else Outcome()
 
@@ -405,11 +414,11 @@ class ClassicGroup(ClassicGroupState):
         return outcome
 
     def rebalance(self, now_ms: int) -> Outcome:
-        """Everyone joins again, as far as the group stands."""
+        """Let every member join again, if the group's state allows it."""
         return self._prepare_rebalance(now_ms) if self.state is GroupState.STABLE else Outcome()
 
     def cancelled_timers(self) -> list[Timer]:
-        """Of all there are: the group comes to an end."""
+        """The cancelled timers of a group that comes to an end."""
         keys = [self._session_key(member_id) for member_id in [*self.members, *sorted(self.pending_join)]]
         return [Timer(self._join_key), Timer(self._sync_key), Timer(self._downgrade_key), *(Timer(key) for key in keys)]
 
@@ -487,5 +496,5 @@ def _protocols_of(request: JoinGroupRequest) -> dict[str, bytes]:
 
 
 def _rebalance_timeout_of(request: JoinGroupRequest) -> int:
-    """Version 0 has none: the session time-out stands for both."""
+    """The rebalance timeout of a request.  Version 0 has none: the session timeout stands for both."""
     return request.rebalance_timeout_ms if request.rebalance_timeout_ms != -1 else request.session_timeout_ms

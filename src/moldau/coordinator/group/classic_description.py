@@ -1,4 +1,4 @@
-"""◇ What DescribeGroups says of a classic group.  Source: ClassicGroup.asDescribedGroup."""
+"""◇ The description of a classic group for DescribeGroups.  Source: ClassicGroup.asDescribedGroup."""
 
 from moldau.coordinator.group.classic_state import ClassicGroupState, GroupState
 from moldau.errors import ErrorCode
@@ -18,7 +18,7 @@ def dead_group(group_id: str, message: str, *, is_error: bool) -> DescribedGroup
 
 
 def described(group: ClassicGroupState) -> DescribedGroup:
-    """Metadata is shown of a stable group only, assignments as long as members keep them through a rebalance."""
+    """The description.  Metadata is shown for a stable group only, assignments as long as members keep them through a rebalance."""
     is_stable = group.state is GroupState.STABLE
     members = [
         DescribedGroupMember(

@@ -1,7 +1,7 @@
 """◇ Members of the classic protocol in a consumer group: their JoinGroup, SyncGroup, Heartbeat and LeaveGroup.
 
-To such a member the group looks like this: its generation is its member epoch, the coordinator assigns, nobody is the leader.
-REBALANCE_IN_PROGRESS to a heartbeat means: join again, and say what you still own.
+Such a member sees a classic group: its generation is its member epoch, the coordinator assigns, and no member is the leader.
+REBALANCE_IN_PROGRESS as the answer to a heartbeat means: join again, and name the partitions that you still own.
 
 Source: KIP-848, GroupMetadataManager (classicGroup…ToConsumerGroup).  Called by `machine`.
 """
@@ -30,7 +30,7 @@ DISABLED: Final = "disabled"
 
 
 def join(group: ConsumerGroup, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
-    """Answered at once with the member's epoch as generation.
+    """A classic member joins.  The answer comes at once, with the member's epoch as generation.
 
     Errors, all but the third without a member id: GROUP_MAX_SIZE_REACHED, INCONSISTENT_GROUP_PROTOCOL, MEMBER_ID_REQUIRED,
     UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID.
@@ -54,7 +54,7 @@ def join(group: ConsumerGroup, token: Token, request: JoinGroupRequest, client: 
         if static.classic is None:
             downgraded = group.conversions.downgraded(group, [static.member_id], now_ms, joining=joining)
         if downgraded is not None:
-            # No member is left that speaks the group's protocol: static members do not say that they leave.
+            # No member is left that speaks the group's protocol: static members do not report that they leave.
             downgraded.replies.append(Reply(token, _joined_response(joining, group.epoch)))
             return downgraded
         before = group.succeed(replace(static, epoch=LEAVE_STATIC_EPOCH), member_id, members, target, outcome)
@@ -87,7 +87,7 @@ def _join_error(group: ConsumerGroup, request: JoinGroupRequest, static: members
 def _joined(
     before: members_of.Member, request: JoinGroupRequest, subscription: ConsumerProtocolSubscription, client: Client
 ) -> members_of.Member:
-    """What the member is once the request is taken."""
+    """The member after the request."""
     protocols = tuple((each.name, bytes(each.metadata)) for each in request.protocols)
     return replace(
         before,
@@ -116,7 +116,10 @@ def _joined_response(member: members_of.Member, generation_id: int) -> JoinGroup
 
 
 def sync(group: ConsumerGroup, token: Token, request: SyncGroupRequest, now_ms: int) -> Outcome:
-    """Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS."""
+    """A classic member asks for its assignment.
+
+    Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, INCONSISTENT_GROUP_PROTOCOL, REBALANCE_IN_PROGRESS.
+    """
     member = _classic_member(group, request.member_id, request.group_instance_id)
     if isinstance(member, ErrorCode):
         return refuse_sync(token, member)
@@ -141,7 +144,7 @@ def sync(group: ConsumerGroup, token: Token, request: SyncGroupRequest, now_ms: 
 
 
 def heartbeat(group: ConsumerGroup, token: Token, request: HeartbeatRequest, now_ms: int) -> Outcome:
-    """REBALANCE_IN_PROGRESS: there is something to give up, or to get, by joining again.
+    """A classic member reports.  REBALANCE_IN_PROGRESS: it has to join again, to give partitions up or to get some.
 
     Errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, ILLEGAL_GENERATION, REBALANCE_IN_PROGRESS.
     """
@@ -164,7 +167,7 @@ def heartbeat(group: ConsumerGroup, token: Token, request: HeartbeatRequest, now
 
 
 def leave(group: ConsumerGroup, token: Token, request: LeaveGroupRequest, now_ms: int) -> Outcome:
-    """Members of either protocol.  Per-member errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
+    """Remove members of either protocol.  Per-member errors: UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID."""
     answers: list[MemberResponse] = []
     leaving: dict[str, None] = {}
     for identity in request.members:
@@ -193,7 +196,7 @@ def _known_member(group: ConsumerGroup, member_id: str, instance_id: str | None)
 
 
 def _supports(group: ConsumerGroup, request: JoinGroupRequest) -> bool:
-    """One of the protocols is known to every classic member, so that the group can go back to them."""
+    """Whether every classic member knows one of the protocols, so that the group can go back to them."""
     if request.protocol_type != CONSUMER_PROTOCOL_TYPE or not request.protocols:
         return False
     common = {each.name for each in request.protocols}

@@ -1,12 +1,9 @@
-"""◇ What a classic group is: its members and its generation, what its record says of them, and what can be asked of it.
+"""◇ The state of a classic group: its members and its generation, its record, and questions about them.
 
 Hard state is the last GroupMetadata record, `recorded`: generation, protocol, leader, members with their assignments.  It changes in
-`replay` only.  Everything else is what the group is on the way to: members of a rebalance that is not finished, the generation that they
-will make, requests that wait.  That is soft and starts from the record after a fail-over: the clients are told UNKNOWN_MEMBER_ID or
-ILLEGAL_GENERATION and join again.
-
-What a group decides is `coordinator/group/classic.py`.  Source: ClassicGroup.
-"""
+`replay` only.  Everything else belongs to the next state: members of an unfinished rebalance, their future generation, requests that wait.
+It is soft and starts from the record after a fail-over: the clients get UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION and join again.  The
+decisions of a group are in `coordinator/group/classic.py`.  Source: ClassicGroup."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -26,7 +23,7 @@ CONSUMER_PROTOCOL_TYPE: Final = "consumer"
 
 
 class GroupState(Enum):
-    """Named as Kafka's tools print them."""
+    """The states of a group, named as Kafka's tools print them."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -61,7 +58,7 @@ class ClassicGroupState:
     group_id: str
     environment: Environment
     recorded: GroupMetadataValue | None = None
-    """None until the first rebalance has ended."""
+    """The last record; None until the first rebalance has ended."""
     state: Soft[GroupState] = GroupState.EMPTY
     protocol_type: Soft[str | None] = None
     generation_id: Soft[int] = 0
@@ -70,7 +67,7 @@ class ClassicGroupState:
     members: Soft[dict[str, Member]] = field(default_factory=dict)
     state_timestamp_ms: Soft[int] = -1
     pending_join: Soft[set[str]] = field(default_factory=set)
-    """Ids that were given out and have not come back yet."""
+    """Member ids that were given out and have not come back yet."""
     pending_sync: Soft[set[str]] = field(default_factory=set)
     is_initial_rebalance: Soft[bool] = False
     has_new_member: Soft[bool] = False
@@ -82,12 +79,15 @@ class ClassicGroupState:
         return self.state is GroupState.EMPTY and not self.pending_join
 
     def waiting(self) -> Iterator[Token]:
-        """The tokens of all requests that are parked here."""
+        """The tokens of all parked requests."""
         for member in self.members.values():
             yield from (token for token in (member.join_token, member.sync_token) if token is not None)
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """What members read: offsets of such topics are kept.  None of a group that cannot be read: it keeps all of them."""
+        """The topics that members read, whose offsets are kept.
+
+        None if a subscription cannot be read: the group then keeps all offsets.
+        """
         if self.state is GroupState.EMPTY or self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return frozenset()
         if self.protocol_name is None:
@@ -97,7 +97,7 @@ class ClassicGroupState:
     # -- hard state -----------------------------------------------------------------------------------------------------------
 
     def replay(self, value: GroupMetadataValue) -> None:
-        """Becomes what the record says; what is known of its members beyond that is kept."""
+        """Take over the state of a record; further knowledge of its members is kept."""
         self.recorded = value
         self._become(value)
 
@@ -128,11 +128,11 @@ class ClassicGroupState:
         )
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """What forgets the group."""
+        """The records that forget the group."""
         return [CoordinatorRecord(GroupMetadataKey(group=self.group_id), None)]
 
     def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
-        """From when on an offset's retention counts; None while the group keeps all of its offsets."""
+        """The time from which an offset's retention counts; None while the group keeps all of its offsets."""
         if self.protocol_type is None:
             return commit_timestamp_ms
         if self.state is GroupState.EMPTY:
@@ -141,7 +141,7 @@ class ClassicGroupState:
         return commit_timestamp_ms if is_readable else None
 
     def record(self, assignments: Mapping[str, bytes], now_ms: int) -> CoordinatorRecord:
-        """The group as it is, with `assignments`, to be replayed."""
+        """The record of the present group with `assignments`."""
         members = [
             MemberMetadata(
                 member_id=member.member_id,
@@ -192,7 +192,7 @@ class ClassicGroupState:
         return common
 
     def _elect_leader(self) -> bool:
-        """Keeps a leader that joined, otherwise takes the first that did."""
+        """Keep a leader that has joined, otherwise take the first member that has."""
         leader = self.members.get(self.leader_id) if self.leader_id is not None else None
         if leader is None or leader.join_token is None:
             leader = next((member for member in self.members.values() if member.join_token is not None), None)
@@ -202,7 +202,7 @@ class ClassicGroupState:
         return True
 
     def _select_protocol(self) -> str:
-        """Each member votes for the first protocol of its list that all support; a tie goes by the first member's order."""
+        """Select the protocol: each member votes for the first of its list that all support; a tie goes by the first member's order."""
         common = self._common_protocols()
         votes = dict.fromkeys((name for name in next(iter(self.members.values())).protocols if name in common), 0)
         for member in self.members.values():
@@ -240,7 +240,7 @@ class ClassicGroupState:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def _sync_timeout_ms(self) -> int:
-        """Clients that leave the rebalance timeout out send 0: nobody's SyncGroup could come in time."""
+        """The time to sync.  Clients that leave the rebalance timeout out send 0, with which no SyncGroup could come in time."""
         return self._rebalance_timeout_ms() or max((member.session_timeout_ms for member in self.members.values()), default=0)
 
     def _joined(self, member: Member) -> JoinGroupResponse:
@@ -248,7 +248,7 @@ class ClassicGroupState:
             error_code=ErrorCode.NONE,
             generation_id=self.generation_id,
             protocol_type=self.protocol_type,
-            protocol_name=self.protocol_name or None,  # Kafka says null of a protocol without a name
+            protocol_name=self.protocol_name or None,  # Kafka writes null for a protocol without a name
             leader=self.leader_id or "",
             member_id=member.member_id,
             members=self._joined_members() if member.member_id == self.leader_id else [],

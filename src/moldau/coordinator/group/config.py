@@ -1,6 +1,6 @@
 """◇ Options of the group coordinator.  Source: GroupCoordinatorConfig, GroupConfig; KIP-848, 932, 1071.
 
-Groups of three kinds obey the same three options, each within limits of its kind: a single group may be given a value of its own.
+Groups of three kinds have the same three options, each within limits of its kind.  A single group may have a value of its own.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ def _assignment_interval(kind: str) -> Any:
 
 
 class GroupCoordinatorConfig(Configs):
-    """What a broker's groups obey."""
+    """The options of a broker's groups."""
 
     offsets_topic_partition_count: int = option(
         "offsets.topic.num.partitions",
@@ -66,8 +66,8 @@ class GroupCoordinatorConfig(Configs):
     is_connection_order_enabled: bool = option(
         "group.connection.order.enable",
         True,
-        "Close a connection on which a member's heartbeat arrives after it has sent others on a newer one: what it had then is not what it "
-        "has now. Switch off for proxies that spread a client over many connections.",
+        "Close a connection on which a member's heartbeat arrives after the member has sent others on a newer one: the old "
+        "report is not the present state. Switch off for proxies that spread a client over many connections.",
         importance="low",
         is_ours=True,
     )
@@ -87,7 +87,7 @@ class GroupCoordinatorConfig(Configs):
     offsets_retention_check_interval_ms: Long = option(
         "offsets.retention.check.interval.ms",
         600_000,
-        "How often offsets that have expired are looked for.",
+        "How often expired offsets are removed.",
         check=at_least(1),
         importance="high",
     )
@@ -132,7 +132,7 @@ class GroupCoordinatorConfig(Configs):
     consumer_migration_policy: str = option(
         "group.consumer.migration.policy",
         "bidirectional",
-        "Which way a living group may change its protocol.",
+        "The directions in which a living group may change its protocol.",
         check=one_of("disabled", "upgrade", "downgrade", "bidirectional"),
     )
     share_session_timeout_ms: int = _session_timeout("share")
@@ -148,13 +148,13 @@ class GroupCoordinatorConfig(Configs):
     share_assignors: tuple[str, ...] = option(
         "group.share.assignors",
         ("simple",),
-        "Without effect: `simple` is the one assignor that there is.",
+        "Without effect: `simple` is the only assignor.",
         check=each_of("simple"),
     )
     share_initialize_retry_interval_ms: int = option(
         "group.share.initialize.retry.interval.ms",
         30_000,
-        "After this long the share coordinator is asked again to begin a state.",
+        "How long until the share coordinator is asked again to begin a state.",
         check=at_least(1),
         importance="low",
     )
@@ -177,7 +177,7 @@ class GroupCoordinatorConfig(Configs):
         bounds=["<= group.streams.max.standby.replicas"],
     )
     streams_max_standby_count: int = option(
-        "group.streams.max.standby.replicas", 2, "Most stand-by copies that a streams group may be given.", check=at_least(0)
+        "group.streams.max.standby.replicas", 2, "Most stand-by copies that a streams group may have.", check=at_least(0)
     )
     streams_initial_rebalance_delay_ms: int = option(
         "group.streams.initial.rebalance.delay.ms",

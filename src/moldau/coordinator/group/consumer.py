@@ -50,7 +50,7 @@ CONSUMER_MEMBER: Final = 1
 
 
 class GroupState(Enum):
-    """Named as Kafka's tools print them."""
+    """The states of a group, named as Kafka's tools print them."""
 
     EMPTY = "Empty"
     ASSIGNING = "Assigning"
@@ -59,10 +59,10 @@ class GroupState(Enum):
 
 
 class Downgrades(Protocol):
-    """What becomes of a group that its last member of this protocol leaves."""
+    """The policy for a group that its last member of this protocol leaves."""
 
     def downgraded(self, group: "ConsumerGroup", leaving: Collection[str], now_ms: int, *, joining: Member | None = None) -> Outcome | None:
-        """The group as one of the classic protocol, without those that leave and with the one that joins; None where it stays."""
+        """The group as one of the classic protocol, without the leaving members and with the joining one; None if it stays as it is."""
         ...
 
 
@@ -74,16 +74,16 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
 
     conversions: Soft[Downgrades] = field(compare=False, kw_only=True)
     regexes: dict[str, frozenset[str]] = field(default_factory=dict)
-    """What each regular expression of a member matched when it was last looked at."""
+    """For each regular expression of a member the topics that it matched when it was last evaluated."""
     holders: dict[TopicIdPartition, str] = field(default_factory=dict)
-    """Of each partition the member that has it, or is giving it up: read off `members`."""
+    """For each partition the member that has it, or is giving it up; derived from `members`."""
     matches: Soft[dict[str, frozenset[str]]] = field(default_factory=dict, compare=False)
-    """What each regular expression matches among the topics of `matches_version`."""
+    """For each regular expression its matches among the topics of `matches_version`."""
     matches_version: Soft[int] = field(default=-1, compare=False)
     hashed: Soft[tuple[int, Set[str], int] | None] = field(default=None, compare=False)
     """The version of the topics, names of some of them, and their hash."""
     told_to_rejoin: Soft[set[str]] = field(default_factory=set)
-    """Classic members that have a deadline to join again."""
+    """The classic members that have a deadline to join again."""
 
     group_type: ClassVar[str] = "consumer"
     protocol_type: ClassVar[str] = "consumer"
@@ -112,7 +112,8 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
             outcome.replies.append(Reply(token, self._answered(settled, settled.holds())))
             return outcome
         has_news = settled is not member and settled.owned.keys() != member.owned.keys()
-        # A member that has to give partitions up is told until it has: it is out if it does not, and an earlier answer may be lost.
+        # A member that has to give partitions up is told in every answer until it has: otherwise it is removed, and an earlier answer may
+        # be lost.
         has_to_give_up = settled.state is MemberState.UNREVOKED_PARTITIONS
         shows_assignment = request.member_epoch == JOIN_EPOCH or _is_full(request) or has_news or has_to_give_up
         outcome.replies.append(Reply(token, self._answered(settled, settled.owned if shows_assignment else None)))
@@ -130,14 +131,14 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         *,
         epoch: int,
     ) -> Member:
-        """One member's step, `before` to `member` to what is returned: group epoch, target, current assignment, with their records.
+        """Take one member's step from `before` to `member`, and return it with group epoch, target, current assignment and their records.
 
-        `owned`: what it says it holds; `epoch`: the member epoch with which it says so.
+        `owned`: the partitions that it reports; `epoch`: the member epoch in its report.
         """
         is_new = before.member_id not in members
         members[member.member_id] = member
         has_new_subscription = is_new or member.subscription() != before.subscription()
-        # An expression that matches nothing yet is no news to anybody.
+        # An expression without a match yet changes nothing for any member.
         is_news = has_new_subscription and any(self._names_of(each.subscription()) for each in (before, member))
         if is_new or member.metadata() != before.metadata():
             outcome.records.append(members_of.metadata_record(self.group_id, member))
@@ -152,7 +153,7 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         def reconciled(reported: frozenset[TopicIdPartition] | None) -> Member:
             if member.is_settled_at(target_epoch) and not has_new_subscription:
                 return member
-            # A target that is behind may have topics still that the member has gone off.
+            # A target of an older epoch may have topics that the member no longer reads.
             wanted = {topic.topic_id for name in self._names_of(member.subscription()) if (topic := self.environment.topics.by_name(name))}
             own_target = frozenset(each for each in target.get(member.member_id, ()) if each.topic_id in wanted)
             return members_of.reconcile(member, is_free, own_target, target_epoch, reported)
@@ -170,7 +171,7 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         target: dict[str, frozenset[TopicIdPartition]],
         outcome: Outcome,
     ) -> Member:
-        """The member that reports, new or known, checked against its epoch; a returning static member takes its predecessor's place."""
+        """The reporting member, new or known, checked against its epoch.  A returning static member takes its predecessor's place."""
         member_id = request.member_id
         known = self.members.get(member_id)
         if request.instance_id is not None:
@@ -203,7 +204,10 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         target: dict[str, frozenset[TopicIdPartition]],
         outcome: Outcome,
     ) -> Member:
-        """Classic members have no word for going away for a while: one of them may be succeeded, and may succeed, at any time."""
+        """Replace a static member.
+
+        Classic members cannot announce a temporary leave, so they may be succeeded, and may succeed, at any time.
+        """
         if static.epoch != LEAVE_STATIC_EPOCH and static.classic is None:
             raise Refused(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -217,12 +221,12 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
             outcome.records.append(members_of.target_record(self.group_id, member_id, target[member_id]))
         successor = replace(static, member_id=member_id, epoch=JOIN_EPOCH)
         members[member_id] = successor
-        # The records are written even where nothing else changes: the log does not know the new id.
+        # The records are written even if nothing else changes: the log does not know the new id.
         outcome.records += [members_of.metadata_record(self.group_id, successor), members_of.current_record(self.group_id, successor)]
         return successor
 
     def _updated(self, member: Member, request: messages.ConsumerGroupHeartbeatRequest, client: Client) -> Member:
-        """A field left out of a heartbeat keeps its value."""
+        """The member after the heartbeat.  A field left out of it keeps its value."""
         regex = request.subscribed_topic_regex
         if regex:
             try:
@@ -247,7 +251,7 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
     # -- group epoch and target assignment ------------------------------------------------------------------------------------
 
     def _next_group_epoch(self, members: Mapping[str, Member], outcome: Outcome, *, is_changed: bool, now_ms: int) -> int:
-        """One more if the members or what they can read changed."""
+        """The group epoch, raised by one if the members or the topics that they can read changed."""
         topics = self.environment.topics
         metadata_hash = self.metadata_hash
         if is_changed or self.topics_version != topics.version:
@@ -263,7 +267,7 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         return self.epoch + 1
 
     def _hash_of(self, names: Set[str]) -> int:
-        """Members come and go, and mostly the others read the same still."""
+        """The hash of these topics.  Members come and go, and mostly the others still read the same."""
         topics = self.environment.topics
         if self.hashed is None or self.hashed[:2] != (topics.version, names):
             found = hash_of(topic for name in sorted(names) if (topic := topics.by_name(name)) is not None)
@@ -296,7 +300,7 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         if found is None:
             try:
                 matches = compile_regex(regex).fullmatch
-            except RegexError:  # another release took it: it stands for no topic, and the others of the group go on
+            except RegexError:  # another release accepted the expression: it matches no topic, and the others of the group go on
                 return frozenset()
             found = self.matches[regex] = frozenset(name for name in topics.names() if matches(name))
         return found
@@ -316,7 +320,7 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         outcome: Outcome,
         now_ms: int,
     ) -> int:
-        """A new target when the group epoch is ahead of it, not more often than the interval; `target` becomes it."""
+        """Make a new target if the group epoch is ahead of it, at most once per interval."""
         if not self.is_target_due(epoch, now_ms):
             return self.target_epoch
         assignment = self._compute(members, target)
@@ -356,7 +360,7 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         return ASSIGNORS[self._assignor_of(members)](subscribers, topics)
 
     def _assignor_of(self, members: Mapping[str, Member]) -> str:
-        """The one that most members ask for; the broker's first where nobody does.  A log from elsewhere may name one that is none here."""
+        """The assignor that most members ask for; the broker's first if none asks.  A log from elsewhere may name an unknown one."""
         votes: dict[str, int] = {}
         for member in members.values():
             if member.server_assignor is not None and member.server_assignor in ASSIGNORS:
@@ -418,12 +422,12 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         return outcome
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """What forgets an empty group."""
+        """The records that forget an empty group."""
         assert not self.members, "members are removed one by one"
         return self.group_tombstones()
 
     def group_tombstones(self) -> list[CoordinatorRecord]:
-        """What forgets the group, once its members are."""
+        """The records that forget the group, once its members are forgotten."""
         return [
             *(
                 CoordinatorRecord(stored.ConsumerGroupRegularExpressionKey(group_id=self.group_id, regular_expression=regex), None)
@@ -436,7 +440,7 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
     # -- offsets --------------------------------------------------------------------------------------------------------------
 
     def validate_commit(self, commit: Commit) -> ErrorCode:
-        """Errors: those of `commit_error`."""
+        """Check whether a commit is allowed.  Errors: those of `commit_error`."""
         return commit_error(commit, self.members, self._given_at, is_classic=lambda member: member.classic is not None)
 
     def _given_at(self, member: Member, partition: TopicPartition) -> int | None:
@@ -447,7 +451,7 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         return member.owned.get(found, member.pending_revocation.get(found))
 
     def validate_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Errors: those of `fetch_error`."""
+        """Check whether a fetch is allowed.  Errors: those of `fetch_error`."""
         return fetch_error(self.members, member_id, member_epoch)
 
     def subscribed_topics(self) -> Set[str]:
@@ -456,7 +460,7 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
     # -- hard state -----------------------------------------------------------------------------------------------------------
 
     def replay(self, key: Any, value: Any) -> None:
-        """One of the records that make up a consumer group."""
+        """Replay one of the records of a consumer group."""
         match key:
             case stored.ConsumerGroupMetadataKey():
                 assert isinstance(value, stored.ConsumerGroupMetadataValue)
@@ -499,13 +503,13 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
         if member is None:
             return
         for partition in member.holds():
-            if self.holders.get(partition) == member.member_id:  # a successor may have it by now
+            if self.holders.get(partition) == member.member_id:  # a successor may have the instance by now
                 del self.holders[partition]
 
     # -- answers --------------------------------------------------------------------------------------------------------------
 
     def _answered(self, member: Member, given: Iterable[TopicIdPartition] | None) -> messages.ConsumerGroupHeartbeatResponse:
-        """`given`: what it is told to have; None says nothing of that."""
+        """The answer to a member.  `given`: the assignment to tell; None tells none."""
         topics = [messages.TopicPartitions(topic_id=topic_id, partitions=found) for topic_id, found in by_topic(given or ()).items()]
         return messages.ConsumerGroupHeartbeatResponse(
             error_code=ErrorCode.NONE,
@@ -552,7 +556,10 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
     # -- timers ---------------------------------------------------------------------------------------------------------------
 
     def member_timers(self, member: Member, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
-        """`is_told_anew`: a member that has to give partitions up has its whole rebalance time-out for that, from now on."""
+        """The member's timers.
+
+        `is_told_anew`: a member that has to give partitions up has its whole rebalance timeout for that, from now on.
+        """
         session_ms = member.classic.session_timeout_ms if member.classic else self._session_timeout_ms()
         due_ms = now_ms + member.rebalance_timeout_ms
         return [
@@ -582,7 +589,8 @@ class ConsumerGroup(HeartbeatGroup[Member, frozenset[TopicIdPartition], messages
 def _check_epoch(member: Member, epoch: int, reported: frozenset[TopicIdPartition] | None) -> None:
     if epoch in (member.epoch, JOIN_EPOCH):
         return
-    # The answer that carried the newer epoch may have been lost: then the member still reports what it had, and nothing it was not given.
+    # The answer with the newer epoch may have been lost: then the member still reports its former partitions, and none that it was not
+    # given.
     is_lost_answer = epoch == member.previous_epoch and reported is not None and reported <= member.owned.keys()
     if not is_lost_answer:
         raise fenced("consumer", epoch, member.epoch)
@@ -595,6 +603,6 @@ def _reported(request: messages.ConsumerGroupHeartbeatRequest) -> frozenset[Topi
 
 
 def _is_full(request: messages.ConsumerGroupHeartbeatRequest) -> bool:
-    """A heartbeat with all its fields wants an answer with all of them: the client may have lost what it knew."""
+    """Whether a heartbeat has all its fields, and so wants all fields in its answer: the client may have lost its state."""
     has_subscription = request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None
     return has_subscription and request.topic_partitions is not None and request.rebalance_timeout_ms != -1

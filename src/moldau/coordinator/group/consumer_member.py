@@ -1,4 +1,4 @@
-"""◇ A member of a consumer group (KIP-848): what it is, the records that keep it, and its next step towards its target.
+"""◇ A member of a consumer group (KIP-848): its fields, its records, and its next step towards its target.
 
 Source: ConsumerGroupMember, CurrentAssignmentBuilder, GroupCoordinatorRecordHelpers.  Used by `consumer` and those it calls.
 """
@@ -14,13 +14,13 @@ from moldau.coordinator.outcome import CoordinatorRecord
 
 
 class MemberState(IntEnum):
-    """Numbered as in the log."""
+    """The states of a member, numbered as in the log."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
     UNRELEASED_PARTITIONS = 2
     UNKNOWN = 127
-    """One that a later release may have written: what it holds is nobody else's until it joins anew or is out."""
+    """A state of a later release: no other member gets its partitions until it joins anew or is out."""
 
     @classmethod
     def _missing_(cls, value: object) -> "MemberState":
@@ -28,25 +28,25 @@ class MemberState(IntEnum):
 
 
 Owned = Mapping[TopicIdPartition, int]
-"""Partitions with the member epoch at which each was given out."""
+"""Partitions, each with the member epoch at which it was assigned."""
 
 
 Subscription = tuple[tuple[str, ...], str | None]
-"""Topics by name, and a regular expression for others."""
+"""The subscribed topics by name, and a regular expression for others."""
 
 
 @dataclass(slots=True, frozen=True)
 class ClassicMember:
-    """What is kept of a member that speaks the classic protocol in a group of this one (`classic_members`)."""
+    """The stored part of a member that speaks the classic protocol in a consumer group (`classic_members`)."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
-    """Names with metadata, in the member's order of preference."""
+    """The protocols with metadata, in the member's order of preference."""
 
 
 @dataclass(slots=True, frozen=True)
 class Member:
-    """The first part is its metadata record, the second its current assignment record."""
+    """A member.  The first fields are its metadata record, the others its current assignment record."""
 
     member_id: str
     instance_id: str | None = None
@@ -66,7 +66,7 @@ class Member:
     pending_revocation: Owned = field(default_factory=dict)
 
     def holds(self) -> Iterable[TopicIdPartition]:
-        """What nobody else may be given: assigned, or being given up."""
+        """The partitions that no other member may get: assigned, or being given up."""
         yield from self.owned
         yield from self.pending_revocation
 
@@ -74,7 +74,7 @@ class Member:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
     def metadata(self) -> tuple[object, ...]:
-        """What its metadata record says."""
+        """The member's metadata record."""
         return (
             self.instance_id,
             self.rack_id,
@@ -88,7 +88,7 @@ class Member:
         )
 
     def subscription(self) -> Subscription:
-        """What begins a new group epoch when it changes; rack and assignor count from the next one on."""
+        """The fields that begin a new group epoch when they change; rack and assignor count from the next one on."""
         return (self.topic_names, self.topic_regex)
 
     def with_metadata(self, value: stored.ConsumerGroupMemberMetadataValue) -> "Member":
@@ -126,7 +126,10 @@ def reconcile(
     target_epoch: int,
     reported: frozenset[TopicIdPartition] | None,
 ) -> Member:
-    """The member's next step towards its target: revoke, wait for others, or take.  `is_free`: nobody else holds it."""
+    """The member's next step towards its target: revoke, wait for others, or take.
+
+    `is_free` says whether no other member holds a partition.
+    """
     if member.pending_revocation and (reported is None or reported & member.pending_revocation.keys()):
         return member
     kept = {partition: epoch for partition, epoch in member.owned.items() if partition in target}
@@ -156,7 +159,7 @@ def metadata_record(group_id: str, member: Member) -> CoordinatorRecord:
         subscribed_topic_regex=member.topic_regex,
         rebalance_timeout_ms=member.rebalance_timeout_ms,
         server_assignor=member.server_assignor,
-        # Null is said, not left out: what is missing counts as a classic member without protocols.
+        # Null is written, not left out: a missing field means a classic member without protocols.
         classic_member_metadata=_stored_classic(member.classic),
     )
     return CoordinatorRecord(key, value)
@@ -214,7 +217,10 @@ def _stored_partitions(owned: Owned) -> list[stored.ConsumerGroupCurrentMemberAs
 
 
 def _owned_of(topics: Iterable[stored.ConsumerGroupCurrentMemberAssignmentValueTopicPartitions], member_epoch: int) -> Owned:
-    """Records from before KIP-1251 have no epochs, and none that can be used where it is not one each: the member's own stands for all."""
+    """The owned partitions of a record.
+
+    Records from before KIP-1251 have no epochs; the member's own epoch then stands for all.
+    """
     owned: dict[TopicIdPartition, int] = {}
     for each in topics:
         epochs = each.assignment_epochs

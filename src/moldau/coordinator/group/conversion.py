@@ -1,15 +1,14 @@
-"""◇ Groups that come to be, and groups that change their protocol while members live: `Conversions` stands for both.
+"""◇ New groups, and groups that change their protocol while members live: `Conversions` handles both.
 
     no group ──first member──▶ a group of its protocol
     classic group ──first consumer heartbeat──▶ consumer group ──last consumer member leaves──▶ classic group
                                                   └─ members of both protocols: `classic_members`
 
-A decision makes the group that is to be, and gives it to `Conversions`; the first record that is replayed for it puts it in the place of
-what was there before.  So timers and soft state that the decision set are those of the group that lives on.  When the log refuses the
-records, the group is forgotten, and what was there before stays.  A classic group is not stored before its first rebalance has ended:
-until then it is found here alone.
+A decision makes the new group, and gives it to `Conversions`.  The first replayed record of the group puts it in the place of the old one.
+So the group keeps the timers and the soft state that the decision set.  If the log refuses the records, the new group is forgotten, and the
+old one stays.  A classic group is not stored before its first rebalance has ended: until then only this module has it.
 
-Partitions keep one owner through all of it, since the consumer group gives out only what nobody holds.
+Partitions keep one owner throughout, because the consumer group assigns only partitions that no member holds.
 
 Source: KIP-848, GroupMetadataManager (convertTo…Group, getOrMaybeCreate…Group).  Owned by `machine.GroupMachine`.
 """
@@ -37,22 +36,22 @@ GroupT = TypeVar("GroupT", bound=Group)
 
 
 class Conversions:
-    """The groups of one machine that no record tells of yet, by group id: soft state, all of it."""
+    """The groups of one machine that are in no record yet, by group id.  All of it is soft state."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment: Final = environment
         self._coming: dict[str, Group] = {}
 
-    # -- a group comes to be --------------------------------------------------------------------------------------------------
+    # -- a new group ---------------------------------------------------------------------------------------------------------------
 
     def new(self, kind: type[GroupT], group_id: str) -> GroupT:
-        """A group without members that nobody knows of yet."""
+        """A new group without members."""
         if issubclass(kind, ConsumerGroup):
             return kind(group_id, self._environment, conversions=self)
         return kind(group_id, self._environment)
 
     def begin(self, group: Group, instead_of: Group | None = None) -> Outcome:
-        """Lets `group` take its place with its first record; to be part of the decision that makes it.
+        """Let `group` take its place with its first record.  Part of the decision that makes the group.
 
         When the log refuses that, `instead_of` lives on.
         """
@@ -75,7 +74,7 @@ class Conversions:
         return Outcome(otherwise=[refused])
 
     def take(self, kind: type[GroupT], group_id: str) -> GroupT:
-        """The group of a record that is replayed and belongs to none that is there."""
+        """The group for a replayed record that belongs to no existing group."""
         coming = self._coming.get(group_id)
         if not isinstance(coming, kind):
             return self.new(kind, group_id)
@@ -83,7 +82,7 @@ class Conversions:
         return coming
 
     def forming(self, group_id: str) -> ClassicGroup | None:
-        """A classic group that lives, although no record tells of it yet."""
+        """A classic group that lives, although it is in no record yet."""
         coming = self._coming.get(group_id)
         return coming if isinstance(coming, ClassicGroup) else None
 
@@ -96,7 +95,7 @@ class Conversions:
     # -- a classic group becomes a consumer group -----------------------------------------------------------------------------
 
     def upgraded(self, group: ClassicGroup) -> tuple[ConsumerGroup, list[CoordinatorRecord]]:
-        """The consumer group of the same members, for the first consumer member to join, and the records that make it."""
+        """The consumer group of the same members, which the first consumer member joins, and its records."""
         successor = self.new(ConsumerGroup, group.group_id)
         records = _upgraded_records(group)
         for record in records:
@@ -108,12 +107,11 @@ class Conversions:
     def downgraded(
         self, group: ConsumerGroup, leaving: Collection[str], now_ms: int, *, joining: members_of.Member | None = None
     ) -> Outcome | None:
-        """The group of the classic protocol again; None where members of its own protocol remain, or the policy keeps it.
+        """The group as one of the classic protocol; None if members of its own protocol remain, or the policy keeps it.
 
-        The members, `joining` among them, rebalance at once among themselves.  Until they have, each has what it holds, not its target:
-        the coordinator may fail over before the rebalance begins, and a member that asks then must be given nothing that another still
-        reads.  The record names no leader: that says after a fail-over, too, that there is a rebalance to come.
-        """
+        The members, `joining` among them, rebalance at once among themselves.  Until then each member has the partitions that it holds, not
+        its target.  The coordinator may fail over before the rebalance begins, and a member that asks then must not get a partition that
+        another still reads.  The record names no leader: so after a fail-over, too, a rebalance follows."""
         staying = {member_id: member for member_id, member in group.members.items() if member_id not in leaving}
         if joining is not None:
             staying[joining.member_id] = joining
@@ -127,14 +125,16 @@ class Conversions:
         outcome = Outcome([*removals, *group.group_tombstones(), record])
         for member_id in group.members:
             outcome.timers += group.cancelled_timers(member_id)
-        # The rebalance is a timer, too: the group cannot rebalance before its record is replayed.
+        # The rebalance is a timer, too, because the group cannot rebalance before its record is replayed.
         outcome.timers += successor.on_loaded(now_ms)
         outcome += self.begin(successor, group)
         return outcome
 
 
 def obstacle_to_upgrade(group: ClassicGroup) -> str | None:
-    """Why the group stays a classic one: the policy, not a group of consumers, too many, or what its members told each other."""
+    """The reason why the group stays a classic one: the policy, another protocol type, too many members, or what its members told each
+    other.
+    """
     config = group.environment.config
     if config.consumer_migration_policy not in UPGRADES:
         return "online upgrade is disabled."
@@ -145,7 +145,7 @@ def obstacle_to_upgrade(group: ClassicGroup) -> str | None:
     try:
         for member in group.members.values():
             said, told = subscription_of(_chosen_metadata(group, member)).user_data, assignment_of(member.assignment).user_data
-            # What an assignor of the group's own tells its members has no place in the other protocol.  librdkafka tells each what it said.
+            # The messages of a custom assignor have no place in the other protocol.  librdkafka sends each member its own message.
             if told and told != said:
                 return (
                     "an unsupported custom assignor is in use. Please refer to the documentation or switch to a default assignor before "
@@ -157,7 +157,7 @@ def obstacle_to_upgrade(group: ClassicGroup) -> str | None:
 
 
 def _upgraded_records(group: ClassicGroup) -> list[CoordinatorRecord]:
-    """What makes a consumer group of the classic one: everyone stays with what it was assigned, at the generation as epoch."""
+    """The records that make the classic group a consumer group: each member keeps its assignment, with the generation as epoch."""
     epoch, group_id = group.generation_id, group.group_id
     members, assigned = [], {}
     for each in group.members.values():
@@ -190,7 +190,7 @@ def _upgraded_records(group: ClassicGroup) -> list[CoordinatorRecord]:
 
 
 def _can_downgrade(group: ConsumerGroup, staying: Mapping[str, members_of.Member]) -> bool:
-    """Only classic members remain, some do, and the policy lets the group go back."""
+    """Whether only classic members remain, at least one, and the policy lets the group go back."""
     config = group.environment.config
     is_allowed = config.consumer_migration_policy in DOWNGRADES and len(staying) <= config.max_size
     return is_allowed and bool(staying) and all(member.classic is not None for member in staying.values())
@@ -210,7 +210,7 @@ def _classic_member(member: members_of.Member) -> ClassicGroupMember:
 
 
 def _held(group: ConsumerGroup, members: Mapping[str, members_of.Member]) -> dict[str, bytes]:
-    """What each member holds, as a classic assignment."""
+    """The partitions that each member holds, as a classic assignment."""
     held = {}
     for member_id, member in members.items():
         assert member.classic is not None

@@ -1,7 +1,7 @@
-"""◇ What members of a classic consumer group tell each other through JoinGroup and SyncGroup, read and written by the coordinator.
+"""◇ Reads and writes the messages that members of a classic consumer group exchange through JoinGroup and SyncGroup.
 
-The bytes are the clients' own (`protocol.consumer_protocol`, version in front).  Of a classic group the coordinator reads only which topics
-are in use; where it assigns itself, it speaks for the member that did.
+The bytes are the clients' own (`protocol.consumer_protocol`, version in front).  Of a classic group the coordinator reads only the
+subscribed topics.  Where the coordinator itself assigns, it writes the leader's part.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ _INT = Struct(">i")
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """The union of all topics; None when one subscription cannot be read, for then nobody knows what is in use."""
+    """The union of all topics; None when one subscription cannot be read, because then the topics in use are not known."""
     topics: set[str] = set()
     for subscription in subscriptions:
         read = _topics_of(subscription)
@@ -31,7 +31,7 @@ def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
 
 
 def _topics_of(subscription: bytes) -> set[str] | None:
-    # Only the first two fields, which every version has had: versions of clients to come keep them too.
+    # Only the first two fields are read, which every version has: future versions keep them, too.
     topics = set()
     try:
         (count,) = _INT.unpack_from(subscription, 2)
@@ -49,19 +49,19 @@ def _topics_of(subscription: bytes) -> set[str] | None:
 
 
 def subscription_of(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Errors: DecodeError."""
+    """A member's subscription.  Errors: DecodeError."""
     return decode_newer_too(ConsumerProtocolSubscription, metadata)
 
 
 def assignment_of(assignment: bytes) -> ConsumerProtocolAssignment:
-    """Errors: DecodeError."""
+    """A member's assignment.  Errors: DecodeError."""
     if not assignment:
         return ConsumerProtocolAssignment(assigned_partitions=[])
     return decode_newer_too(ConsumerProtocolAssignment, assignment)
 
 
 def by_id(partitions: Iterable[TopicPartition], topics: Topics) -> frozenset[TopicIdPartition]:
-    """By topic id; topics that are gone are left out."""
+    """Partitions by topic id; topics that are gone are left out."""
     found = []
     for each in partitions:
         topic = topics.by_name(each.topic)
@@ -71,7 +71,7 @@ def by_id(partitions: Iterable[TopicPartition], topics: Topics) -> frozenset[Top
 
 
 def encoded_assignment(partitions: Mapping[TopicIdPartition, int] | frozenset[TopicIdPartition], topics: Topics, metadata: bytes) -> bytes:
-    """As the member spells its own metadata: in that version."""
+    """An assignment in the version of the member's own metadata."""
     by_name: dict[str, list[int]] = {}
     for topic_id, index in sorted(partitions):
         topic = topics.by_id(topic_id)

@@ -1,4 +1,4 @@
-"""◇ What the group machines need of the world: options, the metadata image, fresh ids."""
+"""◇ The environment of the group machines: options, the metadata image, fresh ids."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ class Client(NamedTuple):
 
     client_id: str
     client_host: str
-    """As Kafka writes it: with a slash in front."""
+    """The host as Kafka writes it: with a slash in front."""
     api_version: int
 
 
 class Commit(NamedTuple):
-    """What a group checks of a commit before its offsets are looked at."""
+    """The part of a commit that a group checks before its offsets are stored."""
 
     member_id: str
     group_instance_id: str | None
@@ -40,7 +40,7 @@ class Topics(Protocol):
     """The topics that exist now, as coordinators see them."""
 
     version: int
-    """Grows with every change: the metadata offset."""
+    """A number that grows with every change: the metadata offset."""
 
     def by_name(self, name: str) -> TopicView | None: ...
 
@@ -50,7 +50,7 @@ class Topics(Protocol):
 
 
 class NoTopics:
-    """Before the first metadata."""
+    """The topics before the first metadata."""
 
     version = -1
 
@@ -70,14 +70,14 @@ NOTHING_OF_ITS_OWN: Final[Mapping[str, Any]] = {}
 
 @dataclass(slots=True)
 class Environment:
-    """Shared by all groups of a node; the shell keeps it up to date."""
+    """The environment that all groups of a node share; the shell keeps it up to date."""
 
     config: GroupCoordinatorConfig
     topics: Topics
     new_uuid: Callable[[], UUID]
     """The source of member ids: seeded in simulation."""
     group_configs: dict[str, Mapping[str, Any]] = field(default_factory=dict)
-    """By group id: options that were set for one group (resource GROUP), within this broker's limits."""
+    """By group id the options that were set for one group (resource GROUP), within this broker's limits."""
 
     def of_group(self, group_id: str, option: str, otherwise: T) -> T:
         """The group's own `option`, named as in the resource (`consumer.session.timeout.ms`), or the broker's for all groups."""

@@ -1,4 +1,4 @@
-"""◇ What groups with heartbeats are: consumer, share and streams groups are three of them.
+"""◇ The common base of groups with heartbeats: consumer, share and streams groups.
 
     report ──────▶ group epoch ──────▶ target assignment ──────▶ the member's step ──────▶ answer
     `_report`:     `_next_group_epoch`: `_assign`: computed once    towards its target:     with what is new
@@ -6,8 +6,8 @@
     and may it?    members or what      than the interval           group has nothing to
                    they read changed                                give up first
 
-Each protocol fills in these steps; what they share stands here and in `membership` and `sessions`.  To change the answer to a heartbeat
-of a member that nobody knows, see `unknown_member`.
+Each protocol fills in these steps; the common part is here and in `membership` and `sessions`.  To change the answer to a heartbeat of an
+unknown member, see `unknown_member`.
 
 Source: ModernGroup, TargetAssignmentBuilder, GroupMetadataManager; KIP-848, 932, 1071.  The base of `consumer`, `share` and
 `streams.group`.
@@ -30,14 +30,14 @@ RequestT = TypeVar("RequestT", bound="Heartbeat")
 
 
 class Heartbeat(Protocol):
-    """What a heartbeat of any of the protocols says."""
+    """The fields that heartbeats of all the protocols have."""
 
     member_id: str
     member_epoch: int
 
 
 class StoredTargetEpoch(Protocol):
-    """A record of the epoch that a target was made for, and when."""
+    """A record of the epoch of a target, and the time at which it was made."""
 
     assignment_epoch: int
     assignment_timestamp: int
@@ -49,14 +49,14 @@ class HeartbeatGroup(ABC, Generic[MemberT, TargetT, RequestT]):
     environment: Environment
     epoch: int = FIRST_GROUP_EPOCH
     metadata_hash: int = 0
-    """Of the topics that the group reads, as they were at `epoch`."""
+    """The hash of the topics that the group reads, as of `epoch`."""
     members: dict[str, MemberT] = field(default_factory=dict)
     target_epoch: int = FIRST_GROUP_EPOCH
     target_timestamp_ms: int = 0
     target: dict[str, TargetT] = field(default_factory=dict)
-    """By member id: what it should have at `target_epoch`."""
+    """By member id, the assignment that the member should have at `target_epoch`."""
     topics_version: Soft[int] = -1
-    """The topics that were last looked at for a change."""
+    """The version of the topics that was last checked for a change."""
 
     group_type: ClassVar[str]
     protocol_type: ClassVar[str]
@@ -69,7 +69,7 @@ class HeartbeatGroup(ABC, Generic[MemberT, TargetT, RequestT]):
     # -- the heartbeat --------------------------------------------------------------------------------------------------------
 
     def heartbeat(self, token: Token, request: RequestT, client: Client, now_ms: int) -> Outcome:
-        """Joins, reports, leaves.  The protocols say which errors there are."""
+        """A member joins, reports or leaves.  Each protocol lists its errors."""
         try:
             if request.member_epoch in self.leave_epochs:
                 return self._leave(token, request, now_ms)
@@ -79,15 +79,15 @@ class HeartbeatGroup(ABC, Generic[MemberT, TargetT, RequestT]):
 
     @abstractmethod
     def _report(self, token: Token, request: RequestT, client: Client, now_ms: int) -> Outcome:
-        """A member joins, or says how it stands.  Errors: Refused."""
+        """Take a member's join or report.  Errors: Refused."""
 
     @abstractmethod
     def _leave(self, token: Token, request: RequestT, now_ms: int) -> Outcome:
-        """Errors: Refused."""
+        """Take a member's leave.  Errors: Refused."""
 
     @abstractmethod
     def _refusal(self, code: ErrorCode, message: str) -> object:
-        """The answer to a heartbeat that is refused."""
+        """The answer to a refused heartbeat."""
 
     def unknown_member(self, member_id: str) -> Refused:
         return Refused(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
@@ -97,7 +97,7 @@ class HeartbeatGroup(ABC, Generic[MemberT, TargetT, RequestT]):
     def is_target_due(self, epoch: int, now_ms: int) -> bool:
         """Whether the next report of a member brings a new target, in a group at `epoch`."""
         elapsed_ms = now_ms - self.target_timestamp_ms
-        # The clock may have been set back since: then nobody knows how long ago it was.
+        # The clock may have been set back since: then the age of the target is not known.
         return epoch > self.target_epoch and not 0 <= elapsed_ms < self._assignment_interval_ms()
 
     @abstractmethod
@@ -107,7 +107,7 @@ class HeartbeatGroup(ABC, Generic[MemberT, TargetT, RequestT]):
     def _target_records(
         self, known: Mapping[str, TargetT], target: Mapping[str, TargetT], epoch: int, now_ms: int
     ) -> list[CoordinatorRecord]:
-        """What makes `target` that of `epoch`, where members have what is `known` so far."""
+        """The records that make `target` that of `epoch`, if `known` are the present targets."""
         changed = [self._target_record(member_id, part) for member_id, part in target.items() if known.get(member_id) != part]
         return [*changed, self._target_epoch_record(epoch, now_ms)]
 
@@ -124,21 +124,21 @@ class HeartbeatGroup(ABC, Generic[MemberT, TargetT, RequestT]):
     # -- offsets and timers ---------------------------------------------------------------------------------------------------
 
     def offsets_kept_since_ms(self, commit_timestamp_ms: int) -> int | None:
-        """From when on an offset's retention counts: a topic that members read is not asked about."""
+        """The time from which an offset's retention counts; None for a topic that members read."""
         return commit_timestamp_ms
 
     def on_loaded(self, now_ms: int) -> list[Timer]:
-        """Members that were there before the fail-over get a session to report in."""
+        """Start timers after a fail-over: members get a session to report in."""
         return [timer for member in self.members.values() for timer in self.member_timers(member, now_ms, is_told_anew=True)]
 
     @abstractmethod
     def member_timers(self, member: MemberT, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
-        """Its session, and the time that it has to give something up; all of that from now on when it `is_told_anew`."""
+        """A member's session timer, and the timer for partitions to give up; both start now if it `is_told_anew`."""
 
     @abstractmethod
     def fence(self, member_id: str, now_ms: int) -> Outcome:
-        """The member is out: it left, its session ended, or it did not give up in time what it was told to."""
+        """Remove a member: it left, its session ended, or it did not give partitions up in time."""
 
     @abstractmethod
     def replay(self, key: Any, value: Any) -> None:
-        """One of the records that make up the group."""
+        """Replay one of the records of the group."""

@@ -1,4 +1,4 @@
-"""◇ The kinds of groups, and whose each record is.
+"""◇ The kinds of groups, and the records of each.
 
 Source: GroupCoordinatorShard.replay.  Used by `machine` and `offset_requests`.
 """
@@ -44,6 +44,6 @@ StreamsKey = (
 KIND_OF: Final[Mapping[type, type[HeartbeatGroup]]] = {
     key: kind for keys, kind in ((ConsumerKey, ConsumerGroup), (ShareKey, ShareGroup), (StreamsKey, StreamsGroup)) for key in get_args(keys)
 }
-"""By the type of a record's key.  A classic group has one record, and knows it itself."""
+"""The kind of group by the type of a record's key.  A classic group has one record, and knows it itself."""
 GROUP_KEYS: Final = (stored.ConsumerGroupMetadataKey, stored.ShareGroupMetadataKey, streams.StreamsGroupMetadataKey)
-"""The record that a group is there by: the last one to go."""
+"""The record by which a group exists: the last one to be deleted."""

@@ -1,6 +1,6 @@
 """◇ Every group of one partition of `__consumer_offsets`, with their offsets: the machine that `runtime.Shard` runs.
 
-Finds the group that a request names, checks what is common to all protocols, and lets the group decide.
+The machine finds the group of a request, makes the checks that all protocols share, and lets the group decide.
 
 Source: GroupCoordinatorShard.  Called by `server/coordinators/coordinators.py`.
 """
@@ -52,13 +52,13 @@ from moldau.types import TopicPartition
 
 EXPIRED_AT_ONCE: Final = 1_000
 EXPIRY_PAUSE_MS: Final = 100
-"""Between two goes: others are served."""
+"""The pause between two runs of expiry: others are served."""
 EXPIRY_KEY: Final = "expire-offsets"
 NOT_FOUND_SINCE: Final = 6
-"""First DescribeGroups version that says GROUP_ID_NOT_FOUND of a group it does not know."""
+"""The first DescribeGroups version that answers GROUP_ID_NOT_FOUND for an unknown group."""
 
 NotDescribed = Callable[[str, ErrorCode, str | None], object]
-"""(group id, code, message) → the part of an answer that only says why not."""
+"""A function of (group id, code, message) that makes the part of an answer with the reason of a refusal."""
 
 
 class GroupMachine:
@@ -72,7 +72,7 @@ class GroupMachine:
         self.offsets: Final = Offsets()
         self._conversions = Conversions(environment)
         self._only_offsets: Final = ClassicGroup("", environment)
-        """Stands for every group that has nothing but offsets: a classic one without members."""
+        """A stand-in for every group that has nothing but offsets: a classic group without members."""
 
     # -- the machine ----------------------------------------------------------------------------------------------------------
 
@@ -121,7 +121,7 @@ class GroupMachine:
     # -- membership -----------------------------------------------------------------------------------------------------------
 
     def join(self, token: Token, request: JoinGroupRequest, client: Client, now_ms: int) -> Outcome:
-        """Errors: as `ClassicGroup.join`, or `classic_members.join` for a living group of the consumer protocol."""
+        """A member joins.  Errors: as `ClassicGroup.join`, or `classic_members.join` for a living group of the consumer protocol."""
         group = self.group(request.group_id)
         outcome = Outcome()
         if isinstance(group, ConsumerGroup) and not group.is_empty:
@@ -157,7 +157,7 @@ class GroupMachine:
         return group.heartbeat(token, request, now_ms)
 
     def leave(self, token: Token, request: LeaveGroupRequest, now_ms: int) -> Outcome:
-        """`request.members` is filled in for versions that name one member outside the list."""
+        """Members leave.  `request.members` is filled in for versions that name one member outside the list."""
         group = self.group(request.group_id)
         if isinstance(group, ConsumerGroup):
             return classic_members.leave(group, token, request, now_ms)
@@ -170,7 +170,7 @@ class GroupMachine:
         return group.leave(token, request, now_ms)
 
     def consumer_heartbeat(self, token: Token, request: ConsumerGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
-        """Errors: as `ConsumerGroup.heartbeat`; UNSUPPORTED_ASSIGNOR, GROUP_ID_NOT_FOUND."""
+        """A consumer's heartbeat.  Errors: as `ConsumerGroup.heartbeat`; UNSUPPORTED_ASSIGNOR, GROUP_ID_NOT_FOUND."""
         assignor, assignors = request.server_assignor, self.environment.config.consumer_assignors
         if assignor is not None and assignor not in assignors:
             message = f"ServerAssignor {assignor} is not supported. Supported assignors: {', '.join(assignors)}."
@@ -198,7 +198,10 @@ class GroupMachine:
     # -- streams groups -------------------------------------------------------------------------------------------------------
 
     def streams_heartbeat(self, token: Token, request: StreamsGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
-        """A `HeartbeatResult`.  Errors: as `StreamsGroup.heartbeat`; GROUP_ID_NOT_FOUND, of a group of another protocol too."""
+        """A streams member's heartbeat; the reply is a `HeartbeatResult`.
+
+        Errors: as `StreamsGroup.heartbeat`; GROUP_ID_NOT_FOUND, of a group of another protocol too.
+        """
         group = self.group(request.group_id)
         if isinstance(group, StreamsGroup):
             return group.heartbeat(token, request, client, now_ms)
@@ -217,12 +220,12 @@ class GroupMachine:
         decided: Outcome,
         now_ms: int,
     ) -> Outcome:
-        """A group of a protocol with heartbeats begins with what its first member's heartbeat `decided`, in place of `before`.
+        """Begin a group of a protocol with heartbeats, in place of `before`.  `decided`: the outcome of its first member's heartbeat.
 
-        `conversion`: the records that make it of the members of the group before.
+        `conversion`: the records that take the former group's members over.
         """
         if not decided.records:
-            return decided  # it was refused: nobody is a member
+            return decided  # the heartbeat was refused: the group has no member
         outcome = self._conversions.begin(successor, before)
         if isinstance(before, ClassicGroup):
             outcome.records += before.tombstones()
@@ -235,7 +238,7 @@ class GroupMachine:
     # -- share groups ---------------------------------------------------------------------------------------------------------
 
     def share_heartbeat(self, token: Token, request: ShareGroupHeartbeatRequest, client: Client, now_ms: int) -> Outcome:
-        """Errors: as `ShareGroup.heartbeat`; GROUP_ID_NOT_FOUND, of a group of another protocol too."""
+        """A share member's heartbeat.  Errors: as `ShareGroup.heartbeat`; GROUP_ID_NOT_FOUND, of a group of another protocol too."""
         group = self.group(request.group_id)
         if isinstance(group, ShareGroup):
             return group.heartbeat(token, request, client, now_ms)
@@ -246,7 +249,7 @@ class GroupMachine:
         return self._first_heartbeat(None, successor, [], successor.heartbeat(token, request, client, now_ms), now_ms)
 
     def share_states_began(self, group_id: str, done: Partitions) -> Outcome:
-        """The share coordinator has begun what a heartbeat or an administrator asked for."""
+        """Note that the share coordinator has begun the states that a heartbeat or an administrator asked for."""
         group = self.group(group_id)
         return group.states_began(done) if isinstance(group, ShareGroup) and done else Outcome()
 
@@ -255,12 +258,15 @@ class GroupMachine:
         return group.states_not_begun(failed) if isinstance(group, ShareGroup) and failed else Outcome()
 
     def share_partitions(self, token: Token, group_id: str) -> Outcome:
-        """Replies with the partitions whose states have begun, by topic."""
+        """Reply with the partitions whose states have begun, by topic."""
         group = self.group(group_id)
         return answer(token, group.states.begun() if isinstance(group, ShareGroup) else {})
 
     def alter_share_offsets(self, token: Token, request: AlterShareGroupOffsetsRequest, now_ms: int) -> Outcome:
-        """`share_offsets.Altered`; makes the group if there is none.  Errors: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND (of another protocol)."""
+        """Set a share group's offsets; makes the group if there is none.  The reply is `share_offsets.Altered`.
+
+        Errors: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND (of another protocol).
+        """
         group = self.group(request.group_id)
         if not isinstance(group, ShareGroup) and self._is_known(request.group_id):
             code, message = ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} is not a share group."
@@ -270,7 +276,10 @@ class GroupMachine:
         return share_offsets.alter_offsets(token, share_group, request, now_ms)
 
     def delete_share_offsets(self, token: Token, request: DeleteShareGroupOffsetsRequest) -> Outcome:
-        """`share_offsets.Deletion`.  Errors: as `share_offsets.delete_offsets`; GROUP_ID_NOT_FOUND."""
+        """Delete a share group's offsets of topics.  The reply is `share_offsets.Deletion`.
+
+        Errors: as `share_offsets.delete_offsets`; GROUP_ID_NOT_FOUND.
+        """
         group = self.group(request.group_id)
         if not isinstance(group, ShareGroup):
             what = "is not a share group" if self._is_known(request.group_id) else "not found"
@@ -282,25 +291,25 @@ class GroupMachine:
         return share_offsets.offsets_deleted(token, group if isinstance(group, ShareGroup) else None, topic_ids)
 
     def prepare_share_deletion(self, token: Token, group_id: str) -> Outcome:
-        """`share_offsets.Deletion` of what a share group leaves behind; of other groups nothing."""
+        """Reply with `share_offsets.Deletion` of all states of a share group; for other groups it is empty."""
         group = self.group(group_id)
         if not isinstance(group, ShareGroup):
             return answer(token, share_offsets.Deletion([], None))
         return share_offsets.prepare_deletion(token, group)
 
     def forget_topics(self, topic_ids: Collection[UUID]) -> Outcome:
-        """The topics were deleted: share groups have no states of theirs any more."""
+        """Forget the states of deleted topics in share groups."""
         groups = [group for group in self.groups.values() if isinstance(group, ShareGroup)]
         return Outcome([record for group in groups for record in group.forget_topics(topic_ids)], is_atomic=False)
 
     # -- offsets --------------------------------------------------------------------------------------------------------------
 
     def commit_offsets(self, token: Token, request: OffsetCommitRequest, client: Client, now_ms: int) -> Outcome:
-        """Errors: as `offset_requests.commit`."""
+        """Commit offsets.  Errors: as `offset_requests.commit`."""
         return offset_requests.commit(token, self._commits_into(request.group_id), request, client, self._longest_metadata, now_ms)
 
     def commit_offsets_in_transaction(self, token: Token, request: TxnOffsetCommitRequest, client: Client, now_ms: int) -> Outcome:
-        """Errors: as `offset_requests.commit_in_transaction`."""
+        """Commit offsets in a transaction.  Errors: as `offset_requests.commit_in_transaction`."""
         group = self._commits_into(request.group_id)
         return offset_requests.commit_in_transaction(token, group, request, client, self._longest_metadata, now_ms)
 
@@ -310,13 +319,13 @@ class GroupMachine:
         return offset_requests.fetch(token, group, self.offsets, self.environment.topics, request, is_stable_required=is_stable_required)
 
     def delete_offsets(self, token: Token, request: OffsetDeleteRequest) -> Outcome:
-        """Errors: as `offset_requests.delete`; GROUP_ID_NOT_FOUND."""
+        """Delete offsets.  Errors: as `offset_requests.delete`; GROUP_ID_NOT_FOUND."""
         if not self._is_known(request.group_id):
             return answer(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=[]))
         return offset_requests.delete(token, self.group(request.group_id), self.offsets, request)
 
     def forget_topic_partitions(self, partitions: Iterable[TopicPartition]) -> Outcome:
-        """The partitions were deleted: no offset of theirs means anything any more."""
+        """Forget the offsets of deleted partitions."""
         gone = frozenset(partitions)
         group_ids = dict.fromkeys(self.offsets.groups())
         return Outcome([record for group_id in group_ids for record in self.offsets.tombstones(group_id, gone)], is_atomic=False)
@@ -324,7 +333,7 @@ class GroupMachine:
     # -- administration -------------------------------------------------------------------------------------------------------
 
     def describe(self, token: Token, group_id: str, client: Client) -> Outcome:
-        """One group's part of a DescribeGroups.  A group not known is Dead, or from version 6 on GROUP_ID_NOT_FOUND."""
+        """One group's part of a DescribeGroups.  An unknown group is Dead, or from version 6 on GROUP_ID_NOT_FOUND."""
         group = self.group(group_id)
         if isinstance(group, ConsumerGroup | ShareGroup | StreamsGroup) or not self._is_known(group_id):
             what = "is not a classic group" if group is not None else "not found"
@@ -333,7 +342,7 @@ class GroupMachine:
         return answer(token, described(group or self._conversions.new(ClassicGroup, group_id)))
 
     def describe_of(self, token: Token, group_id: str, kind: type[HeartbeatGroup], not_described: NotDescribed) -> Outcome:
-        """One group's part of a ConsumerGroupDescribe, or of the same for another `kind`.
+        """One group's part of a ConsumerGroupDescribe, or of the similar request for another `kind`.
 
         Errors: GROUP_ID_NOT_FOUND, of a group of another protocol too.
         """
@@ -344,7 +353,7 @@ class GroupMachine:
         return answer(token, not_described(group_id, ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} {what}."))
 
     def list_groups(self, token: Token) -> Outcome:
-        """Replies with a list of `ListedGroup`, not filtered."""
+        """Reply with a list of `ListedGroup`, not filtered."""
         groups = self._all_groups()
         listed = []
         for group_id in dict.fromkeys([*groups, *self.offsets.groups()]):
@@ -375,7 +384,7 @@ class GroupMachine:
     # -- expiry ---------------------------------------------------------------------------------------------------------------
 
     def expire_offsets(self, now_ms: int) -> Outcome:
-        """Forgets offsets past their time, and groups that have nothing left (KIP-211); in several goes where there are many."""
+        """Forget offsets past their time, and groups that have nothing left (KIP-211); in several runs if there are many."""
         outcome = Outcome(is_atomic=False)
         retention_ms = self.environment.config.offsets_retention_minutes * 60_000
         groups = self._all_groups()
@@ -386,7 +395,7 @@ class GroupMachine:
             going = past[: EXPIRED_AT_ONCE - len(outcome.records)]
             outcome.records += [tombstone(group_id, partition) for partition in going]
             is_left_with_nothing = len(going) == len(committed) and not self.offsets.has_pending(group_id)
-            is_kept = isinstance(group, ShareGroup)  # its offsets are elsewhere: only an administrator forgets it
+            is_kept = isinstance(group, ShareGroup)  # its offsets are elsewhere: only an administrator deletes it
             if is_left_with_nothing and (group is None or group.is_empty) and not is_kept:
                 outcome += self._forgotten(group_id, group)
             if len(outcome.records) >= EXPIRED_AT_ONCE:
@@ -401,7 +410,7 @@ class GroupMachine:
     # -- what several decisions ask -------------------------------------------------------------------------------------------
 
     def group(self, group_id: str) -> Group | None:
-        """The group as its clients see it, whether a record tells of it yet or not."""
+        """The group as its clients see it, whether a record has it yet or not."""
         return self._conversions.forming(group_id) or self.groups.get(group_id)
 
     def _all_groups(self) -> dict[str, Group]:
@@ -410,7 +419,7 @@ class GroupMachine:
     def _forgotten(self, group_id: str, group: Group | None) -> Outcome:
         """The records that forget a group without members.
 
-        Kafka makes a group of offsets that were committed without one, and forgets it by the tombstone of a group's record alone.
+        Kafka makes a group for offsets that were committed without one, and forgets it only by the tombstone of a group's record.
         """
         self._conversions.forget(group_id)
         return Outcome((group or self._conversions.new(ClassicGroup, group_id)).tombstones(), is_atomic=False)

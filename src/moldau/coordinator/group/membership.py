@@ -1,4 +1,4 @@
-"""◇ What the group protocols with heartbeats have in common: member epochs, refusals, what a group's topics look like.
+"""◇ The common parts of the group protocols with heartbeats: member epochs, refusals, the hash of a group's topics.
 
 Source: KIP-848, 932, 1071.  Used by `consumer`, `share` and `streams`.
 """
@@ -15,15 +15,15 @@ from moldau.types import NO_EPOCH, TopicPartition
 
 LEAVE_EPOCH: Final = -1
 LEAVE_STATIC_EPOCH: Final = -2
-"""Epoch of a static member that is away and keeps its partitions for its successor."""
+"""The epoch of a static member that is away and keeps its partitions for its successor."""
 JOIN_EPOCH: Final = 0
 FIRST_GROUP_EPOCH: Final = 1
 FENCING_VERSION: Final = 9
-"""First OffsetCommit version whose clients know member epochs."""
+"""The first OffsetCommit version whose clients know member epochs."""
 
 
 class Refused(Exception):
-    """Leaves the checks of one heartbeat; caught where the heartbeat is answered."""
+    """Leaves the checks of one heartbeat; it is caught where the heartbeat is answered."""
 
     def __init__(self, code: ErrorCode, message: str) -> None:
         super().__init__(message)
@@ -32,7 +32,7 @@ class Refused(Exception):
 
 
 def fenced(kind: str, epoch: int, known: int) -> Refused:
-    """Of a member that reports with an `epoch` that is neither its own nor the one before.  Worded as Kafka words it."""
+    """The refusal of a member that reports an `epoch` that is neither its own nor the one before, in Kafka's words."""
     how = "greater" if epoch > known else "smaller"
     return Refused(
         ErrorCode.FENCED_MEMBER_EPOCH,
@@ -42,7 +42,7 @@ def fenced(kind: str, epoch: int, known: int) -> Refused:
 
 
 def in_unknown_state(kind: str, what: str) -> Refused:
-    """Of a member that cannot go on from where it is.  Worded as Kafka words it; `what` it holds: partitions or tasks."""
+    """The refusal of a member in an unknown state, in Kafka's words.  `what` it holds: partitions or tasks."""
     message = f"The {kind} group member is in a unknown state. The member must abandon all its {what} and rejoin."
     return Refused(ErrorCode.FENCED_MEMBER_EPOCH, message)
 
@@ -55,7 +55,7 @@ class HasEpoch(Protocol):
 
 
 class Reconciled(HasEpoch, Protocol):
-    """One that gives up first what it is to give up."""
+    """A member that gives partitions or tasks up before it takes others."""
 
     @property
     def pending_revocation(self) -> object: ...
@@ -84,7 +84,7 @@ def commit_error(
     member = members.get(commit.member_id)
     if member is None:
         return ErrorCode.UNKNOWN_MEMBER_ID
-    # Neither classic clients nor those that commit within a transaction have a word for member epochs.
+    # Classic clients, and those that commit within a transaction, do not know member epochs.
     has_no_epochs = commit.is_transactional or is_classic(member)
     if not has_no_epochs and commit.api_version < FENCING_VERSION:
         return ErrorCode.UNSUPPORTED_VERSION
@@ -98,7 +98,7 @@ def commit_error(
 
 
 def fetch_error(members: Mapping[str, M], member_id: str | None, member_epoch: int) -> ErrorCode:
-    """Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH.  Without a member it is an administrator's."""
+    """The error of a fetch of offsets.  Without a member it is an administrator's.  Errors: UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH."""
     if member_id is None and member_epoch < 0:
         return ErrorCode.NONE
     member = members.get(member_id or "")
@@ -108,30 +108,29 @@ def fetch_error(members: Mapping[str, M], member_id: str | None, member_epoch: i
 
 
 def names_no_member(commit: Commit) -> bool:
-    """Within a transaction, with the group's name alone: the transaction itself fences."""
+    """Whether a commit within a transaction names the group alone: then the transaction itself fences."""
     names_nobody = not commit.member_id and commit.group_instance_id is None and commit.generation_id_or_member_epoch == NO_EPOCH
     return commit.is_transactional and names_nobody
 
 
 def by_topic(partitions: Iterable[TopicIdPartition]) -> dict[UUID, list[int]]:
-    """In order."""
+    """Partitions by topic, in order."""
     grouped: dict[UUID, list[int]] = {}
     for topic_id, partition in partitions:
         grouped.setdefault(topic_id, []).append(partition)
-    # By number, and topics apart from partitions: to compare two UUIDs costs many times as much.
+    # Partitions are sorted by number, apart from topics: comparing two UUIDs costs many times as much.
     return {topic_id: sorted(grouped[topic_id]) for topic_id in sorted(grouped, key=lambda each: each.int)}
 
 
 def next_step(member: ReconciledT, epoch: int, reported: R | None, reconcile: Callable[[R | None], ReconciledT]) -> ReconciledT:
-    """A member's step at a report with `epoch`: `reconcile` goes by what it says it holds, or by nothing.
+    """A member's step at a report with `epoch`.  `reconcile` uses the reported partitions, or none.
 
-    With another epoch than its own the report may have come late, or from one that never heard what it was given last.  What it says it
-    holds counts for nothing then, and nothing is taken back: it is told where it is, and steps on from there.
-    """
+    A report with another epoch than the member's may be late, or from a member that missed its last answer.  Its partitions then do not
+    count, and none is taken back: the answer has its epoch and assignment, from which it goes on."""
     if epoch == member.epoch:
         return reconcile(reported)
     if epoch == JOIN_EPOCH:
-        # Whatever happened to it, it begins again: it need not come twice for what is there for it.
+        # A member in an unknown state begins again at once, so that it need not report twice.
         settled = reconcile(None)
         if not settled.pending_revocation:
             return settled
@@ -139,7 +138,7 @@ def next_step(member: ReconciledT, epoch: int, reported: R | None, reconcile: Ca
 
 
 def hash_of(topics: Iterable[TopicView]) -> int:
-    """Changes when a topic comes, goes, grows or moves to other racks; 0 only without topics."""
+    """A hash that changes when a topic comes, goes, grows or moves to other racks; 0 only without topics."""
     digest = blake2b(digest_size=8)
     is_empty = True
     for topic in topics:

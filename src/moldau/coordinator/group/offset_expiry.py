@@ -1,7 +1,7 @@
-"""◇ Which committed offsets of a group are past their time (KIP-211).
+"""◇ Finds the committed offsets of a group that are past their time (KIP-211).
 
 An offset is kept as long as a member subscribes to its topic, or as long as a transaction that commits it is open.  The group itself says
-when the retention of its offsets begins: `offsets_kept_since_ms`.  `GroupMachine.expire_offsets` looks from time to time.
+when the retention of its offsets begins: `offsets_kept_since_ms`.  `GroupMachine.expire_offsets` runs at intervals.
 
 Source: OffsetMetadataManager.cleanupExpiredOffsets, OffsetExpirationConditionImpl.
 """
@@ -12,7 +12,7 @@ from moldau.types import TopicPartition
 
 
 def expired_offsets(offsets: Offsets, group_id: str, group: Group | None, *, retention_ms: int, now_ms: int) -> list[TopicPartition]:
-    """The partitions whose offsets go.  `group`: None where nothing but offsets is known of it."""
+    """The partitions whose offsets expire.  `group` None: nothing but offsets is known of it."""
     committed = offsets.committed(group_id)
     subscribed = group.subscribed_topics() if group is not None and committed else frozenset[str]()
     if subscribed is None:

@@ -1,4 +1,4 @@
-"""◇ Offsets that are committed, fetched and deleted: as far as the group that they belong to lets it be.
+"""◇ Commits, fetches and deletes offsets, as far as their group allows it.
 
 A group of None has no members and no offsets yet: a commit without a generation makes it.
 
@@ -46,11 +46,11 @@ from moldau.protocol.messages.txn_offset_commit import (
 from moldau.types import ZERO_UUID, TopicPartition
 
 GENERATION_ERROR_UNTIL: Final = 8
-"""Last OffsetCommit version that says ILLEGAL_GENERATION where later ones say GROUP_ID_NOT_FOUND."""
+"""The last OffsetCommit version that answers ILLEGAL_GENERATION where later ones answer GROUP_ID_NOT_FOUND."""
 
 
 def commit(token: Token, group: Group | None, request: OffsetCommitRequest, client: Client, longest_metadata: int, now_ms: int) -> Outcome:
-    """Topics come with their names.  Topics that the client may not touch are taken out already.
+    """Commit offsets.  Topics come with their names; topics that the client may not write to are taken out before.
 
     Errors on every partition: ILLEGAL_GENERATION, GROUP_ID_NOT_FOUND, UNKNOWN_MEMBER_ID, FENCED_INSTANCE_ID, REBALANCE_IN_PROGRESS;
     on one: OFFSET_METADATA_TOO_LARGE.
@@ -84,7 +84,7 @@ def commit(token: Token, group: Group | None, request: OffsetCommitRequest, clie
 def commit_in_transaction(
     token: Token, group: Group | None, request: TxnOffsetCommitRequest, client: Client, longest_metadata: int, now_ms: int
 ) -> Outcome:
-    """Errors: as `commit`, with ILLEGAL_GENERATION for a group that is not there."""
+    """Commit offsets in a transaction.  Errors: as `commit`, with ILLEGAL_GENERATION for a missing group."""
     if group is not None:
         error = group.validate_commit(
             Commit(
@@ -117,7 +117,7 @@ def _commit(
     *,
     retention_ms: int = -1,
 ) -> list[tuple[int, ErrorCode]]:
-    """One topic's part: what becomes of each partition.  `refusal`: why the group takes none."""
+    """Commit one topic's part, and return each partition's result.  `refusal`: the reason why the group takes none."""
     # Within a transaction a topic is known by its name alone.
     topic_id = topic.topic_id if isinstance(topic, OffsetCommitRequestTopic) else ZERO_UUID
     told = []
@@ -203,18 +203,18 @@ def _all_with_an_offset(committed: GroupOffsets, topics: Topics) -> dict[str, li
 
 
 def _is_of_earlier_topic(committed: CommittedOffset, topic_id: UUID) -> bool:
-    """Whether the offset says that it is of another topic than the one that bears the name now, which has `topic_id`."""
+    """Whether the offset belongs to an earlier topic than the one with `topic_id` that has the name now."""
     return ZERO_UUID not in (committed.topic_id, topic_id) and committed.topic_id != topic_id
 
 
 def _topic_id(name: str, topics: Topics) -> UUID:
-    """Zero for a topic that is not there."""
+    """The topic's id; zero for a missing topic."""
     topic = topics.by_name(name)
     return topic.topic_id if topic is not None else ZERO_UUID
 
 
 def delete(token: Token, group: Group | None, offsets: Offsets, request: OffsetDeleteRequest) -> Outcome:
-    """Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; on a partition GROUP_SUBSCRIBED_TO_TOPIC."""
+    """Delete offsets.  Errors: GROUP_ID_NOT_FOUND, NON_EMPTY_GROUP; on a partition GROUP_SUBSCRIBED_TO_TOPIC."""
     if isinstance(group, ShareGroup):
         return answer(token, OffsetDeleteResponse(error_code=ErrorCode.GROUP_ID_NOT_FOUND, topics=[]))
     if isinstance(group, ClassicGroup) and group.members and group.protocol_type != "consumer":

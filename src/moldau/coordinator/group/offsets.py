@@ -1,6 +1,7 @@
 """◇ Committed offsets of the groups of one partition of `__consumer_offsets`.
 
-A commit inside a transaction is pending until the transaction's marker: then it counts, if no later commit has overtaken it, or never was.
+A commit inside a transaction is pending until the transaction's marker.  After a COMMIT it counts, unless a later commit has overtaken it;
+after an ABORT it is dropped.
 
 Source: OffsetMetadataManager; KIP-98, 211, 447.  Called by `machine.GroupMachine`.
 """
@@ -16,7 +17,10 @@ from moldau.types import ZERO_UUID, TopicPartition
 
 
 class CommittedOffset(NamedTuple):
-    """`offset` is the next one to read.  `record_offset` is where this commit stands in the log: the greater one is the later commit."""
+    """A committed offset.
+
+    `offset` is the next one to read.  `record_offset` is the commit's place in the log: the greater one is the later commit.
+    """
 
     offset: int
     leader_epoch: int
@@ -31,12 +35,12 @@ GroupOffsets = dict[TopicPartition, CommittedOffset]
 
 
 class Offsets:
-    """Hard state: changed by `replay` and `replay_end_marker` only."""
+    """Hard state: only `replay` and `replay_end_marker` change it."""
 
     def __init__(self) -> None:
         self._committed: dict[str, GroupOffsets] = {}
         self._pending: dict[int, dict[str, GroupOffsets]] = {}
-        """By producer id: what an open transaction will commit."""
+        """By producer id, the offsets that an open transaction will commit."""
 
     def replay(self, record_offset: int, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int | None) -> None:
         partition = TopicPartition(key.topic, key.partition)
@@ -90,7 +94,7 @@ class Offsets:
         return any(group_id in by_group and (partition is None or partition in by_group[group_id]) for by_group in self._pending.values())
 
     def tombstones(self, group_id: str, among: Set[TopicPartition] | None = None) -> list[CoordinatorRecord]:
-        """The records that forget every offset of the group, pending ones too; or the offsets `among` some partitions."""
+        """The records that forget every offset of the group, pending ones too; or only the offsets of the partitions in `among`."""
         partitions = set(self._committed.get(group_id, ()))
         for by_group in self._pending.values():
             partitions |= by_group.get(group_id, {}).keys()
@@ -112,7 +116,7 @@ def commit_record(
     retention_ms: int = -1,
     topic_id: UUID = ZERO_UUID,
 ) -> CoordinatorRecord:
-    """`retention_ms`: -1 for the broker's rule; clients before KIP-211 could ask for their own."""
+    """The record of a commit.  `retention_ms`: -1 for the broker's rule; clients before KIP-211 could ask for their own."""
     value = OffsetCommitValue(
         offset=offset,
         leader_epoch=leader_epoch,

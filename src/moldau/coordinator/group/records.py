@@ -34,7 +34,7 @@ class LegacyOffsetCommitKey(StoredRecord):
 
 @record(record_type=0, versions="0")
 class LegacyOffsetCommitValue(StoredRecord):
-    """A committed offset as Kafka before 0.9 wrote it.  Kept since keys of this type may lie in old logs."""
+    """A committed offset as Kafka before 0.9 wrote it.  It is kept because keys of this type may lie in old logs."""
 
     offset: int = int64()
     metadata: str = string()

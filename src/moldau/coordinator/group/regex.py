@@ -12,7 +12,7 @@ class Pattern(Protocol):
 
 
 class RegexError(ValueError):
-    """What RE2 has against the expression."""
+    """The error that RE2 finds in the expression."""
 
 
 LONGEST_REGEX = 4096
@@ -20,7 +20,7 @@ LONGEST_REGEX = 4096
 
 @lru_cache(maxsize=256)
 def compile_regex(regex: str) -> Pattern:
-    """Errors: RegexError."""
+    """Compile an expression.  Errors: RegexError."""
     import re2  # a native library, loaded when the first group subscribes by an expression
 
     if len(regex) > LONGEST_REGEX:

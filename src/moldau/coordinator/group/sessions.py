@@ -1,7 +1,6 @@
-"""◇ How long members of groups with heartbeats are waited for: their sessions, and the time that they have to give something up.
-
-A member that says nothing for its session is out.  So is a member that does not give up in its rebalance time-out what it was told to
-give up.  Timers are soft: after a fail-over all of them begin anew.
+"""◇ The time limits of members of groups with heartbeats: their sessions, and the time to give partitions up.  A member that is silent for
+its session is removed.  So is a member that does not give partitions up within its rebalance timeout.  Timers are soft: after a fail-over
+all of them begin anew.
 
 Source: GroupMetadataManager (…GroupSessionTimeout, …GroupRebalanceTimeout).  Used by `consumer`, `share` and `streams`.
 """
@@ -14,7 +13,7 @@ from moldau.coordinator.outcome import Outcome, Timer
 
 
 class Fencing(Protocol):
-    """A group that puts members out."""
+    """A group that removes members."""
 
     @property
     def group_id(self) -> str: ...
@@ -28,19 +27,19 @@ class Revoker(Reconciled, Protocol):
 
 
 class Revoking(Fencing, Protocol):
-    """One whose members give up before others take."""
+    """A group whose members give partitions up before others take them."""
 
     @property
     def members(self) -> Mapping[str, Revoker]: ...
 
 
 def rejoin_key(group_id: str, member_id: str) -> tuple[str, str, str]:
-    """Of the timer by which a classic member of a consumer group has to join again."""
+    """The key of the timer by which a classic member of a consumer group has to join again."""
     return ("rejoin", group_id, member_id)
 
 
 def resync_key(group_id: str, member_id: str) -> tuple[str, str, str]:
-    """Of the timer by which a classic member of a consumer group that has joined has to sync."""
+    """The key of the timer by which a classic member of a consumer group that has joined has to sync."""
     return ("resync", group_id, member_id)
 
 
@@ -49,7 +48,7 @@ def session_timer(group: Fencing, member_id: str, due_ms: int) -> Timer:
 
 
 def revoking_timers(group: Revoking, member: Revoker, due_ms: int, *, is_told_anew: bool) -> list[Timer]:
-    """Of `member` as it is now: nothing while it goes on giving up what it gave up before, unless it `is_told_anew`."""
+    """The timers of `member` as it is now; none while it goes on giving up the same, unless it `is_told_anew`."""
     member_id = member.member_id
     key = ("revoking", group.group_id, member_id)
     if not member.pending_revocation:

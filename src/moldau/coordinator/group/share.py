@@ -2,8 +2,8 @@
 
     a topic is subscribed ─▶ its partitions' states begin at the share coordinator ─▶ group epoch + 1 ─▶ target ─▶ members
 
-Nothing has to be revoked before it is given to somebody else, so a member takes its target with its next heartbeat.  Everything here is
-hard state, changed by `replay`; only timers, and since when states are being begun, are soft.
+No partition has to be revoked before another member gets it, so a member takes its target with its next heartbeat.  Everything here is hard
+state, changed by `replay`; only timers, and the start times of beginning states, are soft.
 
 Source: ShareGroup, ShareGroupAssignmentBuilder, GroupMetadataManager.shareGroupHeartbeat.  Called by `machine.GroupMachine`.
 """
@@ -38,7 +38,7 @@ Assigned = frozenset[TopicIdPartition]
 
 
 class GroupState(Enum):
-    """Named as Kafka's tools print them."""
+    """The states of a group, named as Kafka's tools print them."""
 
     EMPTY = "Empty"
     STABLE = "Stable"
@@ -46,14 +46,14 @@ class GroupState(Enum):
 
 @dataclass(slots=True, frozen=True)
 class BeginStates:
-    """The share coordinator is to begin these states; what became of it goes to `states_began` and `states_not_begun`."""
+    """States that the share coordinator is to begin; `states_began` or `states_not_begun` gets the outcome."""
 
     request: initialize.InitializeShareGroupStateRequest
 
 
 @dataclass(slots=True, frozen=True)
 class Member:
-    """The first part is its metadata record, the second its current assignment record."""
+    """A member.  The first fields are its metadata record, the others its current assignment record."""
 
     member_id: str
     rack_id: str | None = None
@@ -72,9 +72,9 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
 
     states: StateTopics = field(default_factory=StateTopics)
     beginning_since_ms: Soft[dict[UUID, int]] = field(default_factory=dict)
-    """When the share coordinator was last asked to begin a topic's states."""
+    """The time when the share coordinator was last asked to begin a topic's states."""
     all_assigned_at: Soft[tuple[StateTopics, int, int] | None] = None
-    """States, target epoch and topics when every partition with a state was last seen to be given out."""
+    """The states, target epoch and topics at which every partition with a state was last seen to be assigned."""
 
     group_type: ClassVar[str] = "share"
     protocol_type: ClassVar[str] = "share"
@@ -102,7 +102,7 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
             outcome.records.append(self._metadata_record(member))
         epoch = self._next_group_epoch(members, outcome, is_changed=member.topic_names != before.topic_names)
         target, target_epoch = self._assign(epoch, members, outcome, now_ms)
-        # Behind, it never heard what it was given last: it is told that first, or two lost answers would put it out.
+        # A member behind its epoch missed its last answer: it gets that first, or two lost answers would remove it.
         is_behind = request.member_epoch not in (JOIN_EPOCH, before.epoch)
         own_target = target.get(member.member_id, frozenset())
         settled = member if is_behind else self._settled(member, own_target, target_epoch, is_new_epoch=epoch != self.epoch)
@@ -115,7 +115,7 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
         return outcome
 
     def _find_member(self, request: messages.ShareGroupHeartbeatRequest) -> Member:
-        """The member that reports, new or known, checked against its epoch."""
+        """The reporting member, new or known, checked against its epoch."""
         known, epoch = self.members.get(request.member_id), request.member_epoch
         if known is None:
             if epoch != JOIN_EPOCH:
@@ -123,7 +123,7 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
             if len(self.members) >= self.environment.config.share_max_size:
                 raise Refused(ErrorCode.GROUP_MAX_SIZE_REACHED, f"The share group has its {len(self.members)} members already.")
             return Member(request.member_id)
-        # The answer that carried the newer epoch may have been lost: the one before is good too.
+        # The answer with the newer epoch may have been lost: the epoch before is valid, too.
         if epoch not in (JOIN_EPOCH, known.epoch, known.previous_epoch):
             raise fenced("share", epoch, known.epoch)
         return known
@@ -131,7 +131,7 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
     # -- group epoch and target assignment ------------------------------------------------------------------------------------
 
     def _next_group_epoch(self, members: Mapping[str, Member], outcome: Outcome, *, is_changed: bool) -> int:
-        """One more if the members or what they can read changed, or states have begun that nobody was given yet."""
+        """The group epoch, raised by one if the members or their topics changed, or if states have begun that no member has yet."""
         if self.target_epoch >= self.epoch:
             is_changed = is_changed or self._has_unassigned_states()
         topics = self.environment.topics
@@ -146,10 +146,12 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
         return self.epoch + 1
 
     def _has_unassigned_states(self) -> bool:
-        """Of topics that are read and are still there: a deletion may have been missed while nobody coordinated the group."""
+        """Whether a topic that is read and still exists has unassigned states: a deletion may have been missed while the group had no
+        coordinator.
+        """
         looked_at = (self.states, self.target_epoch, self.environment.topics.version)
         if looked_at == self.all_assigned_at:
-            return False  # every heartbeat asks, and large groups have many partitions
+            return False  # every heartbeat calls this, and large groups have many partitions
         given = frozenset[TopicIdPartition]().union(*self.target.values())
         read = {topic.topic_id for name in _topic_names(self.members) if (topic := self.environment.topics.by_name(name)) is not None}
         if any(
@@ -161,7 +163,7 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
         return False
 
     def _assign(self, epoch: int, members: Mapping[str, Member], outcome: Outcome, now_ms: int) -> tuple[Mapping[str, Assigned], int]:
-        """The target and its epoch: a new one when the group epoch is ahead of it, not more often than the interval."""
+        """The target and its epoch: a new one if the group epoch is ahead of it, at most once per interval."""
         if not self.is_target_due(epoch, now_ms):
             return self.target, self.target_epoch
         target = self._compute(members)
@@ -186,7 +188,7 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
         return simple.assign(subscribers, {topic_id: _partitions_of(topic_id, partitions) for topic_id, partitions in begun})
 
     def _settled(self, member: Member, target: Assigned, target_epoch: int, *, is_new_epoch: bool) -> Member:
-        """The member with its target, as far as it subscribes to it still."""
+        """The member with its target, as far as it still subscribes to it."""
         if member.epoch == target_epoch and not is_new_epoch:
             return member
         topics = self.environment.topics
@@ -208,7 +210,7 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
             self.beginning_since_ms.update(dict.fromkeys(missing, now_ms))
 
     def _missing_states(self, names: Iterable[str], now_ms: int) -> dict[UUID, TopicPartitions]:
-        """Of topics that are read, what neither has begun nor is being begun since not too long."""
+        """The states of read topics that have neither begun nor are being begun since a short time."""
         missing = {}
         retry_ms = self.environment.config.share_initialize_retry_interval_ms
         for name in sorted(names):
@@ -226,7 +228,10 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
         return missing
 
     def begin_states(self, starts: Mapping[UUID, Mapping[int, int]], epoch: int) -> BeginStates:
-        """`starts`: start offsets by topic and partition.  The group epoch is the state epoch: leaders with an older one are fenced."""
+        """Begin states.  `starts`: start offsets by topic and partition.
+
+        The group epoch is the state epoch: leaders with an older one are fenced.
+        """
         return BeginStates(
             initialize.InitializeShareGroupStateRequest(
                 group_id=self.group_id,
@@ -290,7 +295,7 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
         return Outcome(records, timers=sessions.cancelled(self, member_id))
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """What forgets an empty group."""
+        """The records that forget an empty group."""
         assert not self.members, "members are removed one by one"
         return [
             CoordinatorRecord(stored.ShareGroupTargetAssignmentMetadataKey(group_id=self.group_id), None),
@@ -310,7 +315,7 @@ class ShareGroup(HeartbeatGroup[Member, Assigned, messages.ShareGroupHeartbeatRe
     # -- hard state -----------------------------------------------------------------------------------------------------------
 
     def replay(self, key: Any, value: Any) -> None:
-        """One of the records that make up a share group."""
+        """Replay one of the records of a share group."""
         match key:
             case stored.ShareGroupMetadataKey():
                 assert isinstance(value, stored.ShareGroupMetadataValue)
@@ -447,7 +452,7 @@ def refusal(code: ErrorCode, message: str | None) -> messages.ShareGroupHeartbea
 
 
 def _topic_names(members: Mapping[str, Member]) -> set[str]:
-    # Most members subscribe alike, and every heartbeat asks.
+    # Most members subscribe alike, and every heartbeat calls this.
     return set[str]().union(*{member.topic_names for member in members.values()})
 
 

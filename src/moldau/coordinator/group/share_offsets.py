@@ -1,6 +1,5 @@
-"""◇ What an administrator does with a share group's offsets, and with the group's states when it goes (KIP-932).
-
-The offsets are at the share coordinator: a decision here says what the group knows of it, and what is to be asked there.
+"""◇ An administrator's requests about a share group's offsets, and the deletion of its states (KIP-932).  The share coordinator has the
+offsets: a decision here has the group's own knowledge, and the requests to that coordinator.
 
 Source: GroupMetadataManager.alterShareGroupOffsets, sharePartitionsEligibleForOffsetDeletion, shareGroupBuildPartitionDeleteRequest.
 Called by `machine.GroupMachine`; carried out by `server/coordinators/share_groups.py`.
@@ -22,14 +21,14 @@ from moldau.types import ZERO_UUID
 
 
 class Altered(NamedTuple):
-    """The answer so far, and the states that begin anew before it is given."""
+    """The answer so far, and the states to begin anew before it is sent."""
 
     response: alter.AlterShareGroupOffsetsResponse
     begin: BeginStates | None
 
 
 class Deletion(NamedTuple):
-    """The topics that nothing is known of, and the states to be deleted before the answer is given; or why nothing is deleted."""
+    """The unknown topics, and the states to delete before the answer is sent; or the reason why nothing is deleted."""
 
     unknown: list[delete.DeleteShareGroupOffsetsResponseTopic]
     request: delete_state.DeleteShareGroupStateRequest | None
@@ -42,7 +41,7 @@ def refusal(code: ErrorCode, message: str | None = None) -> Deletion:
 
 
 def alter_offsets(token: Token, group: ShareGroup, request: alter.AlterShareGroupOffsetsRequest, now_ms: int) -> Outcome:
-    """`Altered`.  Errors: NON_EMPTY_GROUP; on a partition UNKNOWN_TOPIC_OR_PARTITION."""
+    """Decide `Altered`.  Errors: NON_EMPTY_GROUP; on a partition UNKNOWN_TOPIC_OR_PARTITION."""
     if not group.is_empty:
         code = ErrorCode.NON_EMPTY_GROUP
         return answer(token, Altered(alter.AlterShareGroupOffsetsResponse(error_code=code, error_message=code.text, responses=[]), None))
@@ -73,7 +72,7 @@ def alter_offsets(token: Token, group: ShareGroup, request: alter.AlterShareGrou
 
 
 def delete_offsets(token: Token, group: ShareGroup, request: delete.DeleteShareGroupOffsetsRequest) -> Outcome:
-    """`Deletion`.  Errors: NON_EMPTY_GROUP; on a topic UNKNOWN_TOPIC_OR_PARTITION."""
+    """Decide `Deletion`.  Errors: NON_EMPTY_GROUP; on a topic UNKNOWN_TOPIC_OR_PARTITION."""
     if not group.is_empty:
         return answer(token, refusal(ErrorCode.NON_EMPTY_GROUP))
     unknown = []
@@ -98,7 +97,7 @@ def delete_offsets(token: Token, group: ShareGroup, request: delete.DeleteShareG
 
 
 def prepare_deletion(token: Token, group: ShareGroup) -> Outcome:
-    """`Deletion` of all that the group has: before the group itself is forgotten.  Errors: NON_EMPTY_GROUP."""
+    """Decide `Deletion` of all states of the group, before the group itself is forgotten.  Errors: NON_EMPTY_GROUP."""
     if not group.is_empty:
         return answer(token, refusal(ErrorCode.NON_EMPTY_GROUP))
     topics = group.environment.topics
@@ -114,7 +113,7 @@ def prepare_deletion(token: Token, group: ShareGroup) -> Outcome:
 
 
 def offsets_deleted(token: Token, group: ShareGroup | None, topic_ids: list[UUID]) -> Outcome:
-    """The share coordinator has forgotten them."""
+    """Note that the share coordinator has deleted them."""
     records: list[CoordinatorRecord] = []
     if group is not None:
         records.append(group.states.deleted(topic_ids).record(group.group_id))
@@ -129,7 +128,7 @@ def _altered(partition: int, *, is_known: bool) -> alter.AlterShareGroupOffsetsR
 
 
 def _all_partitions(topic_ids: Iterable[UUID], topics: Topics) -> dict[UUID, Iterable[int]]:
-    """Of topics that are there still: how many states of a topic are left to be deleted is not known any more."""
+    """All partitions of existing topics: the number of states that are left to delete is not known any more."""
     return {topic_id: range(topic.partition_count) for topic_id in topic_ids if (topic := topics.by_id(topic_id)) is not None}
 
 

@@ -1,6 +1,5 @@
-"""◇ Which share partitions of a group have a state at the share coordinator: being begun, begun, being deleted (KIP-932).
-
-A partition is given to members only once its state has begun.  The record says it all at once, so every change makes a new value.
+"""◇ The share partitions of a group with a state at the share coordinator: being begun, begun, being deleted (KIP-932).  A partition is
+assigned only once its state has begun.  One record has all of them, so every change makes a new value.
 
 Source: ShareGroupStatePartitionMetadataInfo and its users in GroupMetadataManager.  Called by `share`.
 """
@@ -15,7 +14,7 @@ from moldau.coordinator.group.environment import Topics
 from moldau.coordinator.outcome import CoordinatorRecord
 
 NAMELESS: Final = "<UNKNOWN>"
-"""What Kafka writes for a topic that is gone."""
+"""The name that Kafka writes for a topic that is gone."""
 
 
 class TopicPartitions(NamedTuple):
@@ -24,12 +23,12 @@ class TopicPartitions(NamedTuple):
 
 
 Partitions = Mapping[UUID, frozenset[int]]
-"""By topic id."""
+"""Partitions by topic id."""
 
 
 @dataclass(slots=True, frozen=True)
 class StateTopics:
-    """By topic id.  A partition whose offsets are reset is begun and being begun anew at once."""
+    """States by topic id.  A partition whose offsets are reset is begun and being begun anew at once."""
 
     initializing: Mapping[UUID, TopicPartitions] = field(default_factory=dict)
     initialized: Mapping[UUID, TopicPartitions] = field(default_factory=dict)
@@ -39,7 +38,7 @@ class StateTopics:
         return {topic_id: topic.partitions for topic_id, topic in self.initialized.items()}
 
     def all_known(self) -> Partitions:
-        """Whatever may have a state."""
+        """The partitions that may have a state."""
         return {topic_id: topic.partitions for topic_id, topic in _joined(self.initialized, self.initializing).items()}
 
     def beginning(self, more: Mapping[UUID, TopicPartitions]) -> "StateTopics":
@@ -48,12 +47,12 @@ class StateTopics:
         return replace(self, initializing=initializing, deleting=deleting)
 
     def began(self, done: Partitions, topics: Topics) -> "StateTopics":
-        """The share coordinator has these now."""
+        """Note that the share coordinator has begun these."""
         named = {topic_id: TopicPartitions(_name_of(topic_id, topics), partitions) for topic_id, partitions in done.items()}
         return replace(self, initializing=_without(self.initializing, done), initialized=_joined(self.initialized, named))
 
     def not_begun(self, failed: Partitions) -> "StateTopics":
-        """They will be tried again with a later heartbeat."""
+        """Note a failure: a later heartbeat tries them again."""
         return replace(self, initializing=_without(self.initializing, failed))
 
     def deletes(self, topic_ids: Iterable[UUID], topics: Topics) -> "StateTopics":
@@ -65,7 +64,7 @@ class StateTopics:
         return replace(self, deleting={topic_id: name for topic_id, name in self.deleting.items() if topic_id not in topic_ids})
 
     def forgets(self, topic_ids: Collection[UUID]) -> "StateTopics":
-        """The topics themselves are gone."""
+        """Forget deleted topics."""
         return StateTopics(
             {topic_id: topic for topic_id, topic in self.initializing.items() if topic_id not in topic_ids},
             {topic_id: topic for topic_id, topic in self.initialized.items() if topic_id not in topic_ids},

@@ -16,13 +16,13 @@ def written_version(value: StoredRecord) -> int:
     if isinstance(value, GroupMetadataValue):
         return 3
     if isinstance(value, OffsetCommitValue):
-        # Only version 1 has a place for an expiry of its own.
+        # Only version 1 has a field for an expiry of its own.
         return 4 if value.expire_timestamp == -1 else 1
     return value.VERSIONS[-1]
 
 
 def as_written_today(key: LegacyOffsetCommitKey, value: LegacyOffsetCommitValue | None) -> CoordinatorRecord:
-    """A commit of before Kafka 0.9."""
+    """The record in today's form; the old form is a commit from before Kafka 0.9."""
     commit = OffsetCommitKey(group=key.group, topic=key.topic, partition=key.partition)
     if value is None:
         return CoordinatorRecord(commit, None)

@@ -1,1 +1,1 @@
-"""◇ How far share groups have come with each partition: the share coordinator (KIP-932).  Start at `machine`."""
+"""◇ The progress of share groups in each partition: the share coordinator (KIP-932).  Start at `machine`."""

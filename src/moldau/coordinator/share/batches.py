@@ -1,7 +1,7 @@
 """◇ Runs of records in one delivery state, put together so that no two overlap.
 
-A leader may report a run again, split or joined anew.  Of all that is said of an offset the one that was delivered most often holds, and
-among those the state that is further on; neighbours that say the same become one run.
+A leader may report a run again, split or joined anew.  Of several reports about an offset the one with the most deliveries holds, and among
+those the later state.  Equal neighbours become one run.
 
 Source: PersisterStateBatchCombiner.  Called by `machine`.
 """
@@ -23,7 +23,7 @@ class StateBatch(NamedTuple):
 
 
 def combined(batches: Iterable[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
-    """In order of offsets, without overlaps; what lies below `start_offset` is cut off, unless that is -1."""
+    """The runs in order of offsets, without overlaps.  Anything below `start_offset` is cut off, unless that is -1."""
     return tuple(_joined(_decided(sorted(_cut(batches, start_offset)))))
 
 
@@ -36,7 +36,7 @@ def _cut(batches: Iterable[StateBatch], start_offset: int) -> Iterator[StateBatc
 
 
 def _decided(batches: list[StateBatch]) -> Iterator[StateBatch]:
-    """One sweep over the offsets; the heap holds the batches that reach this far, the one that holds on top."""
+    """Sweep once over the offsets.  The heap holds the batches that reach this far, with the valid one on top."""
     reaching: list[tuple[int, int, int]] = []  # (-delivery count, -delivery state, last offset)
     offset, index = NO_OFFSET, 0
     while index < len(batches) or reaching:

@@ -4,7 +4,7 @@ from moldau.config import MINUTE_MS, Configs, MiB, Short, at_least, between, opt
 
 
 class ShareCoordinatorConfig(Configs):
-    """What a broker's share partitions' states obey."""
+    """The options of a broker's states of share partitions."""
 
     topic_partition_count: int = option(
         "share.coordinator.state.topic.num.partitions",
@@ -43,20 +43,20 @@ class ShareCoordinatorConfig(Configs):
     updates_per_snapshot: int = option(
         "share.coordinator.snapshot.update.records.per.snapshot",
         500,
-        "After so many updates of a share partition its whole state is written anew.",
+        "The number of updates of a share partition after which its whole state is written anew.",
         check=between(0, 500),
     )
     prune_interval_ms: int = option(
         "share.coordinator.state.topic.prune.interval.ms",
         5 * MINUTE_MS,
-        "How often records of __share_group_state that newer ones replace are deleted.",
+        "How often outdated records of __share_group_state are deleted.",
         check=at_least(1),
         importance="low",
     )
     cold_snapshot_interval_ms: int = option(
         "share.coordinator.cold.partition.snapshot.interval.ms",
         5 * MINUTE_MS,
-        "A state whose snapshot is this old is written anew: what lies before it can go.",
+        "A state whose snapshot is this old is written anew, so that older records can be deleted.",
         check=at_least(1),
         importance="low",
     )

@@ -4,8 +4,8 @@
                   the whole state    what changed: later records replace earlier ones of the same offsets
 
 Two epochs fence: the leader epoch of the partition whose leader writes, so that a deposed leader writes nothing more; and the state epoch,
-which grows whenever an administrator or a new life of the topic begins the state anew.  The topic is not compacted: a snapshot makes what
-lies before it redundant, a state at rest is written anew from time to time, and what every state has left behind is deleted.
+which grows whenever an administrator or a new life of the topic begins the state anew.  The topic is not compacted: a snapshot makes
+earlier records redundant, a state at rest is written anew at intervals, and records that no state needs are deleted.
 
 Source: ShareCoordinatorShard, ShareCoordinatorOffsetsManager; KIP-932, 1226.  Called by `server/coordinators/coordinators.py`.
 """
@@ -38,12 +38,12 @@ class SharePartitionKey(NamedTuple):
     partition: int
 
     def __str__(self) -> str:
-        """The key by which FindCoordinator is asked, and whose hash places the state."""
+        """The key in FindCoordinator, whose hash places the state."""
         return f"{self.group_id}:{uuid_to_text(self.topic_id)}:{self.partition}"
 
     @classmethod
     def parse(cls, text: str) -> "SharePartitionKey":
-        """What `str` wrote; a group may have colons in its name.  Errors: ValueError."""
+        """The key in a text written by `str`; a group may have colons in its name.  Errors: ValueError."""
         group_id, topic_id, partition = text.rsplit(":", 2)
         if not group_id.strip():
             raise ValueError(f"{text!r} names no group")
@@ -60,28 +60,28 @@ class Environment:
 
 @dataclass(slots=True, frozen=True)
 class Prune:
-    """Records below `offset` may go: newer ones replace them all."""
+    """Records below `offset` can be deleted: newer ones replace all of them."""
 
     offset: int
 
 
 @dataclass(slots=True, frozen=True)
 class ShareState:
-    """What the records of one share partition add up to."""
+    """The state that the records of one share partition add up to."""
 
     snapshot_epoch: int
     state_epoch: int
     leader_epoch: int
     start_offset: int
     delivery_complete_count: int
-    """Records behind `start_offset` that are done with; -1 when the leader does not count."""
+    """The records behind `start_offset` that are done with; -1 when the leader does not count."""
     batches: tuple[StateBatch, ...]
     created_ms: int
     written_ms: int
     snapshot_offset: int
-    """Where the last snapshot lies in the log."""
+    """The offset of the last snapshot in the log."""
     fencing_leader_epoch: int
-    """The highest that was ever seen: it outlives a new beginning of the state."""
+    """The highest leader epoch that was ever seen: it outlives a new beginning of the state."""
     update_count: int = 0
 
     def updated(self, value: stored.ShareUpdateValue) -> "ShareState":
@@ -102,7 +102,7 @@ class ShareStateMachine:
 
     _pruned_to: Soft[int | None]
     _has_changed: Soft[bool]
-    """Something was written since states at rest were last written anew."""
+    """Whether a record was written since states at rest were last written anew."""
 
     def __init__(self, environment: Environment) -> None:
         self.environment: Final = environment
@@ -114,7 +114,7 @@ class ShareStateMachine:
     # -- the machine ----------------------------------------------------------------------------------------------------------
 
     def replay(self, offset: int, record: CoordinatorRecord, producer: ProducerIdAndEpoch | None) -> None:
-        """A record counts at once, also when a client wrote it in a transaction, as in Kafka."""
+        """Replay a record.  It counts at once, also when a client wrote it in a transaction, as in Kafka."""
         is_only_anew = isinstance(record.value, stored.ShareSnapshotValue) and record.value.create_timestamp != record.value.write_timestamp
         self._has_changed = self._has_changed or not is_only_anew
         match record.key:
@@ -128,7 +128,7 @@ class ShareStateMachine:
             case stored.ShareUpdateKey() as key if record.value is not None:
                 where = SharePartitionKey(key.group_id, key.topic_id, key.partition)
                 state = self.states.get(where)
-                if state is not None:  # an update whose snapshot was pruned away belongs to a state that is gone
+                if state is not None:  # an update whose snapshot was pruned belongs to a state that is gone
                     self.states[where] = state.updated(record.value)
 
     def _snapshot(self, before: ShareState | None, value: stored.ShareSnapshotValue, offset: int) -> ShareState:
@@ -148,7 +148,7 @@ class ShareStateMachine:
         )
 
     def replay_end_marker(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
-        """No record here is part of a transaction, but a client that may write markers can write one here."""
+        """Do nothing: no record here is part of a transaction, but a client that may write markers can write one here."""
 
     def on_loaded(self, now_ms: int) -> Outcome:
         return Outcome(timers=[self._prune_timer(now_ms), self._cold_timer(now_ms)])
@@ -159,7 +159,7 @@ class ShareStateMachine:
     # -- the five requests, one partition of each -----------------------------------------------------------------------------
 
     def initialize(self, token: Token, key: SharePartitionKey, asked: initialize.PartitionData, now_ms: int) -> Outcome:
-        """Begins the state, or begins it anew.  Errors: INVALID_REQUEST, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION."""
+        """Begin the state, or begin it anew.  Errors: INVALID_REQUEST, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION."""
         state = self.states.get(key)
         code = self._refusal(key)
         if code is ErrorCode.NONE and state is not None and NO_EPOCH < asked.state_epoch < state.state_epoch:
@@ -179,8 +179,11 @@ class ShareStateMachine:
         return Outcome([_snapshot_record(key, value)], [Reply(token, initialize.PartitionResult(partition=key.partition))])
 
     def write(self, token: Token, key: SharePartitionKey, asked: write.PartitionData, now_ms: int) -> Outcome:
-        """Errors: INVALID_REQUEST (of a state that was never begun too), FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH,
-        UNKNOWN_TOPIC_OR_PARTITION."""
+        """Write an update.
+
+        Errors: INVALID_REQUEST (also for a state that was never begun), FENCED_LEADER_EPOCH, FENCED_STATE_EPOCH,
+        UNKNOWN_TOPIC_OR_PARTITION.
+        """
         state, code = self._fenced(key, asked.leader_epoch, asked.state_epoch)
         if state is None or code is not ErrorCode.NONE:
             return answer(token, _refused(write.PartitionResult(partition=key.partition), code))
@@ -197,7 +200,10 @@ class ShareStateMachine:
         return Outcome([record], [Reply(token, write.PartitionResult(partition=key.partition))])
 
     def read(self, token: Token, key: SharePartitionKey, asked: read.PartitionData, now_ms: int) -> Outcome:
-        """A new leader's first question; from then on leaders before it are fenced.  Errors: as `write`, without FENCED_STATE_EPOCH."""
+        """Answer a new leader's first question; earlier leaders are fenced from then on.
+
+        Errors: as `write`, without FENCED_STATE_EPOCH.
+        """
         state, code = self._fenced(key, asked.leader_epoch, NO_EPOCH)
         if state is None or code is not ErrorCode.NONE:
             refused = read.PartitionResult(partition=key.partition, state_epoch=0, start_offset=0, state_batches=[])
@@ -226,7 +232,7 @@ class ShareStateMachine:
         return outcome
 
     def read_summary(self, token: Token, key: SharePartitionKey) -> Outcome:
-        """A state that was never begun has start offset -1.  Errors: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION."""
+        """The summary of a state; one that was never begun has start offset -1.  Errors: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION."""
         code = self._refusal(key)
         state = self.states.get(key)
         if code is not ErrorCode.NONE:
@@ -246,7 +252,7 @@ class ShareStateMachine:
         )
 
     def delete(self, token: Token, key: SharePartitionKey) -> Outcome:
-        """A state that is not there is deleted already.  Errors: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION."""
+        """Delete a state; a missing one counts as deleted.  Errors: INVALID_REQUEST, UNKNOWN_TOPIC_OR_PARTITION."""
         code = self._refusal(key)
         if code is not ErrorCode.NONE:
             return answer(token, _refused(delete.PartitionResult(partition=key.partition), code))
@@ -256,7 +262,7 @@ class ShareStateMachine:
         return outcome
 
     def forget_topics(self, topic_ids: Collection[UUID]) -> Outcome:
-        """The topics were deleted: nobody will ask for their states again."""
+        """Forget the states of deleted topics."""
         return Outcome([_tombstone(key) for key in self.states if key.topic_id in topic_ids])
 
     # -- what several of them ask ---------------------------------------------------------------------------------------------
@@ -269,7 +275,7 @@ class ShareStateMachine:
         return ErrorCode.NONE if is_known else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def _fenced(self, key: SharePartitionKey, leader_epoch: int, state_epoch: int) -> tuple[ShareState | None, ErrorCode]:
-        """The state, and why a request with these epochs may not touch it; -1 is an epoch that the request does not claim."""
+        """The state, and the reason why a request with these epochs may not touch it; -1 means that the request has no such epoch."""
         state = self.states.get(key)
         if state is None:
             return None, ErrorCode.INVALID_REQUEST
@@ -290,7 +296,7 @@ class ShareStateMachine:
         batches: Iterable[StateBatch],
         now_ms: int,
     ) -> CoordinatorRecord:
-        """An update, or after so many of them a snapshot that they are part of."""
+        """An update, or after enough updates a snapshot that includes them."""
         if state.update_count < self.environment.config.updates_per_snapshot:
             update = stored.ShareUpdateValue(
                 snapshot_epoch=state.snapshot_epoch,
@@ -319,13 +325,13 @@ class ShareStateMachine:
 
     @property
     def redundant_offset(self) -> int | None:
-        """Exclusive: nothing below it is needed to load the states.  None while nothing is known to be."""
+        """The offset below which no record is needed to load the states (exclusive).  None while it is not known."""
         if self.states:
             return min(state.snapshot_offset for state in self.states.values())
         return self._last_tombstone
 
     def prune(self, now_ms: int) -> Outcome:
-        """Lets records go that nothing needs, and forgets the states of topics whose deletion nobody saw here."""
+        """Delete records that no state needs, and forget states of topics whose deletion was missed here."""
         gone = {key.topic_id for key in self.states if self.environment.topics.by_id(key.topic_id) is None}
         outcome = self.forget_topics(gone)
         outcome.timers.append(self._prune_timer(now_ms))
@@ -336,7 +342,7 @@ class ShareStateMachine:
         return outcome
 
     def snapshot_cold(self, now_ms: int) -> Outcome:
-        """Writes states anew whose snapshots are old; not when nothing has come after them that could be let go then."""
+        """Write states anew whose snapshots are old, unless no record after them could be deleted then."""
         outcome = Outcome(timers=[self._cold_timer(now_ms)])
         if not self._has_changed:
             return outcome

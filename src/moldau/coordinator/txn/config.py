@@ -4,7 +4,7 @@ from moldau.config import DAY_MS, HOUR_MS, MINUTE_MS, Configs, MiB, Short, at_le
 
 
 class TransactionConfig(Configs):
-    """What a broker's transactions obey."""
+    """The options of a broker's transactions."""
 
     topic_partition_count: int = option(
         "transaction.state.log.num.partitions",
@@ -33,28 +33,28 @@ class TransactionConfig(Configs):
     max_timeout_ms: int = option(
         "transaction.max.timeout.ms",
         15 * MINUTE_MS,
-        "Longest time that a producer may ask for a transaction.",
+        "Longest transaction timeout that a producer may ask for.",
         check=at_least(1),
         importance="high",
     )
     transactional_id_expiration_ms: int = option(
         "transactional.id.expiration.ms",
         7 * DAY_MS,
-        "A transactional id that did nothing for this long is forgotten.",
+        "A transactional id without activity for this long is forgotten.",
         check=at_least(1),
         importance="high",
     )
     abort_interval_ms: int = option(
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         10_000,
-        "How often transactions past their time-out are looked for and aborted.",
+        "How often transactions past their timeout are aborted.",
         check=at_least(1),
         importance="low",
     )
     expiry_interval_ms: int = option(
         "transaction.remove.expired.transaction.cleanup.interval.ms",
         HOUR_MS,
-        "How often transactional ids that have expired are looked for.",
+        "How often expired transactional ids are removed.",
         check=at_least(1),
         importance="low",
     )
@@ -75,21 +75,21 @@ class TransactionConfig(Configs):
     add_partitions_backoff_max_ms: int = option(
         "add.partitions.to.txn.retry.backoff.max.ms",
         100,
-        "How long a broker asks again at most; then the client is told to.",
+        "How long a broker asks again at most; after that the client has to ask again.",
         check=at_least(0),
         importance="high",
     )
     is_connection_order_enabled: bool = option(
         "transaction.connection.order.enable",
         True,
-        "Close a connection on which a transactional producer's request arrives after it has sent others on a newer one: what was "
-        "delayed must not touch the next transaction. Switch off for proxies that spread a client over many connections.",
+        "Close a connection on which a transactional producer's request arrives after the producer has sent others on a newer one: a "
+        "delayed request must not touch the next transaction. Switch off for proxies that spread a client over many connections.",
         importance="low",
         is_ours=True,
     )
     is_two_phase_commit_enabled: bool = option(
         "transaction.two.phase.commit.enable",
         False,
-        "Without effect: transactions without a time-out (KIP-939) are asked for by a version of InitProducerId that is not served yet.",
+        "Without effect: transactions without a timeout (KIP-939) need a version of InitProducerId that is not served yet.",
         importance="low",
     )

@@ -29,12 +29,12 @@ from moldau.protocol.messages.list_transactions import TransactionState as Liste
 from moldau.types import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TopicPartition
 
 EPOCH_BUMP_REQUEST_SINCE: Final = 5
-"""EndTxn version whose clients take the new epoch from the answer: they speak transaction.version 2."""
+"""The EndTxn version whose clients take the new epoch from the answer: they speak transaction.version 2."""
 
 
 @dataclass(slots=True, frozen=True)
 class Markers:
-    """What the leaders of `partitions` are to write: the transaction's end."""
+    """The markers that the leaders of `partitions` are to write."""
 
     transactional_id: str
     producer_id: int
@@ -50,15 +50,17 @@ class Environment:
 
     config: TransactionConfig
     next_producer_id: Callable[[], int | None]
-    """A producer id that was never given out, or None while the next block is on its way."""
+    """Gives a producer id that was never given out, or None while the next block is on its way."""
 
 
 class TransactionMachine:
-    """Hard state: `transactions`; what waits for markers is read off them."""
+    """Hard state: `transactions`; the pending markers are derived from them."""
 
     _continued: Soft[dict[str, ProducerIdAndEpoch]]
-    """By transactional id, the producer that its last InitProducerId named: none after one that began anew, and after a fail-over, as in
-    Kafka."""
+    """By transactional id, the producer that its last InitProducerId named.
+
+    There is none after an InitProducerId that began anew, nor after a fail-over, as in Kafka.
+    """
 
     def __init__(self, environment: Environment) -> None:
         self.environment: Final = environment
@@ -77,7 +79,7 @@ class TransactionMachine:
             self.transactions[key.transactional_id] = read_record(key, value)
 
     def replay_end_marker(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
-        """No record here is part of a transaction, but a client that may write markers can write one here."""
+        """Do nothing: no record here is part of a transaction, but a client that may write markers can write one here."""
 
     def on_loaded(self, now_ms: int) -> Outcome:
         outcome = Outcome(timers=[self._abort_timer(now_ms), self._expiry_timer(now_ms)])
@@ -92,7 +94,7 @@ class TransactionMachine:
     # -- decisions ------------------------------------------------------------------------------------------------------------
 
     def init_producer_id(self, token: Token, request: InitProducerIdRequest, now_ms: int) -> Outcome:
-        """A producer id with an epoch that fences all before it; an open transaction is aborted first.
+        """Give a producer id with an epoch that fences all earlier ones; an open transaction is aborted first.
 
         Errors: INVALID_TRANSACTION_TIMEOUT, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS (try again), COORDINATOR_LOAD_IN_PROGRESS (no id
         at hand).
@@ -136,7 +138,7 @@ class TransactionMachine:
         if expected is not None and expected.producer_id == transaction.producer_id and expected.epoch != transaction.producer_epoch:
             is_asked_again = transaction.state is TransactionState.EMPTY and self._continued.get(transaction.transactional_id) == expected
             if is_asked_again and expected.epoch == transaction.producer_epoch - 1:
-                # The answer to the same request was lost (KIP-360): it is given again, the epoch stays.
+                # The answer to the same request was lost (KIP-360): it is given again, and the epoch stays.
                 return answer(token, _init_succeeded(transaction))
             return _refuse_init(token, ErrorCode.PRODUCER_FENCED)
         changes: dict[str, object] = {
@@ -171,13 +173,14 @@ class TransactionMachine:
         *,
         client_version: int = 0,
     ) -> Outcome:
-        """Replies with one ErrorCode for all: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or NONE.
+        """Add partitions.  Replies with one ErrorCode for all: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS or
+        NONE.
 
-        `client_version`: the transaction.version of the client, 2 where the broker adds on its behalf.
+        `client_version`: the transaction.version of the client, 2 if the broker adds on the client's behalf.
         """
         known = self.transactions.get(transactional_id)
         if known is not None and known.state in COMPLETION:
-            # Checked before the id, as in `end`.
+            # The state is checked before the id, as in `end`.
             return answer(token, ErrorCode.CONCURRENT_TRANSACTIONS)
         error, transaction = self._open_for(transactional_id, producer)
         if transaction is None:
@@ -189,11 +192,14 @@ class TransactionMachine:
     def verify_partitions(
         self, token: Token, transactional_id: str, producer: ProducerIdAndEpoch, partitions: frozenset[TopicPartition]
     ) -> Outcome:
-        """Replies with an ErrorCode a partition: TRANSACTION_ABORTABLE for one that is not part of the transaction (KIP-890)."""
+        """Verify partitions.
+
+        Replies with one ErrorCode per partition: TRANSACTION_ABORTABLE for one outside of the transaction (KIP-890).
+        """
         error, transaction = self._open_for(transactional_id, producer)
         if transaction is None:
             return answer(token, dict.fromkeys(partitions, error))
-        # The answer is a dictionary: nothing depends on the order of the request.
+        # The answer is a dictionary, so the order of the request does not matter.
         return answer(
             token,
             {each: ErrorCode.NONE if each in transaction.partitions else ErrorCode.TRANSACTION_ABORTABLE for each in sorted(partitions)},
@@ -210,7 +216,7 @@ class TransactionMachine:
         return ErrorCode.NONE, transaction
 
     def end(self, token: Token, request: EndTxnRequest, api_version: int, now_ms: int) -> Outcome:
-        """Commits or aborts.  Answered when that is decided, before the markers are written.
+        """Commit or abort.  The answer comes when that is decided, before the markers are written.
 
         Errors: INVALID_PRODUCER_ID_MAPPING, PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, INVALID_TXN_STATE, COORDINATOR_LOAD_IN_PROGRESS.
         """
@@ -219,7 +225,7 @@ class TransactionMachine:
             return _refuse_end(token, ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         client_version = EPOCH_BUMP_SINCE if api_version >= EPOCH_BUMP_REQUEST_SINCE else 0
         if transaction.state in COMPLETION and client_version >= EPOCH_BUMP_SINCE:
-            # Checked before the id: the client may have the next id already, which counts only when every marker is written.
+            # The state is checked before the id: the client may have the next id already, which counts only when every marker is written.
             return _refuse_end(token, ErrorCode.CONCURRENT_TRANSACTIONS)
         asker = ProducerIdAndEpoch(request.producer_id, request.producer_epoch)
         is_retry = client_version >= EPOCH_BUMP_SINCE and _was_ended_by(transaction, asker)
@@ -236,7 +242,7 @@ class TransactionMachine:
         if is_done_already and (is_retry or client_version < EPOCH_BUMP_SINCE):
             return answer(token, _end_succeeded(transaction))
         if not request.committed and client_version >= EPOCH_BUMP_SINCE and not is_retry:
-            # An abort before anything was written: it still moves the client to a new epoch.
+            # An abort before any write still moves the client to a new epoch.
             return self._end_decided(token, transaction, is_commit=False, client_version=client_version, now_ms=now_ms)
         return _refuse_end(token, ErrorCode.INVALID_TXN_STATE)
 
@@ -249,7 +255,7 @@ class TransactionMachine:
         return Outcome([ended.record()], [Reply(token, _end_succeeded(ended))], sends=[_markers_of(ended)])
 
     def markers_written(self, transactional_id: str, producer: ProducerIdAndEpoch, now_ms: int) -> Outcome:
-        """Every marker of that end is acknowledged."""
+        """Note that every marker of that end is acknowledged."""
         transaction = self.transactions.get(transactional_id)
         is_of_this_end = (
             transaction is not None
@@ -272,7 +278,7 @@ class TransactionMachine:
         return outcome
 
     def expire(self, now_ms: int) -> Outcome:
-        """Forgets transactional ids that nobody used for long."""
+        """Forget transactional ids that were not used for long."""
         outcome = Outcome(timers=[self._expiry_timer(now_ms)], is_atomic=False)
         for transaction in self.transactions.values():
             elapsed_ms = now_ms - transaction.updated_ms
@@ -281,10 +287,8 @@ class TransactionMachine:
         return outcome
 
     def _fence_and_abort(self, transaction: Transaction, now_ms: int) -> Outcome:
-        """One epoch more, so that the producer's own requests are refused from here on, and the transaction is rolled back.
-
-        The one above the last is only ever used for this; a log that says otherwise must not keep all the others from being aborted.
-        """
+        """Raise the epoch, so that the producer's own requests are refused from now on, and abort the transaction.  The epoch above the
+        last is used only for this; a log with another use of it must not keep other transactions from being aborted."""
         fenced = replace(transaction, producer_epoch=min(transaction.producer_epoch, LAST_EPOCH) + 1)
         ended = fenced.ended(is_commit=False, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
         return Outcome([ended.record()], sends=[_markers_of(ended)])
@@ -318,7 +322,7 @@ class TransactionMachine:
         return answer(token, described)
 
     def list_transactions(self, token: Token, request: ListTransactionsRequest, matches: Callable[[str], bool], now_ms: int) -> Outcome:
-        """Replies with a list of `ListedTransaction`.  `matches`: the request's pattern for transactional ids."""
+        """Reply with a list of `ListedTransaction`.  `matches`: the request's pattern for transactional ids."""
         listed = [
             ListedTransaction(
                 transactional_id=transaction.transactional_id,
@@ -350,8 +354,8 @@ def _may_come_from(transaction: Transaction, producer: ProducerIdAndEpoch) -> bo
 def _was_ended_by(transaction: Transaction, producer: ProducerIdAndEpoch) -> bool:
     """Whether the last end bumped the epoch that the request still carries: its answer was lost and it is asked again.
 
-    Never of a transaction that is open: there the old epoch is a late request of the one before and must not end this one (KAFKA-17754).
-    """
+    This never holds for an open transaction: there the old epoch marks a late request of the transaction before, which must not end this
+    one (KAFKA-17754)."""
     if not transaction.bumps_epoch or transaction.state in (TransactionState.ONGOING, TransactionState.EMPTY):
         return False
     if producer.producer_id == transaction.producer_id:
@@ -388,7 +392,7 @@ def _refuse_init(token: Token, error: ErrorCode) -> Outcome:
 
 
 def _end_succeeded(transaction: Transaction) -> EndTxnResponse:
-    """With the id and epoch of the client's next transaction."""
+    """The answer, with the id and epoch of the client's next transaction."""
     if transaction.next_producer_id != NO_PRODUCER_ID:
         return EndTxnResponse(error_code=ErrorCode.NONE, producer_id=transaction.next_producer_id, producer_epoch=0)
     return EndTxnResponse(error_code=ErrorCode.NONE, producer_id=transaction.producer_id, producer_epoch=transaction.producer_epoch)
@@ -399,7 +403,7 @@ def _refuse_end(token: Token, error: ErrorCode) -> Outcome:
 
 
 def not_described(transactional_id: str, error: ErrorCode) -> DescribedTransaction:
-    """The part of a DescribeTransactions that only says why not."""
+    """The part of a DescribeTransactions that has only an error."""
     return DescribedTransaction(
         error_code=error,
         transactional_id=transactional_id,

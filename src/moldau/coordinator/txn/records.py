@@ -1,4 +1,4 @@
-"""◇ The record of `__transaction_state`: one transactional id and where its transaction stands.
+"""◇ The record of `__transaction_state`: one transactional id and the state of its transaction.
 
 Source: KIP-98, KIP-890 (version 1, flexible, since transaction.version 1).
 """
@@ -20,7 +20,7 @@ class PartitionsSchema:
 
 @record(record_type=0, versions="0-1", flexible="1+")
 class TransactionLogValue(StoredRecord):
-    """Where a transaction stands, and who may write it.  Source: KIP-915."""
+    """The state of a transaction, and the producer that may write to it.  Source: KIP-915."""
 
     producer_id: int = int64()
     previous_producer_id: int = int64("1+", tag=0, default=-1)

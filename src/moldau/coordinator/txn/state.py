@@ -14,14 +14,14 @@ from moldau.coordinator.txn.records import PartitionsSchema, TransactionLogKey, 
 from moldau.types import NO_PRODUCER_ID, TopicPartition
 
 LAST_EPOCH: Final = (1 << 15) - 2
-"""A producer that reached it gets a new id instead of one more epoch: the epoch above is kept for fencing."""
+"""The last epoch of a producer: it then gets a new id.  The epoch above is kept for fencing."""
 
 EPOCH_BUMP_SINCE: Final = 2
-"""transaction.version from which every end of a transaction bumps the epoch (KIP-890)."""
+"""The transaction.version from which every end of a transaction bumps the epoch (KIP-890)."""
 
 
 class TransactionState(IntEnum):
-    """Numbered as in the log, named as Kafka's tools print them."""
+    """The states, numbered as in the log and named as Kafka's tools print them."""
 
     EMPTY = 0
     ONGOING = 1
@@ -55,7 +55,10 @@ ALLOWED: Final = {
     },
     TransactionState.DEAD: set(),
 }
-"""What may follow what.  PrepareAbort out of a state without a transaction: a client of version 2 that aborts before its first write."""
+"""The states that may follow each state.
+
+PrepareAbort may follow a state without a transaction: a client of version 2 may abort before its first write.
+"""
 
 COMPLETION: Final = {
     TransactionState.PREPARE_COMMIT: TransactionState.COMPLETE_COMMIT,
@@ -66,7 +69,7 @@ IDLE: Final = frozenset({TransactionState.EMPTY, TransactionState.COMPLETE_COMMI
 
 @dataclass(slots=True, frozen=True)
 class Transaction:
-    """What the log says of a transactional id."""
+    """The log's content about one transactional id."""
 
     transactional_id: str
     producer_id: int
@@ -95,7 +98,7 @@ class Transaction:
         return replace(self, state=state, **changes)  # type: ignore[arg-type]
 
     def added(self, partitions: frozenset[TopicPartition], now_ms: int, client_version: int) -> "Transaction":
-        """With more partitions; the first ones begin the transaction."""
+        """The transaction with more partitions; the first ones begin it."""
         start_ms = self.start_ms if self.state is TransactionState.ONGOING else now_ms
         return self.moved(
             TransactionState.ONGOING,
@@ -106,7 +109,7 @@ class Transaction:
         )
 
     def ended(self, *, is_commit: bool, client_version: int, next_producer_id: int, now_ms: int) -> "Transaction":
-        """Decided: from here on it only waits for the markers."""
+        """The transaction once its end is decided: it only waits for the markers."""
         epoch = self.producer_epoch + 1 if client_version >= EPOCH_BUMP_SINCE else self.producer_epoch
         return self.moved(
             TransactionState.PREPARE_COMMIT if is_commit else TransactionState.PREPARE_ABORT,
@@ -118,7 +121,7 @@ class Transaction:
         )
 
     def completed(self, now_ms: int) -> "Transaction":
-        """Every marker is written."""
+        """The transaction once every marker is written."""
         done = self.moved(COMPLETION[self.state], partitions=frozenset(), updated_ms=now_ms)
         if self.next_producer_id == NO_PRODUCER_ID:
             return replace(done, previous_producer_id=self.producer_id if self.bumps_epoch else self.previous_producer_id)

@@ -3,9 +3,11 @@
 Versions       0-4; any other is answered in version 0 with UNSUPPORTED_VERSION (KIP-511), by `requests/dispatch.py`.
 Authorises     nothing: it comes before authentication.
 Behaviour      Only APIs with a handler are listed.  Produce is listed from version 0, though it is served from 3: an older librdkafka takes
-a broker for too old otherwise (KAFKA-18659). Version notes  3+ the client says who it is; 3+ features; below 4 features from level 0 are
-left out, older clients cannot read them. Errors         INVALID_REQUEST (a client name or version of other characters). Differs from Kafka:
-nothing known."""
+               a broker for too old otherwise (KAFKA-18659).
+Version notes  3+ the client says who it is; 3+ features; below 4 features from level 0 are left out, older clients cannot read them.
+Errors         INVALID_REQUEST (a client name or version of other characters).
+Differs from Kafka: nothing known.
+"""
 
 import re
 from typing import Final

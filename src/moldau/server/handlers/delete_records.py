@@ -3,9 +3,11 @@
 Versions       0-2.
 Authorises     DELETE on each topic.
 Behaviour      The log start moves up; the next retention check deletes files.  Offset -1 is the high watermark.  The answer is the low
-watermark: the log start that every replica has reached.  It waits for followers that are behind, timeout_ms at most. Errors
-UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (a topic that is compacted and not deleted),
-INVALID_TOPIC_EXCEPTION (an internal topic), REQUEST_TIMED_OUT. Differs from Kafka: nothing known."""
+               watermark: the log start that every replica has reached.  It waits for followers that are behind, timeout_ms at most.
+Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, OFFSET_OUT_OF_RANGE, POLICY_VIOLATION (a topic that is compacted and not
+               deleted), INVALID_TOPIC_EXCEPTION (an internal topic), REQUEST_TIMED_OUT.
+Differs from Kafka: nothing known.
+"""
 
 from typing import Final
 

@@ -3,9 +3,11 @@
 Versions       1-4.
 Authorises     DESCRIBE_CONFIGS on the cluster or on each topic or group.
 Behaviour      An empty broker name asks for the values set for all brokers at run time, a broker's own name for its effective values.
-Without keys all are listed. Errors         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST. Version notes  Types and
-documentation since 3. Differs from Kafka: documentation is in our own words; loggers are named after the modules of this broker;
-`listeners` is read-only."""
+               Without keys all are listed.
+Errors         UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC_EXCEPTION, INVALID_REQUEST.
+Version notes  Types and documentation since 3.
+Differs from Kafka: documentation is in our own words; loggers are named after the modules of this broker; `listeners` is read-only.
+"""
 
 from collections.abc import Iterable, Sequence
 from functools import partial

@@ -3,9 +3,11 @@
 Versions       1-5.
 Authorises     DESCRIBE on the cluster.
 Behaviour      Null topics are all of them; folders come in the order of log.dirs; topics without a partition here are left out.  A
-partition that moves to another folder is listed in both; in the new one it is a future replica, which lags behind. Version notes  3+ an
-error for the whole; 4+ bytes in total and free; 5+ cordoned folders (KIP-1066), of which this broker has none. Errors
-KAFKA_STORAGE_ERROR for a folder that is offline. Differs from Kafka: nothing known."""
+               partition that moves to another folder is listed in both; in the new one it is a future replica, which lags behind.
+Version notes  3+ an error for the whole; 4+ bytes in total and free; 5+ cordoned folders (KIP-1066), of which this broker has none.
+Errors         KAFKA_STORAGE_ERROR for a folder that is offline.
+Differs from Kafka: nothing known.
+"""
 
 from moldau.errors import ErrorCode
 from moldau.protocol.messages.describe_log_dirs import (

@@ -3,11 +3,13 @@
 Versions       0-1.
 Authorises     DESCRIBE on each group and each topic.
 Behaviour      Asks the share coordinator, and the leader of each partition for its end.  A partition that the group never read has start
-offset -1; so has an unknown group. Version notes  1+ has the lag: records that are not done with, -1 if the leader of the partition does
-not count. Errors         On a group UNSUPPORTED_VERSION (share.version is 0), INVALID_GROUP_ID, NOT_COORDINATOR,
-COORDINATOR_LOAD_IN_PROGRESS; on a partition those of ListOffsets, NOT_LEADER_OR_FOLLOWER if its leader does not answer. Differs from
-Kafka: a topic that is named without partitions is answered without partitions; Kafka fails at it. topics of the group without a name are
-refused with INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR."""
+               offset -1; so has an unknown group.
+Version notes  1+ has the lag: records that are not done with, -1 if the leader of the partition does not count.
+Errors         On a group UNSUPPORTED_VERSION (share.version is 0), INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS; on a
+               partition those of ListOffsets, NOT_LEADER_OR_FOLLOWER if its leader does not answer.
+Differs from Kafka: a topic that is named without partitions is answered without partitions; Kafka fails at it.  A group without a name
+               is refused with INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR.
+"""
 
 from functools import partial
 

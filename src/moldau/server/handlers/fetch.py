@@ -6,15 +6,17 @@ Behaviour      Partitions are read in the session's order until max_bytes is use
                comes whole however large it is.  With fewer than min_bytes the request is parked on its partitions and answered when one
                grows enough or after max_wait_ms.  Records leave as slices of files.  The fetch waits for records in remote storage only
                (KIP-405), remote.fetch.max.wait.ms at most; late ones come with the next fetch.  A follower that is not in sync gets
-               throttled partitions as fast as leader.replication.throttled.rate allows (KIP-73); they do not wake its fetch before. Version
-               notes  7+ sessions (KIP-227); 11+ may read from followers, and is sent to one in the consumer's rack (KIP-392); 12+ tells a
+               throttled partitions as fast as leader.replication.throttled.rate allows (KIP-73); they do not wake its fetch before.
+Version notes  7+ sessions (KIP-227); 11+ may read from followers, and is sent to one in the consumer's rack (KIP-392); 12+ tells a
                diverging epoch (KIP-595); 13+ names topics by id (KIP-516); 16+ names the new leader, and for consumers its address
-               (KIP-951). Errors         OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID,
-               NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR, OFFSET_MOVED_TO_TIERED_STORAGE for a
-               follower, FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_REQUEST (an
-               isolation level that is neither 0 nor 1). Differs from Kafka: an unknown isolation level is refused with INVALID_REQUEST, by
-               Kafka with UNKNOWN_SERVER_ERROR. Negative sizes count as 0, and a session id of 2^31-1 as any other that is not known; Kafka
-               fails at both."""
+               (KIP-951).
+Errors         OFFSET_OUT_OF_RANGE, UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID, NOT_LEADER_OR_FOLLOWER,
+               FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, KAFKA_STORAGE_ERROR, OFFSET_MOVED_TO_TIERED_STORAGE for a follower,
+               FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH, FETCH_SESSION_TOPIC_ID_ERROR, INVALID_REQUEST (an isolation level
+               that is neither 0 nor 1).
+Differs from Kafka: an unknown isolation level is refused with INVALID_REQUEST, by Kafka with UNKNOWN_SERVER_ERROR.  Negative sizes count as
+               0, and a session id of 2^31-1 as any other that is not known; Kafka fails at both.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Iterable

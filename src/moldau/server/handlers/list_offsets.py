@@ -2,16 +2,17 @@
 
 Versions       1-11.
 Authorises     DESCRIBE on each topic.
-Behaviour      -1 latest: the high watermark, or the last stable offset for read_committed.  -2 earliest: the log start.  -3 the record
-               with the largest timestamp (KIP-734), of the local ones.  -4 earliest local: the same as earliest without tiered
-               storage (KIP-405).  -5 latest tiered (KIP-1005) and -6 earliest pending upload (KIP-1023): nothing, without tiered
-               storage.  Any other value: the first record with that timestamp or a later one; the search in remote storage takes
-               remote.list.offsets.request.timeout.ms at most.  If there is none, the answer is offset -1 without an error. Version notes
-               2+ isolation level; 4+ leader epochs; 7+ -3, 8+ -4, 9+ -5, 11+ -6. Errors         UNKNOWN_TOPIC_OR_PARTITION,
-               NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE (LEADER_NOT_AVAILABLE below version
-               5), INVALID_REQUEST for a partition named twice or an isolation level that is neither 0 nor 1, UNSUPPORTED_VERSION for a
-               special timestamp before its version. Differs from Kafka: an unknown isolation level is refused with INVALID_REQUEST, by
-               Kafka with UNKNOWN_SERVER_ERROR."""
+Behaviour      -1 latest: the high watermark, or the last stable offset for read_committed.  -2 earliest: the log start.  -3 the record with
+               the largest timestamp (KIP-734), of the local ones.  -4 earliest local: the same as earliest without tiered storage
+               (KIP-405).  -5 latest tiered (KIP-1005) and -6 earliest pending upload (KIP-1023): nothing, without tiered storage.  Any
+               other value: the first record with that timestamp or a later one; the search in remote storage takes
+               remote.list.offsets.request.timeout.ms at most.  If there is none, the answer is offset -1 without an error.
+Version notes  2+ isolation level; 4+ leader epochs; 7+ -3, 8+ -4, 9+ -5, 11+ -6.
+Errors         UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, OFFSET_NOT_AVAILABLE
+               (LEADER_NOT_AVAILABLE below version 5), INVALID_REQUEST for a partition named twice or an isolation level that is neither 0
+               nor 1, UNSUPPORTED_VERSION for a special timestamp before its version.
+Differs from Kafka: an unknown isolation level is refused with INVALID_REQUEST, by Kafka with UNKNOWN_SERVER_ERROR.
+"""
 
 import asyncio
 import logging

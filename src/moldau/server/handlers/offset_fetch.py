@@ -3,10 +3,13 @@
 Versions       1-10.
 Authorises     DESCRIBE on each group and on each topic.
 Behaviour      A partition without an offset is answered with -1.  Without a list of topics (2+) all offsets of the group are returned; from
-version 10 on without deleted topics, because they have no id. Version notes  7+ can insist on stable offsets (KIP-447); 8+ asks for several
-groups at once (KIP-709); 9+ knows member epochs (KIP-848); 10+ names topics by id. Errors         NOT_COORDINATOR,
-COORDINATOR_LOAD_IN_PROGRESS, and those of `GroupMachine.fetch_offsets`; UNKNOWN_TOPIC_ID. Differs from Kafka: an offset that was committed
-to an earlier topic of the same name counts as none in every version; Kafka returns it for topics asked for by name, or for all topics."""
+               version 10 on without deleted topics, because they have no id.
+Version notes  7+ can insist on stable offsets (KIP-447); 8+ asks for several groups at once (KIP-709); 9+ knows member epochs (KIP-848);
+               10+ names topics by id.
+Errors         NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, and those of `GroupMachine.fetch_offsets`; UNKNOWN_TOPIC_ID.
+Differs from Kafka: an offset that was committed to an earlier topic of the same name counts as none in every version; Kafka returns it for
+               topics asked for by name, or for all topics.
+"""
 
 from collections.abc import Awaitable
 from typing import Final

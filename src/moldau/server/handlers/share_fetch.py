@@ -7,14 +7,15 @@ Behaviour      Acknowledgements are taken first, then records are acquired for t
                acquired or max_wait_ms is over.  Records leave as slices of files: whole batches, of which only `acquired_records` count.
                The fetch waits for records in remote storage only (KIP-405), remote.fetch.max.wait.ms at most.  Partitions that are new to
                the group are loaded one after the other: the first that has records ends the wait, the others are left to other members.
-               Version notes  2+ may limit the number of records strictly (KIP-1206), and renews locks in a request without a fetch
-               (KIP-1222). Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, INVALID_GROUP_ID,
-               SHARE_SESSION_NOT_FOUND, INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED (after max_wait_ms); by partition
-               UNKNOWN_TOPIC_ID, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND,
-               KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE, and for acknowledgements those of ShareAcknowledge. Differs from Kafka: a group that
-               begins `by_duration` in a partition without a young enough record begins at its end; Kafka refuses its fetches. A deleted
-               topic in a session is answered with UNKNOWN_TOPIC_ID. The group without a name is refused with INVALID_GROUP_ID; Kafka says
-               UNKNOWN_SERVER_ERROR on each partition."""
+Version notes  2+ may limit the number of records strictly (KIP-1206), and renews locks in a request without a fetch (KIP-1222).
+Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, INVALID_GROUP_ID, SHARE_SESSION_NOT_FOUND,
+               INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED (after max_wait_ms); by partition UNKNOWN_TOPIC_ID,
+               UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND, KAFKA_STORAGE_ERROR,
+               CORRUPT_MESSAGE, and for acknowledgements those of ShareAcknowledge.
+Differs from Kafka: a group that begins `by_duration` in a partition without a young enough record begins at its end; Kafka refuses its
+               fetches.  A deleted topic in a session is answered with UNKNOWN_TOPIC_ID.  The group without a name is refused with
+               INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR on each partition.
+"""
 
 import asyncio
 from collections.abc import Iterable, Mapping

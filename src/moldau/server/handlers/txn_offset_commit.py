@@ -4,12 +4,14 @@ Versions       0-5.
 Authorises     WRITE on the transactional id, READ on the group and on each topic.
 Behaviour      The offsets count when the transaction commits.  The group's partition has to be part of the transaction: up to version 4
                that is checked with the transaction's coordinator, from version 5 on it is added (KIP-890).  A request on a connection that
-               its producer has replaced by a newer one closes that connection: nothing else tells an earlier commit of the
-               transaction from a later one.
+               its producer has replaced by a newer one closes that connection: nothing else tells an earlier commit of the transaction from
+               a later one.
 Version notes  3+ names the member, which is fenced as in OffsetCommit (KIP-447); 5+ adds the partition by itself.
 Errors         INVALID_GROUP_ID, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, UNKNOWN_TOPIC_OR_PARTITION, those of the transaction's
-coordinator (INVALID_PRODUCER_EPOCH for PRODUCER_FENCED, up to version 3 INVALID_TXN_STATE for TRANSACTION_ABORTABLE), and those of
-`GroupMachine.commit_offsets_in_transaction`. Differs from Kafka: offsets of a late request cannot take the place of later ones."""
+               coordinator (INVALID_PRODUCER_EPOCH for PRODUCER_FENCED, up to version 3 INVALID_TXN_STATE for TRANSACTION_ABORTABLE), and
+               those of `GroupMachine.commit_offsets_in_transaction`.
+Differs from Kafka: offsets of a late request cannot take the place of later ones.
+"""
 
 from collections.abc import Awaitable
 from typing import Final

@@ -3,12 +3,14 @@
 Versions       1-2.
 Authorises     CLUSTER_ACTION on the cluster.
 Behaviour      Each partition is answered when its marker can no longer be lost.  A transaction of version 1 has no epoch of its own: its
-marker closes the connection if later markers of that producer came from the same coordinator on a newer connection. Version notes  2+ names
-the client's transaction.version, with which the epoch has to be above the one seen (KIP-1228). Errors         On a partition
-UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_ID_MAPPING (a producer id below 0), INVALID_PRODUCER_EPOCH,
-TRANSACTION_COORDINATOR_FENCED. Differs from Kafka: a partition named twice gets the marker once and two answers; Kafka gives no answer at
-all.  A producer id of -1 and a negative epoch are refused with codes of their own, by Kafka with UNKNOWN_SERVER_ERROR; of a producer id
-below -1 Kafka writes the marker."""
+               marker closes the connection if later markers of that producer came from the same coordinator on a newer connection.
+Version notes  2+ names the client's transaction.version, with which the epoch has to be above the one seen (KIP-1228).
+Errors         On a partition UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, INVALID_PRODUCER_ID_MAPPING (a producer id below 0),
+               INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
+Differs from Kafka: a partition named twice gets the marker once and two answers; Kafka gives no answer at all.  A producer id of -1 and a
+               negative epoch are refused with codes of their own, by Kafka with UNKNOWN_SERVER_ERROR; of a producer id below -1 Kafka
+               writes the marker.
+"""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,7 +1,7 @@
 """● The broker of a process: its partitions, coordinators and requests, brought up and down in order.
 
-    start   recover the logs → follow the metadata → register → catch up → unfenced → housekeeping → answer waiting requests stop hand over
-    → no new requests → answer waiting requests → the same steps backwards
+    start   recover the logs → follow the metadata → register → catch up → unfenced → housekeeping → answer waiting requests
+    stop    hand over → no new requests → answer waiting requests → the same steps backwards
 
 Regular work is a timer of the loop: retention, checkpoints, flushes by age, producers that expire, time-outs.
 Source: BrokerServer, ReplicaManager.  Put together by `node.py`.

@@ -5,7 +5,9 @@
 
 Until its time is over, a request is sent again while no controller is known, when the asked controller is not active any more, and when its
 connection breaks: every request to a controller may be repeated.  A connection is given up as soon as another controller is known to lead,
-so no request waits for a dead or paused one. Source: NodeToControllerChannelManagerImpl, ForwardingManagerImpl, EnvelopeUtils; KIP-590."""
+so no request waits for a dead or paused one.
+Source: NodeToControllerChannelManagerImpl, ForwardingManagerImpl, EnvelopeUtils; KIP-590.
+"""
 
 import asyncio
 import ipaddress

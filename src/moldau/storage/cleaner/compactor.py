@@ -45,17 +45,17 @@ class CleaningFailed(Exception):
 
 
 class NotNow(Exception):
-    """There is no process to be had, or it was killed."""
+    """No process could be started, or it was killed."""
 
 
 class Compactor:
-    """One per node."""
+    """The compactor of a node."""
 
     def __init__(
         self, manager: LogManager, clock: Clock, options: CleanerConfig, *, flush: FlushLog, clean_elsewhere: CleanElsewhere
     ) -> None:
         self.uncleanable: WeakKeyDictionary[Log, str] = WeakKeyDictionary()
-        """Why not.  A log: the next one of that name is another."""
+        """The logs that cannot be compacted, with the reason.  The key is a log: the next one of that name is another."""
         self._manager = manager
         self._clock = clock
         self._options = options
@@ -66,12 +66,12 @@ class Compactor:
         self._workers: list[asyncio.Task[None]] = []
 
     def start(self) -> None:
-        """log.cleaner.threads compactions side by side, until `stop`."""
+        """Run log.cleaner.threads compactions side by side, until `stop`."""
         if self._options.enable:
             self._employ()
 
     def take_options(self, options: CleanerConfig) -> None:
-        """A compaction that has begun goes on as it began."""
+        """Take new options.  A compaction that has begun goes on with the old ones."""
         self._options = options
         if self._workers:
             self._employ()
@@ -91,7 +91,7 @@ class Compactor:
         while True:
             try:
                 is_idle = number >= self._options.threads or await self.clean_dirtiest() is None
-            except Exception:  # a mistake of ours, which must not be the end of all compaction
+            except Exception:  # a programming error must not end all compaction
                 LOG.exception("compaction failed, and goes on in %d ms", self._options.backoff_ms)
                 is_idle = True
             if is_idle:
@@ -152,7 +152,7 @@ class Compactor:
         except (CorruptBatch, CleaningFailed, NotNow, OSError) as error:
             discard(self._manager.files, plan.directory, bases)
             if self._manager.get(where) is not log or log.truncations != plan.truncations:
-                return  # its files went while they were read
+                return  # the log's files were removed while they were read
             if isinstance(error, OSError) and is_shortage(error):
                 raise NotNow(str(error)) from error
             raise
@@ -164,12 +164,12 @@ class Compactor:
 
 
 def clean_elsewhere(files: Files) -> CleanElsewhere:
-    """In a process where there is a disk, here and now where there is only memory."""
+    """A function that cleans in another process if there is a disk, and here if there is only memory."""
     return clean_in_process if files.are_shared else clean_here(files)
 
 
 def clean_here(files: Files) -> CleanElsewhere:
-    """Not elsewhere at all: for simulation."""
+    """A function that cleans in this process, for simulation."""
 
     async def run(plan: CleaningPlan, _options: CleanerConfig) -> CleaningResult:
         return await files.run(clean, files, plan)
@@ -178,7 +178,7 @@ def clean_here(files: Files) -> CleanElsewhere:
 
 
 async def clean_in_process(plan: CleaningPlan, options: CleanerConfig) -> CleaningResult:
-    """In a process of its own.  Errors: CorruptBatch, OSError, CleaningFailed, NotNow."""
+    """Clean in a process of its own.  Errors: CorruptBatch, OSError, CleaningFailed, NotNow."""
     try:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -208,7 +208,7 @@ async def clean_in_process(plan: CleaningPlan, options: CleanerConfig) -> Cleani
 
 
 def pace_of(bytes_per_second: float) -> Pace:
-    """Sleeps so that no more than this goes through."""
+    """A function that sleeps so that no more bytes than this go through a second."""
     began = time.monotonic()
     done = 0
 
@@ -229,7 +229,7 @@ def main() -> int:
     try:
         result = clean(SystemFiles(), plan, pace_of(float(sys.argv[1])))
     except CorruptBatch as error:
-        result = CorruptBatch(str(error))  # those below it are made of other things than a text
+        result = CorruptBatch(str(error))  # the exceptions below it are made of other arguments than a text
     except OSError as error:
         result = error
     sys.stdout.buffer.write(pickle.dumps(result))

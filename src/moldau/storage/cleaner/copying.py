@@ -1,4 +1,4 @@
-"""◇ Cleaned segments beside the old ones: every batch as it stays, written in large pieces and synced."""
+"""◇ Cleaned segments beside the old ones: every remaining batch, written in large pieces and synced."""
 
 from collections.abc import Set
 from itertools import compress
@@ -19,7 +19,7 @@ WRITE_BYTES: Final = 1 << 20
 
 
 def clean(files: Files, plan: CleaningPlan, pace: Pace = lambda _: None) -> CleaningResult:
-    """Write the cleaned segments beside the old ones.  Errors: CorruptBatch, OSError; what was written is then left for `discard`."""
+    """Write the cleaned segments beside the old ones.  Errors: CorruptBatch, OSError; `discard` then removes the written files."""
     offsets = map_offsets(files, plan, pace)
     copy = _Copy(files, plan, offsets, pace)
     groups = tuple(copy.group(group) for group in grouped([s for s in plan.segments if s.base_offset < offsets.end_offset], plan))
@@ -29,7 +29,7 @@ def clean(files: Files, plan: CleaningPlan, pace: Pace = lambda _: None) -> Clea
 
 
 class _Copy:
-    """What it needs for every batch, and what it counts."""
+    """One copy: what it needs for every batch, and what it counts."""
 
     def __init__(self, files: Files, plan: CleaningPlan, offsets: OffsetMap, pace: Pace) -> None:
         self.bytes_read = self.bytes_written = self.records_read = self.records_kept = 0
@@ -40,7 +40,7 @@ class _Copy:
         self._transactions = Transactions(plan.aborted)
 
     def group(self, group: list[SegmentToClean]) -> CleanedGroup:
-        """One new segment in place of these."""
+        """Write one new segment in place of these."""
         plan = self._plan
         target = _Target(
             Segment.create(
@@ -70,7 +70,7 @@ class _Copy:
         return CleanedGroup(group[0].base_offset, tuple(segment.base_offset for segment in group))
 
     def _kept(self, header: BatchHeader, chunk: bytes, at: int, cleaned: Segment) -> Batch | None:
-        """The batch as it stays: untouched, with fewer records, emptied, or None."""
+        """The remaining batch: untouched, with fewer records, emptied, or None."""
         if header.is_control:
             return self._kept_marker(header, chunk, at, cleaned)
         if self._transactions.is_aborted(header):
@@ -87,12 +87,12 @@ class _Copy:
         return self._looked_into(header, chunk, at, set(live))
 
     def _looked_into(self, header: BatchHeader, chunk: bytes, at: int, live: Set[Fate] = frozenset()) -> Batch | None:
-        """`live`, if it is known, are those that stay."""
+        """The remaining batch after a look at its records.  `live`, if known, are the records that stay."""
         plan = self._plan
         records = skim(header, chunk, at)
         fates = records.fates
         if header.next_offset > self._offsets.end_offset:
-            stays = [True] * len(fates)  # not cleanable yet
+            stays = [True] * len(fates)  # the record is not cleanable yet
         else:
             stays = [fate in live for fate in fates] if live else self._offsets.stay(records)
             if header.has_delete_horizon and header.base_timestamp <= plan.now_ms:
@@ -164,7 +164,7 @@ class _Target:
         self._headers, self._parts, self._size = [], [], 0
 
     def close(self) -> None:
-        """All of it on stable storage."""
+        """Bring all of it to stable storage."""
         if self._parts:
             self._write()
         self.segment.seal()

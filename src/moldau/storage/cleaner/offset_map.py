@@ -1,8 +1,6 @@
-"""◇ The newest offset of each key in the dirty part of a log, and what follows from it for whole batches.
-
-Every record of the dirty part has been seen when the copy begins, and of each key the newest one's offset is known: those offsets, sorted,
-tell how many records of a batch stay.  None: it goes unseen.  All of them: it is copied as it is.  Only else it is looked into.
-"""
+"""◇ The newest offset of each key in the dirty part of a log, and its consequences for whole batches.  When the copy begins, every record
+of the dirty part has been seen, and the newest offset of each key is known.  These offsets, sorted, tell how many records of a batch stay.
+If none stay, the batch is dropped unseen; if all stay, it is copied as it is; otherwise its records are read."""
 
 from array import array
 from bisect import bisect_left
@@ -19,14 +17,14 @@ from moldau.storage.cleaner.transactions import Transactions
 from moldau.storage.files import Files
 
 BYTES_PER_KEY: Final = 140
-"""What an entry takes beside the key itself, its place among the sorted offsets included."""
+"""The bytes of an entry beside the key itself, its place among the sorted offsets included."""
 
 _NEVER: Final[Fate] = 1 << 64
 _OLDEST: Final[Fate] = 0
 
 
 class OffsetMap:
-    """Of the records from `first_offset` to `end_offset`, which is exclusive and grows while batches are put in."""
+    """The map of the records from `first_offset` to `end_offset`, which is exclusive and grows while batches are put in."""
 
     def __init__(self, first_offset: int) -> None:
         self.first_offset: Final = first_offset
@@ -46,16 +44,16 @@ class OffsetMap:
         newest[None] = _NEVER
         added = len(newest) - size
         if added:
-            latest: Iterator[Any] = islice(reversed(newest), added)  # keys, and all of them bytes: None was there before
+            latest: Iterator[Any] = islice(reversed(newest), added)  # these are keys, and all of them bytes: None was removed before
             self.bytes_used += BYTES_PER_KEY * added + sum(map(len, latest))
 
     def complete(self) -> None:
-        """After the last `put`, before the first question."""
-        self._live = array("Q", sorted(islice(self._newest.values(), 1, None)))  # without that of None
+        """Finish the map after the last `put`, before the first question."""
+        self._live = array("Q", sorted(islice(self._newest.values(), 1, None)))  # the entry of None does not count
         self._tombstones = array("Q", [fate for fate in self._live if fate & 1])
 
     def stay(self, records: Skimmed) -> list[bool]:
-        """Of each record whether there is no newer one of its key."""
+        """For each record whether there is no newer one of its key."""
         return list(map(le, map(self._newest.get, records.keys, repeat(_OLDEST)), records.fates))
 
     def knows(self, header: BatchHeader) -> bool:
@@ -63,7 +61,7 @@ class OffsetMap:
         return self.first_offset <= header.base_offset and header.base_offset + header.last_offset_delta < self.end_offset
 
     def live_in(self, header: BatchHeader) -> "array[Fate]":
-        """The fates of the records that stay, of a batch that it knows.  Asked in the order of the log."""
+        """The fates of the records that stay of a known batch.  Ask in the order of the log."""
         live, at = self._live, self._passed
         first = 2 * header.base_offset
         end = first + 2 * header.last_offset_delta + 2
@@ -75,16 +73,16 @@ class OffsetMap:
         return live[at : self._passed]
 
     def has_tombstone_in(self, header: BatchHeader) -> bool:
-        """Whether one of them is a tombstone."""
+        """Whether one of the staying records is a tombstone."""
         at = bisect_left(self._tombstones, 2 * header.base_offset)
         return at < len(self._tombstones) and self._tombstones[at] < 2 * header.next_offset
 
 
 def map_offsets(files: Files, plan: CleaningPlan, pace: Pace) -> OffsetMap:
-    """Of the dirty part, as far as the map's memory goes.  Errors: CorruptBatch, OSError."""
+    """Map the dirty part, as far as the map's memory goes.  Errors: CorruptBatch, OSError."""
     offsets = OffsetMap(plan.first_dirty_offset)
     reads_from = max((segment.base_offset for segment in plan.segments if segment.base_offset <= plan.first_dirty_offset), default=0)
-    # One whose marker lies before would never end in this reading, and take its producer's later records along.
+    # A transaction whose marker lies before would never end in this reading, and take its producer's later records along.
     transactions = Transactions(tuple(aborted for aborted in plan.aborted if aborted.last_offset >= reads_from))
     for segment, following in zip(plan.segments, [*(s.base_offset for s in plan.segments[1:]), plan.end_offset], strict=True):
         if following <= plan.first_dirty_offset:

@@ -1,4 +1,4 @@
-"""◇ Decides on the loop which part of a log is compacted.  The plan can be sent to another process."""
+"""◇ Decides, on the loop, which part of a log is compacted.  The plan can be sent to another process."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -16,7 +16,7 @@ class SegmentToClean(NamedTuple):
 
 
 class LastRecord(NamedTuple):
-    """Where a living producer last was: its last data offset, or -1 and the epoch of its last marker."""
+    """The last record of a living producer: its last data offset, or -1 and the epoch of its last marker."""
 
     offset: int
     producer_epoch: int
@@ -30,7 +30,7 @@ class CleaningPlan(NamedTuple):
     segments: tuple[SegmentToClean, ...]
     first_dirty_offset: int
     end_offset: int
-    """Exclusive: what lies here or above is not cleanable yet."""
+    """The end of the cleanable part, exclusive."""
     aborted: tuple[AbortedTransaction, ...]
     last_records: Mapping[int, LastRecord]
     now_ms: int
@@ -43,7 +43,7 @@ class CleaningPlan(NamedTuple):
 
 
 class CleanedGroup(NamedTuple):
-    """One new segment and those that it replaces."""
+    """One new segment and the segments that it replaces."""
 
     base_offset: int
     replaced: tuple[int, ...]
@@ -52,7 +52,7 @@ class CleanedGroup(NamedTuple):
 class CleaningResult(NamedTuple):
     groups: tuple[CleanedGroup, ...]
     clean_offset: int
-    """Exclusive: everything below is compacted now; it belongs into the cleaner's checkpoint."""
+    """The offset below which everything is compacted now (exclusive), for the cleaner's checkpoint."""
     truncations: int
     bytes_read: int
     bytes_written: int
@@ -68,7 +68,7 @@ class Dirtiness(NamedTuple):
     first_dirty_offset: int
     end_offset: int
     is_overdue: bool
-    """Whether max.compaction.lag.ms has passed for something in it."""
+    """Whether max.compaction.lag.ms has passed for some record in it."""
 
     @property
     def ratio(self) -> float:
@@ -79,9 +79,9 @@ class Dirtiness(NamedTuple):
 
 
 def dirtiness(log: Log, checkpointed_offset: int | None, now_ms: int, *, unflushed_too: bool = False) -> Dirtiness:
-    """Where the dirty part begins and ends.  `checkpointed_offset` is what the cleaner's checkpoint says of this log.
+    """The dirty part of a log.  `checkpointed_offset`: this log's offset in the cleaner's checkpoint.
 
-    `unflushed_too` counts what a flush would make cleanable.
+    `unflushed_too` counts records, too, that a flush would make cleanable.
     """
     first = log.log_start_offset if checkpointed_offset is None else checkpointed_offset
     if not log.log_start_offset <= first <= log.log_end_offset:
@@ -107,7 +107,7 @@ def dirtiness(log: Log, checkpointed_offset: int | None, now_ms: int, *, unflush
 
 
 def plan_cleaning(log: Log, dirt: Dirtiness, now_ms: int, *, map_bytes: int) -> CleaningPlan | None:
-    """None when no whole segment is cleanable."""
+    """The plan; None when no whole segment is cleanable."""
     segments = tuple(
         SegmentToClean(segment.base_offset, segment.size, max(segment.offset_index.size, segment.time_index.size))
         for segment, following in zip(log.segments, log.segments[1:], strict=False)
@@ -136,7 +136,7 @@ def plan_cleaning(log: Log, dirt: Dirtiness, now_ms: int, *, map_bytes: int) -> 
 
 
 def grouped(segments: Iterable[SegmentToClean], plan: CleaningPlan) -> Iterator[list[SegmentToClean]]:
-    """Neighbours that fit into one segment together, even if nothing of them goes."""
+    """Neighbouring segments that fit into one segment together, even if all of their records stay."""
     group: list[SegmentToClean] = []
     ends = {
         segment.base_offset: following

@@ -27,7 +27,7 @@ Pace = Callable[[int], None]
 
 
 def read_batches(files: Files, plan: CleaningPlan, segment: SegmentToClean, pace: Pace) -> Iterator[tuple[BatchHeader, bytes, int]]:
-    """Header, a chunk of the file, and where in it the batch lies.  Errors: CorruptBatch."""
+    """The batches of a segment: header, a chunk of the file, and the batch's place in it.  Errors: CorruptBatch."""
     file = Segment.open(files, plan.directory, segment.base_offset, index_interval_bytes=0, now_ms=0).file
     unpack, make = HEADER.unpack_from, BatchHeader._make
     position = 0

@@ -26,14 +26,14 @@ _CRC_AT: Final = CRC_START - 4
 
 
 class Batch(NamedTuple):
-    """One to write, with its header."""
+    """A batch to write, with its header."""
 
     header: BatchHeader
     content: Buffer
 
 
 def rebuilt(header: BatchHeader, records: Skimmed, stays: list[bool], horizon: int | None) -> Batch:
-    """With the records that stay.  A new delete horizon takes the place of the base timestamp, so all deltas change with it."""
+    """The batch with the records that stay.  A new delete horizon takes the place of the base timestamp, so all deltas change with it."""
     data = records.plain
     kept = list(select(zip([records.start, *records.ends], records.ends, strict=False), stays))
     times = [_time_of(data, start) for start, _ in kept]
@@ -53,13 +53,13 @@ def rebuilt(header: BatchHeader, records: Skimmed, stays: list[bool], horizon: i
 
 
 def emptied(header: BatchHeader) -> Batch:
-    """Only what a producer's state needs: offsets, sequence, epoch."""
+    """A batch without records, with what a producer's state needs: offsets, sequence, epoch."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON)
     return _sealed(header._replace(attributes=attributes, base_timestamp=header.max_timestamp, records_count=0), b"")
 
 
 def _time_of(data: bytes, start: int) -> tuple[int, int]:
-    """The timestamp delta of the record at `start`, and where it ends."""
+    """The timestamp delta of the record at `start`, and the position behind it."""
     _, attributes_at = read_signed(data, start)
     return read_signed(data, attributes_at + 1, INT64_BYTES)
 

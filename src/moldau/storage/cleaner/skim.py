@@ -1,10 +1,9 @@
-"""◇ The records of a batch, looked at just enough to compact them, or to see that all have keys: places, keys, offsets, tombstones.
+"""◇ Reads just enough of a batch's records to compact them, or to see that all have keys: places, keys, offsets, tombstones.
 
     record  size · attributes (1 byte) · timestamp delta · offset delta · key size · key · value size · value · headers
 
-All sizes and deltas are zig-zag numbers of variable length.  Most are of one byte or two, and those are read by tables: adding what a table
-says costs a third of shifting and masking.
-"""
+All sizes and deltas are zig-zag numbers of variable length.  Most take one byte or two, and those are read by tables: adding a table's
+value costs a third of shifting and masking."""
 
 from typing import Final, NamedTuple
 
@@ -13,19 +12,19 @@ from moldau.protocol.records.compression import DEFAULT_MAX_BYTES, decompress
 from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed
 
 Fate = int
-"""Twice a record's offset, and one more if it is a tombstone: fates of one key are in the order of its records."""
+"""Twice a record's offset, plus one for a tombstone: fates of one key are in the order of its records."""
 
 _NEVER: Final = 1 << 62
 _HALF: Final = [_NEVER if byte & 1 else (byte & 0x7F) >> 1 for byte in range(256)]
-"""A number's first byte; what should be a size and is negative becomes one that nothing has room for."""
+"""The values of a number's first byte.  A negative size becomes one that no batch has room for."""
 _HIGH: Final = [byte << 6 for byte in range(128)]
-"""Its second and last byte."""
+"""The values of a number's second and last byte."""
 _IS_NEGATIVE: Final = [byte & 1 for byte in range(256)]
 _NULL: Final = 1
 
 
 class Skimmed(NamedTuple):
-    """The records in their order.  Record i lies in `plain` from where i - 1 ends (the first: from `start`) to `ends[i]`."""
+    """The records in their order.  Record i lies in `plain` from the end of record i - 1 (the first: from `start`) to `ends[i]`."""
 
     plain: bytes
     start: int
@@ -35,7 +34,7 @@ class Skimmed(NamedTuple):
 
 
 def skim(header: BatchHeader, chunk: bytes, at: int, max_bytes: int = DEFAULT_MAX_BYTES) -> Skimmed:  # hot: 0.4 µs a record
-    """Of the batch at `at`.  Errors: CorruptBatch when a record is not what it says, or not of this batch."""
+    """The records of the batch at `at`.  Errors: CorruptBatch when a record contradicts its bytes, or is not of this batch."""
     start, limit = at + HEADER_SIZE, at + LOG_OVERHEAD + header.batch_length
     data = chunk
     if header.attributes & CODEC_MASK:

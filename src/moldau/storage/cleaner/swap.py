@@ -1,7 +1,7 @@
 """◇ Cleaned segments take the place of the old ones, on the loop.
 
 The swap survives a crash at every step: `.cleaned` (synced) → `.swap` → the old segments go → the final name, with the directory synced
-after each; recovery finishes what had reached `.swap` and undoes what had not.
+after each; recovery finishes a swap whose files had reached `.swap`, and undoes any other.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,8 @@ from moldau.storage.segment import Segment, unlink_segment
 
 
 def install(log: Log, result: CleaningResult, now_ms: int) -> bool:
-    """Put the cleaned segments in place of the old ones.  False when the log changed its past meanwhile: then they are thrown away.
+    """Put the cleaned segments in place of the old ones.  False when the log's past changed meanwhile: the cleaned segments are then thrown
+    away.
 
     Errors: OSError.
     """
@@ -25,7 +26,7 @@ def install(log: Log, result: CleaningResult, now_ms: int) -> bool:
     for group in result.groups:
         if bases.issuperset(group.replaced):
             _swap(log, group, now_ms)
-        else:  # retention was faster: its segments are gone
+        else:  # retention was faster: these segments are gone
             discard(log.files, log.directory, [group.base_offset])
     return True
 
@@ -45,6 +46,6 @@ def _swap(log: Log, group: CleanedGroup, now_ms: int) -> None:
 
 
 def discard(files: Files, directory: str, base_offsets: Iterable[int]) -> None:
-    """Cleaned segments that are not wanted, as far as they were written.  Errors: OSError."""
+    """Remove cleaned segments that are not wanted, as far as they were written.  Errors: OSError."""
     for base_offset in base_offsets:
         unlink_segment(files, directory, base_offset, CLEANED_SUFFIX)

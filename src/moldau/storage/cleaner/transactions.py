@@ -1,4 +1,4 @@
-"""◇ Which transactions are open while a log is read, and how each ended.  A compaction reads twice: for its map and for its copy."""
+"""◇ The open transactions while a log is read, and how each ended.  A compaction reads twice: for its map and for its copy."""
 
 from moldau.protocol.records.batch import BatchHeader
 from moldau.storage.index import AbortedTransaction
@@ -6,7 +6,7 @@ from moldau.storage.producers.replay import read_marker
 
 
 class Transactions:
-    """Which transactions the reading is in, and what became of them: for the map and again for the copy."""
+    """The transactions of one reading: those that are open, and the outcome of each."""
 
     def __init__(self, aborted: tuple[AbortedTransaction, ...]) -> None:
         self._coming = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
@@ -21,7 +21,7 @@ class Transactions:
         return header.producer_id in self._aborted
 
     def marker(self, header: BatchHeader, batch: memoryview) -> tuple[bool, AbortedTransaction | None]:
-        """Whether no record of its transaction was seen, and the transaction if it was an aborted one."""
+        """Whether no record of the marker's transaction was seen, and the transaction if it was an aborted one."""
         self._advance(header.last_offset)
         marker = read_marker(batch)
         if marker is None:

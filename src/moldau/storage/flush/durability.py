@@ -26,18 +26,18 @@ from moldau.storage.files import File, Files
 from moldau.storage.segment import Segment
 
 MAX_MARKS: Final = 4096
-"""Appends that may share a sync which has begun; the next ones wait for the next sync."""
+"""The most appends that may share a sync which has begun; later ones wait for the next sync."""
 
 
 class _Mark(NamedTuple):
-    """Once the active file is synced up to `size`, everything below `end_offset` (exclusive) is."""
+    """A mark: once the active file is synced up to `size`, everything below `end_offset` (exclusive) is on stable storage."""
 
     size: int
     end_offset: int
 
 
 class Flush:
-    """What one flush syncs.  Made by `Durability.begin`; `sync` may run in another thread."""
+    """The syncs of one flush.  Made by `Durability.begin`; `sync` may run in another thread."""
 
     __slots__ = (
         "_directories",
@@ -83,11 +83,11 @@ class Flush:
         self.moves = moves
 
     def sync(self) -> None:
-        """Errors: OSError."""
+        """Sync the files.  Errors: OSError."""
         for file in self._sealed:
             file.sync()
         for path in self._paths:
-            with suppress(FileNotFoundError):  # deleted since: then nobody needs it
+            with suppress(FileNotFoundError):  # the file was deleted since, so it is not needed
                 sync_path(self._files, path)
         self._synced_size = self._file.size()
         self._file.sync()
@@ -99,7 +99,7 @@ class Flush:
 
     @property
     def upto(self) -> int:
-        """Exclusive: what this flush covers.  It grows while `sync` has not asked the disk yet."""
+        """The offset (exclusive) that this flush covers.  It grows while `sync` has not asked the disk yet."""
         return max([self._upto, *(mark.end_offset for mark in self._marks if mark.size <= self._synced_size)])
 
 
@@ -109,16 +109,16 @@ class Durability:
     def __init__(self, files: Files, directory: str, epochs: LeaderEpochs, *, recovery_point: int, is_settled: bool) -> None:
         """`is_settled`: the directory is as a clean stop left it."""
         self.recovery_point = recovery_point
-        """Exclusive: everything below it is on stable storage."""
+        """The offset below which everything is on stable storage (exclusive)."""
         self.truncations = 0
-        """How often the log's past was changed.  Work beside the loop compares this number before and after."""
+        """The number of times that the log's past was changed.  Work beside the loop compares this number before and after."""
         self.moves = 0
-        """How often all files of the log went to another disk.  A failure on the earlier disk is no failure of this log."""
+        """The number of moves of all files to another disk.  A failure on the earlier disk is no failure of this log."""
         self._files = files
         self._directory = directory
         self._epochs = epochs
         self._begun = 0
-        # Each debt with the number of the first flush that can pay it: one that began before does not know of the change.
+        # Each debt has the number of the first flush that can pay it: an earlier flush does not know of the change.
         self._sealed: dict[int, tuple[Segment, int]] = {}
         self._paths: dict[str, int] = {}
         self._names: int | None = None if is_settled else 0
@@ -139,31 +139,31 @@ class Durability:
 
     @property
     def is_cut(self) -> bool:
-        """Whether bytes that were cut off the log's end could come back behind what is appended now."""
+        """Whether bytes that were cut off the log's end could come back behind new appends."""
         return self._cut is not None
 
     def owe_names(self) -> None:
-        """A file in the directory was created, renamed or unlinked."""
+        """Note that a file in the directory was created, renamed or unlinked."""
         self._names = self._begun
 
     def owe_path(self, path: str) -> None:
-        """The file at `path` was written."""
+        """Note that the file at `path` was written."""
         self._paths[path] = self._begun
 
     def owe_sealed(self, segment: Segment) -> None:
-        """The active segment was sealed; another one takes its place."""
+        """Note that the active segment was sealed; another one takes its place."""
         self._sealed[id(segment)] = segment, self._begun
         self._marks = None
 
     def forgive(self, segments: Iterable[Segment]) -> None:
-        """These left the log, or one of them is the active one again."""
+        """Drop the debts of segments that left the log, or that are the active one again."""
         for segment in segments:
             self._sealed.pop(id(segment), None)
 
     # ---------------------------------------------------------------- flushes
 
     def begin(self, active: Segment, end_offset: int) -> Flush:
-        """What must be synced for everything below `end_offset`, where the log ends now."""
+        """Begin a flush of everything below `end_offset`, the log's present end."""
         if active.txn_index.is_unsynced:
             self.owe_path(active.txn_index.path)
             active.txn_index.is_unsynced = False
@@ -190,17 +190,20 @@ class Durability:
         return flush
 
     def note_end(self, active: Segment, end_offset: int) -> None:
-        """Something was appended.  A sync that is under way and has not asked the disk yet may cover it."""
+        """Note an append.  A sync that is under way and has not asked the disk yet may cover it."""
         marks = self._marks
         if marks is not None and len(marks) < MAX_MARKS:
             marks.append(_Mark(active.size, end_offset))
 
     def stop_sharing(self) -> None:
-        """What is appended from here on needs a flush that begins later: an epoch has begun that the ones under way do not know."""
+        """Let later appends wait for a later flush: an epoch has begun that the flushes under way do not know."""
         self._marks = None
 
     def end(self, flush: Flush, *, may_count: bool) -> int:
-        """`flush.sync` has returned.  The new recovery point; without `may_count`, because the disk has failed, the one before."""
+        """Note that `flush.sync` has returned.
+
+        Returns the recovery point, which stays without `may_count`, because the disk has failed.
+        """
         if flush.moves != self.moves:
             return self.recovery_point
         self._pay(flush.number)
@@ -214,7 +217,7 @@ class Durability:
         return self.recovery_point
 
     def _pay(self, number: int) -> None:
-        """Flush `number` was carried out: every sync that was owed before it began is paid."""
+        """Pay every debt that was known before flush `number` began."""
         self._sealed = {key: debt for key, debt in self._sealed.items() if debt[1] > number}
         self._paths = {path: since for path, since in self._paths.items() if since > number}
         self._names = _unless_paid(self._names, number)
@@ -224,7 +227,7 @@ class Durability:
     # ---------------------------------------------------------------- the past changes
 
     def lower_to(self, offset: int) -> None:
-        """What lies above `offset` is about to be cut off."""
+        """Note that everything above `offset` is about to be cut off."""
         self.past_changed()
         self.recovery_point = min(self.recovery_point, offset)
 
@@ -234,21 +237,21 @@ class Durability:
         self._void_marks()
 
     def write_failed(self) -> None:
-        """Torn bytes were taken away again from the end of the active file: a size that was synced says nothing."""
+        """Note that torn bytes were removed from the end of the active file: the synced sizes say nothing any more."""
         self._void_marks()
 
     def _void_marks(self) -> None:
         if self._marks is not None:
-            self._marks.clear()  # the flush that is under way has the same list
+            self._marks.clear()  # the flush under way has the same list
             self._marks = None
 
     def moved_to(self, directory: str) -> None:
-        """The directory was renamed."""
+        """Note that the directory was renamed."""
         self._directory = directory
         self._paths = {f"{directory}/{path.rpartition('/')[2]}": since for path, since in self._paths.items()}
 
     def relocated(self, directory: str, end_offset: int) -> None:
-        """All files stand in another folder now, on stable storage up to `end_offset`."""
+        """Note that all files are in another folder now, on stable storage up to `end_offset`."""
         self.past_changed()
         self.moves += 1
         self._directory = directory
@@ -262,7 +265,7 @@ def _unless_paid(owed_since: int | None, number: int) -> int | None:
 
 
 def sync_path(files: Files, path: str) -> None:
-    """Errors: OSError."""
+    """Sync a file.  Errors: OSError."""
     file = files.open(path)
     try:
         file.sync()

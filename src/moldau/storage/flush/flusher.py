@@ -19,7 +19,7 @@ LOG: Final = logging.getLogger(__name__)
 
 
 class Flusher:
-    """One per node."""
+    """The flusher of a node."""
 
     def __init__(self, files: Files, on_flushed: Callable[[Log], None]) -> None:
         self._files = files
@@ -27,29 +27,29 @@ class Flusher:
         self._queue = FlushQueue()
         self._tasks: dict[asyncio.Task[None], None] = {}
         self._waiters: dict[int, list[tuple[int, asyncio.Future[None]]]] = {}
-        """By log: the offset up to which one waits (exclusive)."""
+        """The waiters by log: the offset up to which each waits (exclusive)."""
         self._is_start_due = False
 
     def want(self, log: Log) -> None:
-        """`on_flushed` is called once everything that is in `log` now is durable, or cannot become so."""
+        """Call `on_flushed` once everything that is in `log` now is durable, or cannot become so."""
         self._queue.want(log)
         self._start_soon()
 
     async def flush(self, log: Log) -> None:
-        """Returns once everything that is in `log` now is durable, or cannot become so: then `log.failure` is set, or the log was cut."""
+        """Return once everything that is in `log` now is durable, or cannot become so: then `log.failure` is set, or the log was cut."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.setdefault(id(log), []).append((log.log_end_offset, future))
         self.want(log)
         await future
 
     async def drain(self) -> None:
-        """Until nothing waits any more."""
+        """Wait until nothing waits any more."""
         while self._tasks or self._is_start_due:
             await asyncio.gather(asyncio.sleep(0), *self._tasks)
 
     def _start_soon(self) -> None:
         if not self._is_start_due:
-            # The sockets are read once more before: the requests that have come by now share one sync.
+            # Read the sockets once more before: the requests that have come by now share one sync.
             self._is_start_due = True
             loop = asyncio.get_running_loop()
             loop.call_soon(loop.call_soon, self._start)
@@ -62,7 +62,7 @@ class Flusher:
             task.add_done_callback(self._tasks.pop)
 
     async def _run(self, first: FlushJob) -> None:
-        """This one, then whatever waits."""
+        """Run this sync, then all that wait."""
         job: FlushJob | None = first
         while job is not None:
             error: OSError | None = None
@@ -78,7 +78,7 @@ class Flusher:
     def _tell(self, log: Log) -> None:
         try:
             self._on_flushed(log)
-        except Exception:  # of one log's waiters: other logs have waiters, too
+        except Exception:  # an error of one log's waiters: other logs have waiters, too
             LOG.exception("%s: the flush was not told to everyone who waits for it", log.topic_partition)
         waiters = self._waiters.pop(id(log), [])
         reached = log.recovery_point if log.failure is None else log.log_end_offset

@@ -1,19 +1,19 @@
 """◇ The small text files of a log directory, in Kafka's form: read strictly, written atomically.
 
-    meta.properties                      whose directory this is: version=1, cluster.id, node.id, directory.id
+    meta.properties                      the owner of the directory: version=1, cluster.id, node.id, directory.id
     <topic>-<partition>/partition.metadata      the topic's id
-    .kafka_cleanshutdown                 {"version":0,"brokerEpoch":N}: only while nobody works here, after a clean stop
-    recovery-point-offset-checkpoint     up to where each log is on stable storage
-    log-start-offset-checkpoint          where logs start that do not start with their first segment
+    .kafka_cleanshutdown                 {"version":0,"brokerEpoch":N}: only between a clean stop and the next start
+    recovery-point-offset-checkpoint     the offset up to which each log is on stable storage
+    log-start-offset-checkpoint          start offsets of logs that do not start with their first segment
     replication-offset-checkpoint        high watermarks
-    cleaner-offset-checkpoint            up to where logs are compacted
+    cleaner-offset-checkpoint            the offset up to which each log is compacted
 
     0                      an offset checkpoint: version,
     2                      number of entries,
     orders 0 117           topic, partition, offset
     orders 1 98
 
-Whatever cannot be what was written is refused with the file's name and the line (`CorruptCheckpoint`): a guess here could lose records.
+Impossible content is refused with the file's name and the line (`CorruptCheckpoint`): a guess here could lose records.
 Source: OffsetCheckpointFile, MetaProperties, PartitionMetadataFile, CleanShutdownFileHandler.
 """
 
@@ -45,7 +45,7 @@ def offsets_text(offsets: Offsets) -> bytes:
 
 
 def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
-    """Empty when there is no such file.  Errors: CorruptCheckpoint."""
+    """The offsets in a file; empty if there is no such file.  Errors: CorruptCheckpoint."""
     if not files.exists(path):
         return {}
     offsets: dict[TopicPartition, int] = {}
@@ -58,12 +58,12 @@ def read_offsets(files: Files, path: str) -> dict[TopicPartition, int]:
 
 
 class MetaProperties(NamedTuple):
-    """Whose directory this is.  Written by the format step, checked at every start."""
+    """The owner of a directory.  The format step writes it, and every start checks it."""
 
     cluster_id: str
     node_id: int
     directory_id: UUID | None
-    """None: formatted before there were such (Kafka 3.7), and not started since."""
+    """None: the directory was formatted before there were ids (Kafka 3.7), and not started since."""
 
     def text(self) -> bytes:
         assert self.directory_id is not None, "a directory is named before it is written of"
@@ -73,13 +73,13 @@ class MetaProperties(NamedTuple):
 
 
 def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
-    """None when the directory was never formatted.  Errors: CorruptCheckpoint."""
+    """The content of meta.properties; None when the directory was never formatted.  Errors: CorruptCheckpoint."""
     path = f"{directory}/{META_PROPERTIES}"
     if not files.exists(path):
         return None
     properties = _properties(path, files.read(path))
     if properties.get("version") != "1":
-        raise CorruptCheckpoint(f"{path}: version 1 is expected, it is {properties.get('version', 'missing')}")
+        raise CorruptCheckpoint(f"{path}: version 1 is expected, but it is {properties.get('version', 'missing')}")
     try:
         node_id = int(properties["node.id"])
         directory_id = uuid_from_text(properties["directory.id"]) if "directory.id" in properties else None
@@ -89,7 +89,7 @@ def read_meta_properties(files: Files, directory: str) -> MetaProperties | None:
     except ValueError as error:
         raise CorruptCheckpoint(f"{path}: {error}") from None
     if node_id < 0 or not cluster_id or (directory_id is not None and directory_id.int < RESERVED_UUIDS):
-        raise CorruptCheckpoint(f"{path}: node.id {node_id}, cluster.id {cluster_id!r} or directory.id {directory_id} cannot be")
+        raise CorruptCheckpoint(f"{path}: node.id {node_id}, cluster.id {cluster_id!r} or directory.id {directory_id} is not valid")
     return MetaProperties(cluster_id, node_id, directory_id)
 
 
@@ -111,7 +111,7 @@ def _properties(path: str, raw: bytes) -> dict[str, str]:
 
 
 def write_partition_metadata(files: Files, directory: str, topic_id: UUID) -> None:
-    """Not durable before the file and its directory are synced."""
+    """Write a topic's id.  It is durable once the file and its directory are synced."""
     file = files.open(f"{directory}/{PARTITION_METADATA}", create=True)
     try:
         file.pwrite([partition_metadata_text(topic_id)], 0)
@@ -124,7 +124,7 @@ def partition_metadata_text(topic_id: UUID) -> bytes:
 
 
 def read_partition_metadata(files: Files, directory: str) -> UUID | None:
-    """The topic's id; None when the file is not there, or ends early as one does that was never synced.  Errors: CorruptCheckpoint."""
+    """The topic's id; None when the file is missing, or ends early as an unsynced file may.  Errors: CorruptCheckpoint."""
     path = f"{directory}/{PARTITION_METADATA}"
     if not files.exists(path):
         return None
@@ -144,7 +144,7 @@ def read_partition_metadata(files: Files, directory: str) -> UUID | None:
 
 
 def _is_torn(content: bytes) -> bool:
-    """Only a beginning, or with zeros where bytes never reached the disk: nothing of that log was flushed yet."""
+    """Whether the file is only a beginning, or has zeros where bytes never reached the disk: then nothing of that log was flushed yet."""
     whole = partition_metadata_text(ZERO_UUID)
     label = whole[: whole.rindex(b" ") + 1]
     is_incomplete = len(content) < len(whole) - 1 or b"\0" in content
@@ -156,7 +156,10 @@ def clean_shutdown_text(broker_epoch: int) -> bytes:
 
 
 def read_clean_shutdown(files: Files, directory: str) -> int | None:
-    """The broker epoch of a clean stop, -1 when only the fact is known, None after an unclean one.  Garbage still says: clean."""
+    """The broker epoch of a clean stop, -1 if the file has none, None after an unclean stop.
+
+    An unreadable file still means a clean stop.
+    """
     path = f"{directory}/{CLEAN_SHUTDOWN}"
     if not files.exists(path):
         return None

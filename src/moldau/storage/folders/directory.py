@@ -1,8 +1,5 @@
-"""◇ One of a node's log directories, the logs that are found in it, and the checkpoint files beside them.
-
-What may take long can run in a thread: `FoundLog.load` and `Checkpoint.write` touch nothing of the manager.
-Source: LogManager, LogDirFailureChannel, OffsetCheckpointFile; KIP-112.
-"""
+"""◇ One of a node's log directories, its logs, and the checkpoint files beside them.  Long steps can run in a thread: `FoundLog.load` and
+`Checkpoint.write` touch nothing of the manager. Source: LogManager, LogDirFailureChannel, OffsetCheckpointFile; KIP-112."""
 
 from collections.abc import Iterator
 from contextlib import suppress
@@ -37,20 +34,23 @@ class LogDirectory:
         self.logs: dict[TopicPartition, Log] = {}
         self.was_clean = False
         self.broker_epoch: int | None = None
-        """Of the clean stop before this start."""
+        """The broker epoch of the clean stop before this start."""
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}
         self.lock: Lock | None = None
         self.generation = 0
-        """How often recovery points here were lowered: a checkpoint from before must not stay."""
+        """The number of times that recovery points here were lowered: an older checkpoint must not stay."""
         self.owes_checkpoints = False
-        """There was no room to take logs that are gone out of the checkpoints: no new log here before they are written."""
+        """Whether deleted logs still stand in the checkpoints, because there was no room to write them.
+
+        Until then no new log is made here.
+        """
         self.owes_sync = False
-        """Checkpoints were given their names, and that is not on stable storage yet."""
+        """Whether checkpoints got their names, but the directory is not synced yet."""
         self.written: dict[str, bytes] = {}
-        """What stands in each checkpoint file, to leave alone what has not changed."""
+        """The content of each checkpoint file, so that unchanged files are not written again."""
         self._checkpoint_number = 0
 
     @property
@@ -62,7 +62,7 @@ class LogDirectory:
         return self.meta.directory_id if self.meta is not None else None
 
     def checkpoints(self) -> "Iterator[Checkpoint]":
-        """The offset files whose content has changed."""
+        """The checkpoint files whose content has changed."""
         for name, offsets in self._offsets():
             content = offsets_text(offsets)
             if self.written.get(name) != content:
@@ -70,7 +70,7 @@ class LogDirectory:
                 yield Checkpoint(self, name, content, self.generation, self._checkpoint_number)
 
     def write_checkpoints(self, files: Files) -> None:
-        """All that have changed, here and now.  Errors: OSError."""
+        """Write all changed checkpoints, here and now.  Errors: OSError."""
         for checkpoint in list(self.checkpoints()):
             checkpoint.write(files)
             checkpoint.take_effect(files)
@@ -82,7 +82,8 @@ class LogDirectory:
     def _offsets(self) -> Iterator[tuple[str, Offsets]]:
         here = self.logs
         self.recovery_points = {where: log.recovery_point for where, log in here.items()}
-        # All that are not zero, where Kafka leaves out those that equal their first segment's base: dropped segments may come back.
+        # Every start offset but zero is noted.  Kafka leaves out those that equal their first segment's base, but dropped segments may come
+        # back.
         self.log_start_offsets = {where: log.certain_start_offset for where, log in here.items() if log.certain_start_offset > 0}
         self.high_watermarks = {where: log.high_watermark for where, log in here.items()}
         self.cleaner_offsets = {where: offset for where, offset in self.cleaner_offsets.items() if where in here}
@@ -94,7 +95,7 @@ class LogDirectory:
 
 
 class Checkpoint(NamedTuple):
-    """A file to be written: `write` may run in a thread, `take_effect` gives it its name."""
+    """A checkpoint file to write: `write` may run in a thread, `take_effect` gives it its name."""
 
     directory: LogDirectory
     name: str
@@ -107,7 +108,7 @@ class Checkpoint(NamedTuple):
         return f"{self.directory.path}/{self.name}.{self.number}{TEMPORARY_SUFFIX}"
 
     def write(self, files: Files) -> None:
-        """Beside the one that holds, and synced.  Errors: OSError, and nothing is left of it."""
+        """Write and sync the file beside the valid one.  Errors: OSError, and nothing is left of it."""
         file = files.open(self.temporary, create=True)
         try:
             file.truncate(0)
@@ -121,9 +122,9 @@ class Checkpoint(NamedTuple):
             file.close()
 
     def take_effect(self, files: Files) -> bool:
-        """It was written: from now on it holds, and durably once its directory is synced.
+        """Put the written file in place.  It is valid from now on, and durable once its directory is synced.
 
-        False, and it goes, when a log was shortened or left meanwhile: what it says is not right any more.  Errors: OSError.
+        False, and the file is removed, when a log was shortened or removed meanwhile: its content is then wrong.  Errors: OSError.
         """
         directory = self.directory
         if self.generation != directory.generation:
@@ -136,14 +137,14 @@ class Checkpoint(NamedTuple):
 
 
 class Deletion(NamedTuple):
-    """What was set aside long enough ago: segments of one log, or a whole one.  `run` may run in a thread."""
+    """Files that were set aside long enough ago: segments of one log, or a whole log.  `run` may run in a thread."""
 
     directory: LogDirectory
     segments: list[Segment]
     folder: str | None = None
 
     def run(self, files: Files) -> None:
-        """Errors: OSError."""
+        """Delete the files.  Errors: OSError."""
         delete_files_of(self.segments)
         if self.folder is not None:
             with suppress(FileNotFoundError):
@@ -167,14 +168,14 @@ class FoundLog:
         return f"{self.directory.path}/{self.topic_partition}"
 
     def measure(self) -> None:
-        """How much `load` will read; a disk that cannot tell will say so there."""
+        """The bytes that `load` will read.  An error of the disk shows there."""
         with suppress(OSError):
             self.progress.bytes_to_read = bytes_to_recover(
                 self._files, self.path, self.directory.recovery_points.get(self.topic_partition, 0)
             )
 
     def load(self) -> Log:
-        """Errors: LogDamaged, CorruptCheckpoint, OSError."""
+        """Recover the log.  Errors: LogDamaged, CorruptCheckpoint, OSError."""
         where = self.topic_partition
         self.log = Log.open(
             self._files,

@@ -2,14 +2,14 @@
 
     move = LogMove(files, log, "/b", unique)           for /a/orders-0
     move.begin()                                       /b/orders-0.<32 hex digits>-future
-    while (step := move.next_step()) is not None:      on the loop: what to copy next
+    while (step := move.next_step()) is not None:      on the loop: the next bytes to copy
         step.run()                                     blocks, touches nothing of the log
         move.done(step)
-    manager.finish_move(move, now_ms)                  caught up but for a little: the rest here and now, then the swap
+    manager.finish_move(move, now_ms)                  nearly caught up: copies the rest here and now, then swaps
 
 Segments are copied as they are, byte for byte: offsets, producers, epochs and indexes are those of the log itself, which goes on all the
-time.  A segment that compaction has replaced is copied anew, one that retention dropped goes from the copy, and after a truncation the copy
-begins again.
+time.  A segment that compaction has replaced is copied anew, one that retention dropped is removed from the copy, and after a truncation
+the copy begins again.
 
 The swap survives a crash at every step, because two names tell how far it had come:
 
@@ -36,7 +36,7 @@ from moldau.storage.segment import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, 
 
 COPY_CHUNK: Final = 4 << 20
 REST_BYTES: Final = 256 << 10
-"""What may be left for the swap itself, which stops the loop."""
+"""The most bytes that may be left for the swap itself, which stops the loop."""
 SIDE_SUFFIXES: Final = (INDEX_SUFFIX, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX, SNAPSHOT_SUFFIX)
 BESIDE_SEGMENTS: Final = (LEADER_EPOCHS, PARTITION_METADATA)
 
@@ -46,7 +46,7 @@ class TargetFailed(OSError):
 
 
 class CopyStep(NamedTuple):
-    """Bytes `start` to `end` of one segment; `with_side_files` when that is the end of it."""
+    """The bytes `start` to `end` of one segment; `with_side_files` when that is the end of it."""
 
     move: "LogMove"
     segment: Segment
@@ -55,19 +55,19 @@ class CopyStep(NamedTuple):
     start: int
     end: int
     end_offset: int
-    """Exclusive: where the copy ends once this is done."""
+    """The end of the copy once this step is done (exclusive)."""
     with_side_files: bool
     with_sync: bool
 
     def run(self) -> None:
-        """Errors: OSError of the log's own disk, TargetFailed."""
+        """Copy.  Errors: OSError of the log's own disk, TargetFailed."""
         move = self.move
         target = move.opened(self.target, anew=self.start == 0)
         position = self.start
         while position < self.end:
             data = self.source.pread(min(COPY_CHUNK, self.end - position), position)
             if not data:
-                break  # truncated meanwhile: the copy begins again
+                break  # the log was truncated meanwhile: the copy begins again
             move.writing(lambda at=position, data=data: target.pwrite([data], at))  # type: ignore[misc]
             position += len(data)
         if self.with_side_files:
@@ -78,7 +78,7 @@ class CopyStep(NamedTuple):
 
 
 class _Copied:
-    """What the copy has of one segment."""
+    """The copied part of one segment."""
 
     __slots__ = ("segment", "size", "synced_size")
 
@@ -100,7 +100,7 @@ class LogMove:
         self.unique: Final = unique
         self.is_cancelled = False
         self.end_offset = log.segments[0].base_offset
-        """Exclusive: how far the copy reaches."""
+        """The end of the copy (exclusive)."""
         self._files: Final = files
         self._copied: dict[int, _Copied] = {}
         self._truncations = log.truncations
@@ -115,12 +115,12 @@ class LogMove:
         return max(0, self.log.log_end_offset - self.end_offset)
 
     def begin(self) -> None:
-        """Errors: TargetFailed."""
+        """Begin.  Errors: TargetFailed."""
         self.writing(lambda: self._files.mkdir(self.future))
         self.writing(lambda: self._files.sync_dir(self.parent))
 
     def next_step(self) -> CopyStep | None:
-        """None when little enough is left for the swap."""
+        """The next step; None when little enough is left for the swap."""
         log = self.log
         if log.truncations != self._truncations:
             self._truncations = log.truncations
@@ -159,7 +159,7 @@ class LogMove:
         self.end_offset = max(self.end_offset, step.end_offset)
 
     def complete(self) -> None:
-        """The rest, with nothing happening to the log meanwhile: afterwards the copy is the log, on stable storage.
+        """Copy the rest while the log does not change: afterwards the copy is the log, on stable storage.
 
         Errors: OSError of the log's own disk, TargetFailed.
         """
@@ -194,7 +194,7 @@ class LogMove:
         return step
 
     def _remove_the_gone(self) -> None:
-        """Of segments that are in the log no more."""
+        """Remove segments from the copy that are in the log no more."""
         bases = {segment.base_offset for segment in self.log.segments}
         wanted = {file_name(base_offset, suffix) for base_offset in bases for suffix in (LOG_SUFFIX, *SIDE_SUFFIXES)}
         for name in self._files.listdir(self.future):
@@ -203,7 +203,7 @@ class LogMove:
                 self.writing(lambda name=name: self._files.unlink(f"{self.future}/{name}"))  # type: ignore[misc]
 
     def copy_side_files(self, base_offset: int) -> None:
-        """Errors: OSError, TargetFailed."""
+        """Copy the side files of a segment.  Errors: OSError, TargetFailed."""
         for suffix in SIDE_SUFFIXES:
             self._copy(file_name(base_offset, suffix))
 
@@ -237,7 +237,7 @@ class LogMove:
 
     @staticmethod
     def writing(action: Callable[[], object]) -> None:
-        """Errors: TargetFailed, so that nobody takes the log's own folder for the failed one."""
+        """Do an action on the target.  Errors: TargetFailed, so that the log's own folder is not taken for the failed one."""
         try:
             action()
         except OSError as error:

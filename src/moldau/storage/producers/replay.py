@@ -1,4 +1,4 @@
-"""◇ Brings the state of producers up to date from stored batches: the same steps after an append, at a recovery and at a truncation."""
+"""◇ Updates the state of producers from stored batches: the same steps after an append, at a recovery and at a truncation."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,7 +10,7 @@ from moldau.storage.segment import Segment
 
 
 def replay_producer(producers: ProducerStates, header: BatchHeader, segment: Segment, batch: Callable[[], memoryview | bytes]) -> None:
-    """One stored batch of a producer: the only way in which its state changes, at an append and at a recovery alike."""
+    """Replay one stored batch of a producer.  This is the only way in which its state changes, at an append and at a recovery alike."""
     if not header.is_control:
         producers.append(header)
         return
@@ -30,7 +30,7 @@ def _settle(producers: ProducerStates, completed: CompletedTransaction, segment:
 
 
 def read_marker(batch: memoryview | bytes) -> EndMarker | None:
-    """The end of a transaction that a control batch tells of; None for other control batches and for one that compaction emptied."""
+    """The end of a transaction in a control batch; None for other control batches and for one that compaction emptied."""
     for record in records_of(batch):
         kind = parse_control_key(record.key).type
         if kind in (ControlType.ABORT, ControlType.COMMIT):

@@ -1,4 +1,4 @@
-"""◇ Who reads which partition: pure functions from subscriptions to assignments.  Start at `model`."""
+"""◇ The assignors: pure functions from subscriptions to assignments of partitions.  Start at `model`."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,4 +8,4 @@ from moldau.coordinator.group.assignors import uniform
 from moldau.coordinator.group.assignors.model import Assignor
 
 ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform.assign, "range": range_assignor.assign}
-"""By the name that clients and `group.consumer.assignors` use."""
+"""The assignors by the name that clients and `group.consumer.assignors` use."""

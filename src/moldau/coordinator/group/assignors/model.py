@@ -1,4 +1,4 @@
-"""◇ What an assignor is given and what it answers.  Source: ConsumerGroupPartitionAssignor (KIP-848)."""
+"""◇ The arguments and the result of an assignor.  Source: ConsumerGroupPartitionAssignor (KIP-848)."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
@@ -11,13 +11,13 @@ class TopicIdPartition(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """What a coordinator needs to know of a topic."""
+    """A topic as a coordinator needs to know it."""
 
     topic_id: UUID
     name: str
     partition_count: int
     racks: tuple[frozenset[str], ...] = ()
-    """Racks of each partition's replicas; empty where racks are not known."""
+    """The racks of each partition's replicas; empty if racks are not known."""
 
     def partitions(self) -> Iterable[TopicIdPartition]:
         return (TopicIdPartition(self.topic_id, partition) for partition in range(self.partition_count))
@@ -28,12 +28,12 @@ class Subscriber(NamedTuple):
 
     topic_ids: frozenset[UUID]
     owned: frozenset[TopicIdPartition]
-    """Its present target: what it should keep where that is fair."""
+    """The member's present target, which it should keep as far as that is fair."""
     instance_id: str | None = None
     rack_id: str | None = None
 
 
 Assignment = dict[str, frozenset[TopicIdPartition]]
-"""By member id; every member has an entry, every partition of a subscribed topic exactly one owner."""
+"""Partitions by member id.  Every member has an entry; every partition of a subscribed topic has exactly one owner."""
 
 Assignor = Callable[[Mapping[str, Subscriber], Mapping[UUID, TopicView]], Assignment]

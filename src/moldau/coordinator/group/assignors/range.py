@@ -10,11 +10,11 @@ from moldau.coordinator.group.assignors.model import Assignment, Subscriber, Top
 
 
 def assign(members: Mapping[str, Subscriber], topics: Mapping[UUID, TopicView]) -> Assignment:
-    """The first `partition_count % member_count` members of a topic get one partition more."""
+    """Assign ranges.  The first `partition_count % member_count` members of a topic get one partition more."""
     assigned: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in members}
-    # Static members first and by instance, so that a restart under a new member id changes nothing.
+    # Static members come first, by instance id, so that a restart under a new member id changes nothing.
     in_order = sorted(members, key=lambda each: (members[each].instance_id is None, members[each].instance_id or each))
-    # Most members subscribe alike: what is asked of each subscription is not asked of each member.
+    # Most members subscribe alike: work is done once for each subscription, not for each member.
     subscriptions: dict[frozenset[UUID], int] = {}
     numbers = {member_id: subscriptions.setdefault(members[member_id].topic_ids, len(subscriptions)) for member_id in in_order}
     subscribed_by: dict[frozenset[int], list[str]] = {}
@@ -27,7 +27,7 @@ def assign(members: Mapping[str, Subscriber], topics: Mapping[UUID, TopicView]) 
         subscribed = subscribed_by[those]
         share, longer = divmod(topic.partition_count, len(subscribed))
         start = 0
-        for index, member_id in enumerate(subscribed[: topic.partition_count]):  # the others get nothing
+        for index, member_id in enumerate(subscribed[: topic.partition_count]):  # the others get no partition
             end = start + share + (1 if index < longer else 0)
             assigned[member_id].update(TopicIdPartition(topic_id, partition) for partition in range(start, end))
             start = end

@@ -1,6 +1,6 @@
 """◇ The simple assignor of share groups: every partition to as many members as it takes to occupy all of them (KIP-932).
 
-With more members than partitions several share one; with fewer, each has several.  What a member has it keeps as far as that stays even.
+With more members than partitions several share one; with fewer, each has several.  A member keeps its partitions as far as that stays even.
 All members subscribed alike are balanced over all partitions together, otherwise each topic is balanced by itself.
 
 Source: SimpleAssignor, SimpleHomogeneousAssignmentBuilder, SimpleHeterogeneousAssignmentBuilder.  Called by `share`.
@@ -16,7 +16,7 @@ Partitions = Sequence[TopicIdPartition]
 
 
 def assign(members: Mapping[str, Subscriber], assignable: Mapping[UUID, Partitions]) -> Assignment:
-    """`assignable`: what may be given out, by topic."""
+    """Assign partitions.  `assignable`: the partitions that may be assigned, by topic."""
     subscriptions = {member.topic_ids for member in members.values()}
     assignment: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in members}
     if len(subscriptions) == 1:
@@ -32,7 +32,7 @@ def assign(members: Mapping[str, Subscriber], assignable: Mapping[UUID, Partitio
 def _balance(
     member_ids: Sequence[str], partitions: Partitions, members: Mapping[str, Subscriber], assignment: dict[str, set[TopicIdPartition]]
 ) -> None:
-    """Adds to `assignment` who reads `partitions`: each by `sharing` members, all members equally many but for one."""
+    """Add the readers of `partitions` to `assignment`: `sharing` members for each, all members equally many but for one."""
     if not partitions:
         return
     sharing = -(-len(member_ids) // len(partitions))
@@ -63,7 +63,7 @@ def _balance(
 
 
 def _quotas(member_ids: Sequence[str], total: int) -> dict[str, int]:
-    """`total` in parts as even as whole numbers can be; those that are larger lie apart from each other."""
+    """`total` in parts as even as whole numbers can be; the larger parts lie apart from each other."""
     count = len(member_ids)
     bounds = [-(-total * index // count) for index in range(count + 1)]
     return {member_id: bounds[index + 1] - bounds[index] for index, member_id in enumerate(member_ids)}

@@ -21,7 +21,7 @@ class TaskMember(NamedTuple):
 
     process_id: str
     previous: Tasks
-    """Its present target."""
+    """The member's present target."""
 
 
 class TaskSource(NamedTuple):
@@ -32,7 +32,7 @@ class TaskSource(NamedTuple):
 
 
 def assign(members: Mapping[str, TaskMember], sources: Mapping[str, TaskSource], standby_count: int) -> dict[str, Tasks]:
-    """By member id; every member has an entry, every task one active owner.
+    """Assign tasks.  Returns tasks by member id; every member has an entry, every task one active owner.
 
     A task of a subtopology with state has as many standbys as asked for, or as there are other processes.
     """
@@ -60,7 +60,7 @@ class _Process:
 
 
 class _Share:
-    """How many tasks a member gets at most while others have fewer."""
+    """The most tasks that a member gets while others have fewer."""
 
     def __init__(self, task_count: int, member_count: int) -> None:
         self._tasks = task_count
@@ -68,7 +68,7 @@ class _Share:
         self.of_member = _per_member(task_count, member_count)
 
     def given(self, count: int) -> None:
-        """A member has `count` tasks now: once it is full, the others share the rest."""
+        """Note that a member has `count` tasks now: once it is full, the others share the rest."""
         if count == self.of_member:
             self._members -= 1
             self._tasks -= count
@@ -140,7 +140,7 @@ class _Assignment:
     # -- standby --------------------------------------------------------------------------------------------------------------
 
     def _assign_standby(self) -> None:
-        """Last tasks first: the first ones filled the members that come first."""
+        """Assign standby tasks, the last tasks first: the first ones filled the members that come first."""
         left: list[tuple[TaskId, int]] = []
         for task in sorted(self._stateful_tasks, key=_by_partition, reverse=True):
             for number in range(self._standby_count):
@@ -185,7 +185,7 @@ class _Assignment:
         return self._process_of[member_id].counts[member_id]
 
     def _counted(self, member_id: str, task: TaskId) -> int:
-        """The task goes to the member; how many it has now."""
+        """Give the task to the member.  Returns how many tasks it has now."""
         process = self._process_of[member_id]
         assert task not in process.tasks, "one copy of a task a process"
         process.tasks.add(task)
@@ -194,7 +194,7 @@ class _Assignment:
         return process.counts[member_id]
 
     def _least_loaded(self, member_ids: Iterable[str], task: TaskId | None = None) -> str | None:
-        """Of the members whose process has no copy of `task`."""
+        """The least loaded member whose process has no copy of `task`."""
         free = [each for each in member_ids if task not in self._process_of[each].tasks]
         return min(free, key=lambda each: (self._process_of[each].load, self._count_of(each)), default=None)
 
@@ -211,5 +211,5 @@ def _tasks_of(sources: Mapping[str, TaskSource]) -> Iterator[TaskId]:
 
 
 def _by_partition(task: TaskId) -> tuple[int, str]:
-    """Partitions that are joined lie together: neighbours go to one member."""
+    """The order in which partitions that are joined lie together: neighbours go to one member."""
     return task.partition, task.subtopology_id

@@ -1,11 +1,12 @@
-"""◇ Uniform: loads differ by one at most where subscriptions allow it, and what a member has it keeps while that is fair.
+"""◇ Uniform: loads differ by one at most where subscriptions allow it, and a member keeps its partitions while that is fair.
 
-Three steps: members keep what they own; what is left goes to the least loaded member that wants it, one in the partition's rack first;
-last, partitions move from more to less loaded members as long as that evens them out.  Who gives keeps its first partitions.
+Three steps: members keep their partitions; each remaining partition goes to the least loaded member that wants it, one in the partition's
+rack first; last, partitions move from more to less loaded members as long as that evens them out.  A giving member keeps its first
+partitions.
 
 A group may have tens of thousands of partitions and thousands of members, and the loop waits: no step looks at all members or all
-partitions again for each partition.  Topics that the same members want are one *class*; members are found by heaps whose entries are
-dropped when they come up and the load has changed since.
+partitions again for each partition.  Topics that the same members want are one *class*.  Heaps find members; an outdated entry is dropped
+when it comes up.
 
 Source: UniformAssignor (KIP-848).
 """
@@ -19,19 +20,19 @@ from moldau.coordinator.group.assignors.model import Assignment, Subscriber, Top
 
 
 def assign(members: Mapping[str, Subscriber], topics: Mapping[UUID, TopicView]) -> Assignment:
-    """Deterministic: the same members and topics give the same assignment."""
+    """Assign partitions.  The same members and topics give the same assignment."""
     return _Balance(members, topics).assignment()
 
 
 class _Load:
-    """What one member has so far."""
+    """The partitions that one member has so far."""
 
     __slots__ = ("count", "of_class", "wanted_classes")
 
     def __init__(self) -> None:
         self.count = 0
         self.of_class: dict[int, list[int]] = {}
-        """By class a heap of partitions' numbers, each below zero: the last partition on top is given away first."""
+        """By class a heap of negated partition numbers: the last partition on top is given away first."""
         self.wanted_classes: list[int] = []
 
     def add(self, class_number: int, number: int) -> None:
@@ -45,12 +46,12 @@ class _Balance:
         self._topics: Final = topics
         self._loads: Final = {member_id: _Load() for member_id in sorted(members)}
         self._class_of: Final[dict[UUID, int]] = {}
-        """The class of each topic that anybody wants."""
+        """The class of each topic that a member wants."""
         self._partitions: Final[list[TopicIdPartition]] = []
-        """In order, each known by its number here: to compare and to look up topic ids costs many times as much."""
+        """The partitions in order, each known by its number here: comparing and looking up topic ids costs many times as much."""
         self._wanting: Final[list[list[str]]] = []
         self._takers: Final[list[list[tuple[int, str]]]] = []
-        """Of each class those who want it, by load: a heap."""
+        """For each class the members that want it, in a heap by load."""
         self._takers_in_rack: Final[list[dict[str, list[tuple[int, str]]]]] = []
         self._classify()
 
@@ -66,7 +67,7 @@ class _Balance:
         }
 
     def _classify(self) -> None:
-        """Most members subscribe alike: what is asked of each subscription is not asked of each member."""
+        """Sort topics into classes.  Most members subscribe alike: work is done once for each subscription, not for each member."""
         subscribed: dict[frozenset[UUID], list[str]] = {}
         for member_id in self._loads:
             subscribed.setdefault(self._members[member_id].topic_ids, []).append(member_id)
@@ -108,7 +109,7 @@ class _Balance:
                     unowned.append((class_number, number))
         for load in self._loads.values():
             for numbers in load.of_class.values():
-                numbers.reverse()  # in order from below, so it is a heap
+                numbers.reverse()  # the list is in ascending order, so it is a heap
         return unowned
 
     def _make_heaps(self) -> None:
@@ -152,7 +153,7 @@ class _Balance:
                 heapq.heappush(in_rack, (load.count, member_id))
 
     def _even_out(self) -> None:
-        """One move at a time from the most loaded member that can give, so that nobody gives more than it must."""
+        """Move one partition at a time from the most loaded member that can give, so that no member gives more than it must."""
         givers = [(-load.count, member_id) for member_id, load in self._loads.items()]
         heapq.heapify(givers)
         passed: list[str] = []
@@ -173,14 +174,14 @@ class _Balance:
             for each in changed:
                 self._count_changed(each)
             if passed and any(self._least(self._takers[each])[1] == giver for each in load.wanted_classes):
-                # Nobody has less than the giver now: who found nobody before may find it.
+                # No member has less than the giver now: a member that found no taker before may find it.
                 changed += passed
                 passed.clear()
             for each in changed:
                 heapq.heappush(givers, (-self._loads[each].count, each))
 
     def _best_to_give(self, load: _Load) -> int | None:
-        """The class whose least loaded member would have less than this one still; None when there is none."""
+        """The class whose least loaded member would still have less than this one; None if there is none."""
         able: Iterable[tuple[int, int, int]] = (
             (count, numbers[0], class_number)
             for class_number, numbers in load.of_class.items()

@@ -1,4 +1,4 @@
-"""◇ What a streams group tells: members of their tasks and of each other's endpoints, administrators of everything."""
+"""◇ The answers of a streams group: tasks and endpoints for members, everything for administrators."""
 
 from collections.abc import Iterable
 
@@ -26,7 +26,7 @@ def left(member_id: str, member_epoch: int) -> messages.StreamsGroupHeartbeatRes
 def heartbeat(
     member: Member, problems: Iterable[Problem | None], heartbeat_interval_ms: int, given: HeldTasks | None
 ) -> messages.StreamsGroupHeartbeatResponse:
-    """`given`: what it is told to have; None says nothing of that."""
+    """The answer to a member.  `given`: the tasks to tell; None tells none."""
     response = _response(member_id=member.member_id, member_epoch=member.epoch)
     response.heartbeat_interval_ms = heartbeat_interval_ms
     response.status = [
@@ -59,11 +59,11 @@ def _task_ids(tasks: Iterable[TaskId]) -> list[messages.TaskIds]:
     return [messages.TaskIds(subtopology_id=subtopology_id, partitions=partitions) for subtopology_id, partitions in by_subtopology(tasks)]
 
 
-# Who answers interactive queries of which partitions
+# Endpoints for interactive queries
 
 
 def endpoints(members: Iterable[Member], configured: ConfiguredTopology, topics: Topics) -> list[messages.EndpointToPartitions]:
-    """One entry an endpoint, with what all threads behind it have: Kafka's client keeps only the last entry that it reads of one."""
+    """The endpoints, one entry each with the partitions of all threads behind it: Kafka's client keeps only the last entry of one."""
     active: dict[Endpoint, set[TaskId]] = {}
     standby: dict[Endpoint, set[TaskId]] = {}
     for member in members:
@@ -81,7 +81,7 @@ def endpoints(members: Iterable[Member], configured: ConfiguredTopology, topics:
 
 
 def _partitions(tasks: Iterable[TaskId], configured: ConfiguredTopology, topics: Topics) -> list[messages.TopicPartition]:
-    """A topic with fewer partitions than its subtopology has tasks lacks some of them."""
+    """The partitions of tasks.  A topic with fewer partitions than its subtopology has tasks lacks some of them."""
     found = []
     for subtopology_id, partitions in by_subtopology(tasks):
         subtopology = configured.subtopologies.get(subtopology_id)
@@ -103,7 +103,7 @@ def _topics_read_by(subtopology: ConfiguredSubtopology) -> Iterable[str]:
 
 
 def described_topology(topology: Topology | None, configured: ConfiguredTopology | None) -> described.Topology | None:
-    """With the numbers of partitions, once they are known; before that as it was brought."""
+    """The topology, with the numbers of partitions once they are known; before that as it was brought."""
     if configured is not None and configured.is_ready:
         subtopologies = [_configured(subtopology_id, each) for subtopology_id, each in configured.subtopologies.items()]
         return described.Topology(epoch=configured.epoch, subtopologies=subtopologies)

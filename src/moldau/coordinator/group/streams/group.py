@@ -5,7 +5,7 @@
     the first        missing is created                topics, options
     member
 
-An active task is given to a member only when no other holds it, so it has one owner in every epoch.  What is not declared soft
+An active task is given to a member only when no other holds it, so it has one owner in every epoch.  Every field that is not declared soft
 is hard state, changed by `replay`.  A decision works on values of its own and leaves the group alone, but for its soft state.
 
 Source: StreamsGroup, GroupMetadataManager.streamsGroupHeartbeat.  Called by `machine.GroupMachine`.
@@ -52,7 +52,7 @@ STANDBY_CONFIG: Final = "num.standby.replicas"
 
 
 class GroupState(Enum):
-    """Named as Kafka's tools print them."""
+    """The states of a group, named as Kafka's tools print them."""
 
     EMPTY = "Empty"
     NOT_READY = "NotReady"
@@ -62,14 +62,14 @@ class GroupState(Enum):
 
 
 class HeartbeatResult(NamedTuple):
-    """The answer, and the topics without which no task can be given out: the shell has them created."""
+    """The answer, and the missing topics without which no task can be assigned: the shell creates them."""
 
     response: messages.StreamsGroupHeartbeatResponse
     missing: tuple[InternalTopic, ...] = ()
 
 
 class _Target(NamedTuple):
-    """A target assignment with its epoch; `problem` says why it is not that of the group's epoch."""
+    """A target assignment with its epoch.  `problem`: the reason why it is not that of the group's epoch."""
 
     epoch: int
     of_members: Mapping[str, Tasks]
@@ -85,15 +85,15 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
 
     validated_topology_epoch: int = NOT_VALIDATED
     assignment_configs: dict[str, str] = field(default_factory=dict)
-    """The options that the last group epoch went by."""
+    """The options of the last group epoch."""
     topology: Topology | None = None
     configured: Soft[ConfiguredTopology | None] = None
     configured_hash: Soft[int] = 0
-    """Of the topics that `configured` was made for."""
+    """The hash of the topics that `configured` was made for."""
     is_delayed: Soft[bool] = False
-    """The first assignment waits for more members."""
+    """Whether the first assignment waits for more members."""
     endpoint_epoch: Soft[int] = 0
-    """Grows whenever a member with an endpoint is given other tasks."""
+    """A number that grows whenever a member with an endpoint gets other tasks."""
     shutdown_requested_by: Soft[str | None] = None
 
     group_type: ClassVar[str] = "streams"
@@ -145,8 +145,8 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
         has_news = settled.held.ids() != before.held.ids()
         if (has_news or request.member_epoch == JOIN_EPOCH) and settled.endpoint is not None:
             self.endpoint_epoch += 1
-        # Who has to give something up is told until it has, and who tells all it has is told what it should have, unless that is about
-        # to change: the answer that said so may never have come.
+        # A member that has to give tasks up is told in every answer until it has. A member that reports all its tasks is told its
+        # assignment, unless that is about to change: the earlier answer may have been lost.
         has_to_give_up = settled.state is MemberState.UNREVOKED_TASKS
         tells_otherwise = reported is not None and reported != settled.held.ids() and epoch == target.epoch
         shows_tasks = is_behind or request.member_epoch == JOIN_EPOCH or has_news or has_to_give_up or tells_otherwise
@@ -160,7 +160,7 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
         return outcome
 
     def _find_member(self, request: messages.StreamsGroupHeartbeatRequest, reported: Tasks | None) -> Member:
-        """The member that reports, new or known, checked against its epoch."""
+        """The reporting member, new or known, checked against its epoch."""
         known, epoch = self.members.get(request.member_id), request.member_epoch
         if known is None:
             if epoch != JOIN_EPOCH:
@@ -171,7 +171,8 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
                     f"The streams group has reached its maximum capacity of {self.environment.config.streams_max_size} members.",
                 )
             return Member(request.member_id)
-        # The answer with the newer epoch may have been lost: then the member still reports what it had, and nothing it was not given.
+        # The answer with the newer epoch may have been lost: then the member still reports its former tasks, and none that it was not
+        # given.
         is_lost_answer = epoch == known.previous_epoch and reported is not None and known.held.has_all_of(reported)
         if epoch not in (known.epoch, JOIN_EPOCH) and not is_lost_answer:
             raise fenced("streams", epoch, known.epoch)
@@ -199,7 +200,7 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
     # -- topology -------------------------------------------------------------------------------------------------------------
 
     def _agreed_topology(self, request: messages.StreamsGroupHeartbeatRequest, outcome: Outcome) -> Topology:
-        """The group's, or the first that a member brings.  A member with an older one may stay: it is told."""
+        """The group's topology, or the first that a member brings.  A member with an older one may stay, and is told so."""
         if request.topology is None:
             if self.topology is None:
                 raise Refused(ErrorCode.UNKNOWN_SERVER_ERROR, "The topology is null and the group topology is also null.")
@@ -216,7 +217,7 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
         return self.topology
 
     def _configured_for(self, topology: Topology) -> tuple[ConfiguredTopology, int]:
-        """With the hash of the topics that it was made for."""
+        """The configured topology, with the hash of its topics."""
         topics = self.environment.topics
         if self.configured is None or self.topics_version != topics.version:
             required = sorted(topology.required_topics())
@@ -230,7 +231,7 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
     # -- group epoch and target assignment ------------------------------------------------------------------------------------
 
     def _next_group_epoch(self, configured: ConfiguredTopology, metadata_hash: int, outcome: Outcome, *, is_changed: bool) -> int:
-        """One more if members, their topics, or the options of assignments changed."""
+        """The group epoch, raised by one if members, their topics, or the options of assignments changed."""
         validated_epoch = configured.epoch if configured.is_ready else NOT_VALIDATED
         configs = {STANDBY_CONFIG: str(self._standby_count())}
         is_changed = is_changed or metadata_hash != self.metadata_hash or validated_epoch != self.validated_topology_epoch
@@ -257,7 +258,7 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
     def _assigned(
         self, epoch: int, members: Mapping[str, Member], configured: ConfiguredTopology, outcome: Outcome, now_ms: int
     ) -> _Target:
-        """A new target when the group epoch is ahead of it, not more often than the interval; otherwise the one there is."""
+        """A new target if the group epoch is ahead of it, at most once per interval; otherwise the present one."""
         if self.is_delayed:
             problem = Problem(Status.ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay.")
             return _Target(self.target_epoch, {}, problem)
@@ -312,7 +313,7 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
         return Outcome(records, timers=sessions.cancelled(self, member_id))
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        """What forgets an empty group."""
+        """The records that forget an empty group."""
         assert not self.members, "members are removed one by one"
         return [
             CoordinatorRecord(stored.StreamsGroupTargetAssignmentMetadataKey(group_id=self.group_id), None),
@@ -323,11 +324,11 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
     # -- offsets --------------------------------------------------------------------------------------------------------------
 
     def validate_commit(self, commit: Commit) -> ErrorCode:
-        """Errors: those of `commit_error`."""
+        """Check whether a commit is allowed.  Errors: those of `commit_error`."""
         return commit_error(commit, self.members, self._given_at)
 
     def _given_at(self, member: Member, partition: TopicPartition) -> int | None:
-        """When it was given the task that reads the partition."""
+        """The epoch at which the member got the task that reads the partition."""
         topic, index = partition
         subtopology_id = self.topology.readers.get(topic) if self.topology is not None else None
         if subtopology_id is None:
@@ -336,7 +337,7 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
         return member.held.active.get(task, member.pending_revocation.active.get(task))
 
     def validate_fetch(self, member_id: str | None, member_epoch: int) -> ErrorCode:
-        """Errors: those of `fetch_error`."""
+        """Check whether a fetch is allowed.  Errors: those of `fetch_error`."""
         return fetch_error(self.members, member_id, member_epoch)
 
     def subscribed_topics(self) -> Set[str]:
@@ -345,7 +346,7 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
     # -- hard state -----------------------------------------------------------------------------------------------------------
 
     def replay(self, key: Any, value: Any) -> None:
-        """One of the records that make up a streams group."""
+        """Replay one of the records of a streams group."""
         match key:
             case stored.StreamsGroupMetadataKey():
                 assert isinstance(value, stored.StreamsGroupMetadataValue)
@@ -395,7 +396,7 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
     def describe(self) -> described.DescribedGroup:
         configured = None
         if self.topology is not None:
-            # No member may have reported yet since this node coordinates the group.
+            # Perhaps no member has reported yet since this node coordinates the group.
             with suppress(InvalidTopology):
                 configured, _ = self._configured_for(self.topology)
         return described.DescribedGroup(
@@ -410,7 +411,10 @@ class StreamsGroup(HeartbeatGroup[Member, Tasks, messages.StreamsGroupHeartbeatR
     # -- timers and options ---------------------------------------------------------------------------------------------------
 
     def member_timers(self, member: Member, now_ms: int, *, is_told_anew: bool = False) -> list[Timer]:
-        """`is_told_anew`: a member that has to give tasks up has its whole rebalance time-out for that, from now on."""
+        """The member's timers.
+
+        `is_told_anew`: a member that has to give tasks up has its whole rebalance timeout for that, from now on.
+        """
         of_all = self.environment.config.streams_session_timeout_ms
         session_ms = self.environment.of_group(self.group_id, "streams.session.timeout.ms", of_all)
         due_ms = now_ms + member.rebalance_timeout_ms
@@ -435,7 +439,7 @@ def _reported(request: messages.StreamsGroupHeartbeatRequest) -> Tasks | None:
 
 
 def _updated(member: Member, request: messages.StreamsGroupHeartbeatRequest, client: Client) -> Member:
-    """A field left out of a heartbeat keeps its value."""
+    """The member after the heartbeat.  A field left out of it keeps its value."""
     endpoint, tags = request.user_endpoint, request.client_tags
     return replace(
         member,

@@ -1,7 +1,7 @@
-"""◇ From a topology and the topics that exist: how many tasks each subtopology has, and which internal topics are still to be created.
+"""◇ Computes from a topology and the existing topics the number of tasks of each subtopology, and the missing internal topics.
 
     sources exist? ─▶ repartition topics: as many partitions as what is written to them ─▶ co-partitioned topics: all alike
-                   ─▶ changelogs: one partition a task ─▶ what exists must fit, what does not is to be created
+                   ─▶ changelogs: one partition a task ─▶ existing topics must fit, missing ones are to be created
 
 Source: InternalTopicManager, RepartitionTopics, CopartitionedTopicsEnforcer, ChangelogTopics; KIP-1071.  Called by `group.StreamsGroup`.
 """
@@ -18,11 +18,11 @@ from moldau.coordinator.group.streams.topology import Topology, topics_read_by
 from moldau.errors import ErrorCode
 
 SHOWN_AT_MOST: Final = 3
-"""Topics that a status names; of others it says how many there are."""
+"""The most topics that a status names; it gives the number of the others."""
 
 
 class Status(IntEnum):
-    """Numbered as in the heartbeat's answer."""
+    """The statuses, numbered as in the heartbeat's answer."""
 
     STALE_TOPOLOGY = 0
     MISSING_SOURCE_TOPICS = 1
@@ -33,7 +33,7 @@ class Status(IntEnum):
 
 
 class Problem(NamedTuple):
-    """Why no tasks can be given out yet."""
+    """The reason why no tasks can be assigned yet."""
 
     status: Status
     detail: str
@@ -43,7 +43,7 @@ class InternalTopic(NamedTuple):
     name: str
     partition_count: int
     replication_factor: int
-    """0 for the broker's default."""
+    """The replication factor; 0 for the broker's default."""
     configs: tuple[tuple[str, str], ...]
 
 
@@ -73,14 +73,14 @@ class ConfiguredTopology:
 
 
 class InvalidTopology(Refused):
-    """No set of topics could make it run."""
+    """The topology can run with no set of topics."""
 
     def __init__(self, message: str) -> None:
         super().__init__(ErrorCode.STREAMS_INVALID_TOPOLOGY, message)
 
 
 class _Misfit(Exception):
-    """The topics that exist do not fit."""
+    """The existing topics do not fit."""
 
     def __init__(self, status: Status, detail: str) -> None:
         super().__init__(detail)
@@ -88,7 +88,7 @@ class _Misfit(Exception):
 
 
 def configure(topology: Topology, topics: Topics) -> ConfiguredTopology:
-    """Errors: InvalidTopology."""
+    """Configure a topology.  Errors: InvalidTopology."""
     try:
         return _Configuration(topology, topics).configured()
     except _Misfit as misfit:
@@ -101,7 +101,7 @@ class _Configuration:
         self._subtopologies = list(topology.subtopologies.values())
         self._topics = topics
         self._decided: dict[str, int] = {}
-        """Partitions of internal topics."""
+        """The decided partition counts of internal topics."""
 
     def configured(self) -> ConfiguredTopology:
         self._check_sources()
@@ -122,7 +122,7 @@ class _Configuration:
         return known.partition_count if known is not None else None
 
     def _count(self, topic: str) -> int:
-        """Of a topic that exists: its own.  Otherwise what was decided."""
+        """The partition count of a topic: its own if it exists, otherwise the decided one."""
         count = self._existing(topic) or self._decided.get(topic)
         if count is None:
             raise InvalidTopology(f"Number of partitions is not set for topic: {topic}")
@@ -141,7 +141,7 @@ class _Configuration:
                 if topic.partitions < 0:
                     raise InvalidTopology(f"Number of partitions of {topic.name} must be at least 1, not {topic.partitions}.")
                 self._decided[topic.name] = topic.partitions
-        # First whatever has all it reads counted; what is left reads its own output, and goes by what is known of the rest.
+        # First the topics all of whose inputs are counted; the others read their own output, and use what is known of the rest.
         while self._count_sinks(is_partial=False) or self._count_sinks(is_partial=True):
             pass
         if any(sink not in self._decided for each in self._subtopologies for sink in each.repartition_sink_topics):
@@ -160,7 +160,7 @@ class _Configuration:
             yield from subtopology.repartition_source_topics
 
     def _count_sinks(self, *, is_partial: bool) -> bool:
-        """Whether any could be counted."""
+        """Count what can be counted.  Returns whether any could."""
         has_progress = False
         for subtopology in self._subtopologies:
             open_sinks = [sink for sink in subtopology.repartition_sink_topics if sink not in self._decided]
@@ -184,7 +184,7 @@ class _Configuration:
                     self._copartition_group(counts, fixed & counts.keys(), flexible & counts.keys())
 
     def _copartition_group(self, counts: Mapping[str, int], fixed: set[str], flexible: set[str]) -> None:
-        """Outer topics decide; without them the repartition topics of a given size; without those the largest."""
+        """Make the counts equal: outer topics decide; without them repartition topics of a given size; without those the largest."""
         outer = counts.keys() - fixed - flexible
         deciding = outer or fixed
         if len({counts[topic] for topic in deciding}) > 1:
@@ -202,7 +202,7 @@ class _Configuration:
                 )
         self._decided.update(dict.fromkeys(fixed | flexible, count))
 
-    # -- what comes of it -----------------------------------------------------------------------------------------------------
+    # -- the result ----------------------------------------------------------------------------------------------------------------
 
     def _task_count(self, subtopology: stored.Subtopology) -> int:
         counts = [self._count(topic) for topic in topics_read_by(subtopology)]

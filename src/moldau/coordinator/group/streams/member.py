@@ -14,13 +14,13 @@ NO_TOPOLOGY: int = -1
 
 
 class MemberState(IntEnum):
-    """Numbered as in the log."""
+    """The states of a member, numbered as in the log."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2
     UNRELEASED_TASKS = 3
     UNKNOWN = 127
-    """One that a later release may have written: what it holds is nobody else's until it joins anew or is out."""
+    """A state of a later release: no other member gets its tasks until it joins anew or is out."""
 
     @classmethod
     def _missing_(cls, value: object) -> "MemberState":
@@ -28,7 +28,7 @@ class MemberState(IntEnum):
 
 
 class Endpoint(NamedTuple):
-    """Where the member answers interactive queries."""
+    """The address at which the member answers interactive queries."""
 
     host: str
     port: int
@@ -36,7 +36,7 @@ class Endpoint(NamedTuple):
 
 @dataclass(slots=True, frozen=True)
 class Member:
-    """The first part is its metadata record, the second its current assignment record."""
+    """A member.  The first fields are its metadata record, the others its current assignment record."""
 
     member_id: str
     rack_id: str | None = None
@@ -58,7 +58,7 @@ class Member:
         return self.state is MemberState.STABLE and self.epoch == target_epoch
 
     def metadata(self) -> tuple[object, ...]:
-        """What its metadata record says."""
+        """The member's metadata record."""
         return (
             self.rack_id,
             self.client_id,
@@ -187,7 +187,7 @@ def _without_epochs(tasks: Iterable[TaskId]) -> list[stored.StreamsGroupCurrentM
 
 
 def _read_epochs(spelled: Iterable[stored.StreamsGroupCurrentMemberAssignmentValueTaskIds], member_epoch: int) -> dict[TaskId, int]:
-    """Records from before tasks had epochs: the member's own stands for all."""
+    """The epochs of tasks.  Records from before tasks had epochs: the member's own epoch stands for all."""
     held: dict[TaskId, int] = {}
     for each in spelled:
         epochs = each.assignment_epochs

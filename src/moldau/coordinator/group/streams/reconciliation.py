@@ -1,8 +1,8 @@
-"""◇ One step of one member towards its target: give up, report, then take what nobody else still holds.
+"""◇ One step of one member towards its target: give up, report, then take tasks that no other member still holds.
 
     STABLE ──target changed──▶ UNREVOKED_TASKS ──reported as given up──▶ UNRELEASED_TASKS ──others gave up──▶ STABLE
 
-What counts as held differs by role: an active task has one process, so it waits for any; a copy must not lie beside another copy of the
+The rule differs by role: an active task has one process, so it waits for any; a copy must not lie beside another copy of the
 same task, so a standby or warm-up task waits for those of its own process.
 
 Source: CurrentAssignmentBuilder of streams groups.  Called by `group.StreamsGroup`.
@@ -17,12 +17,12 @@ from moldau.coordinator.group.streams.tasks import HeldTasks, TaskId, TaskIds, T
 
 @dataclass(slots=True, frozen=True)
 class Holders:
-    """Which member has which task, or has not given it up yet."""
+    """For each task the member that has it, or has not given it up yet."""
 
     active: Mapping[TaskId, str]
-    """Process of each active task."""
+    """The process of each active task."""
     copies: Mapping[str, TaskIds]
-    """Standby and warm-up tasks of each process."""
+    """The standby and warm-up tasks of each process."""
 
     def has_active(self, process_id: str, task: TaskId) -> bool:
         return self.active.get(task) == process_id
@@ -44,9 +44,8 @@ def holders_of(members: Iterable[Member]) -> Holders:
 def reconcile(member: Member, target: Tasks, target_epoch: int, reported: Tasks | None, holders: Callable[[], Holders]) -> Member:
     """The member's next step.
 
-    `reported`: what it says it has, or None where it does not say.  `holders` counts the member itself too, and is asked only when there
-    is something to take.
-    """
+    `reported`: the tasks that it reports, or None if it does not.  `holders` counts the member itself, too, and is called only if there are
+    tasks to take."""
     if member.is_settled_at(target_epoch):
         return member
     if member.state is MemberState.UNREVOKED_TASKS and (reported is None or member.pending_revocation.has_any_of(reported)):

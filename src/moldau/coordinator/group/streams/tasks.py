@@ -20,7 +20,7 @@ TaskIds = frozenset[TaskId]
 
 @dataclass(slots=True, frozen=True)
 class Tasks:
-    """What a member should have, or says that it has."""
+    """The tasks that a member should have, or reports."""
 
     active: TaskIds = frozenset()
     standby: TaskIds = frozenset()
@@ -32,7 +32,7 @@ class Tasks:
 
 @dataclass(slots=True, frozen=True)
 class HeldTasks:
-    """What a member was given; active tasks with the member epoch at which each was."""
+    """The tasks of a member; active tasks with the member epoch at which each was assigned."""
 
     active: Mapping[TaskId, int] = field(default_factory=dict)
     standby: TaskIds = frozenset()
@@ -48,7 +48,7 @@ class HeldTasks:
         return Tasks(frozenset(self.active), self.standby, self.warmup)
 
     def has_any_of(self, tasks: Tasks) -> bool:
-        """In the same role."""
+        """Whether both have a task in the same role."""
         return bool(tasks.active & self.active.keys() or tasks.standby & self.standby or tasks.warmup & self.warmup)
 
     def has_all_of(self, tasks: Tasks) -> bool:
@@ -56,7 +56,7 @@ class HeldTasks:
 
 
 class PartitionsOfSubtopology(Protocol):
-    """As requests and records spell tasks."""
+    """Tasks in the form of requests and records."""
 
     subtopology_id: str
     partitions: list[int]
@@ -67,7 +67,7 @@ def read_tasks(spelled: Iterable[PartitionsOfSubtopology]) -> TaskIds:
 
 
 def by_subtopology(tasks: Iterable[TaskId]) -> Iterator[tuple[str, list[int]]]:
-    """In order."""
+    """Tasks by subtopology, in order."""
     grouped: dict[str, list[int]] = {}
     for subtopology_id, partition in sorted(tasks):
         grouped.setdefault(subtopology_id, []).append(partition)

@@ -1,8 +1,7 @@
 """◇ The topology that the members of a streams group run, as its first member brought it.
 
-It is kept as it came, in the form of its record: what it says of partitions and internal topics is worked out anew for the topics that
-exist, in `internal_topics`.  Source: StreamsTopology, StreamsCoordinatorRecordHelpers.
-"""
+It is kept as it came, in the form of its record; `internal_topics` computes partitions and internal topics anew for the existing topics.
+Source: StreamsTopology, StreamsCoordinatorRecordHelpers."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,16 +14,16 @@ from moldau.protocol.messages import streams_group_heartbeat as messages
 class Topology:
     epoch: int
     subtopologies: Mapping[str, stored.Subtopology]
-    """By id, in order of id."""
+    """The subtopologies by id, in order of id."""
     readers: Mapping[str, str] = field(init=False, compare=False)
-    """Which subtopology reads a topic, its own repartition topics too."""
+    """For each topic the subtopology that reads it, also for its own repartition topics."""
 
     def __post_init__(self) -> None:
         readers = {topic: each.subtopology_id for each in self.subtopologies.values() for topic in topics_read_by(each)}
         object.__setattr__(self, "readers", readers)
 
     def required_topics(self) -> set[str]:
-        """What has to exist before tasks can be given out."""
+        """The topics that have to exist before tasks can be assigned."""
         changelogs = {topic.name for each in self.subtopologies.values() for topic in each.state_changelog_topics}
         return changelogs | self.readers.keys()
 

@@ -20,11 +20,10 @@ from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
-from moldau.types import TopicPartition
+from moldau.types import NO_OFFSET, TopicPartition
 
 T = TypeVar("T")
 
-NO_OFFSET: Final = -1
 FIRST_OF_MANY_GROUPS: Final = 8
 """The oldest version of OffsetFetch that asks for several groups."""
 NEWEST_BY_NAME: Final = 9

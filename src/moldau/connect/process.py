@@ -51,6 +51,8 @@ async def run(options: WorkerOptions, on_ready: Callable[[Herder], None]) -> int
             timeout_graceful_shutdown=5,
             timeout_keep_alive=KEEP_ALIVE_S,
         )
+        config.load()
+        config.ssl = None if options.tls is None else options.tls.server()
         server = _Server(config)
         serving: asyncio.Task[None] | None = None
         try:

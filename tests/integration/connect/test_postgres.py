@@ -11,6 +11,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from moldau.connect.connectors.postgres import source
 from moldau.connect.connectors.postgres.envelope import UNAVAILABLE
 from moldau.connect.connectors.postgres.source import PostgresTask
 from moldau.connect.data import Record
@@ -67,7 +68,9 @@ class Story:
     def take(self, records: Sequence[Record]) -> None:
         for record in records:
             key = None if record.key is None else tuple(record.key.values.values())
-            if record.value is None:
+            if record.topic.startswith("__debezium-heartbeat"):
+                assert record.value is not None and record.value.values["ts_ms"] > 0
+            elif record.value is None:
                 assert key not in self.rows, "a tombstone comes behind a deletion"
             else:
                 event = record.value.values
@@ -164,3 +167,56 @@ async def test_types_are_those_of_debezium(folder: Path) -> None:
         "small": "2", "price": "1.50", "yes": "True", "day": "19782", "at": "1709208000250000", "zoned": "2024-02-29T10:00:00.000000Z",
         "raw": "b'\\x00\\xff'", "ratio": "0.5", "doc": '{"a": 1}',
     }  # fmt: skip
+
+
+def confirmed(db: "psycopg.Connection[Any]", slot: str) -> int:
+    row = db.execute("SELECT (confirmed_flush_lsn - '0/0')::int8 FROM pg_replication_slots WHERE slot_name = %s", [slot]).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+@pytest.mark.parametrize("beats", [True, False])
+async def test_the_slot_advances_while_only_other_tables_change(folder: Path, monkeypatch: pytest.MonkeyPatch, beats: bool) -> None:
+    name = f"quiet_{beats}".lower()
+    monkeypatch.setattr(source, "IDLE_ADVANCE_S", 0.0)
+    with connect(folder) as db:
+        db.execute(f"CREATE TABLE {name} (id int PRIMARY KEY)")
+        db.execute(f"CREATE TABLE {name}_other (id int)")
+        story = Story(folder, name, **({"heartbeat.interval.ms": "1"} if beats else {}))
+        task = PostgresTask()
+        await task.start(story.config, story)
+        db.execute(f"INSERT INTO {name} VALUES (1)")
+        topics = set()
+        for round_ in range(3):
+            db.execute(f"INSERT INTO {name}_other SELECT generate_series(1, 1000)")
+            behind = confirmed(db, name)
+            row = db.execute("SELECT (pg_current_wal_flush_lsn() - '0/0')::int8").fetchone()
+            assert row is not None
+            for _ in range(6):
+                records = await task.poll()
+                topics |= {record.topic for record in records}
+                story.take(records)
+                if records:
+                    await task.commit()
+            assert confirmed(db, name) >= row[0] > behind
+            db.execute(f"INSERT INTO {name} VALUES ({round_ + 2})")
+        await task.stop()
+        await story.read(polls=4)
+    assert sorted(story.rows) == [(1,), (2,), (3,), (4,)]
+    assert story.ops == ["r", "c", "c", "c"]
+    assert ("__debezium-heartbeat.db" in topics) is beats
+
+
+async def test_a_transaction_is_told_whole_whichever_of_its_changes_reading_ended_behind(folder: Path) -> None:
+    with connect(folder) as db:
+        db.execute("CREATE TABLE cut (id int PRIMARY KEY)")
+        story = Story(folder, "cut", **{"snapshot.mode": "never", "max.batch.size": "3"})
+        await story.read()
+        total = 0
+        for size in (1, 1, 7, 1, 2, 8, 1):
+            db.execute("INSERT INTO cut SELECT generate_series(%s::int, %s::int)", [total, total + size - 1])
+            total += size
+            await story.read(polls=1)
+        await story.read()
+    assert len(story.ops) == total
+    assert sorted(story.rows) == [(number,) for number in range(total)]

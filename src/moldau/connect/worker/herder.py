@@ -60,7 +60,7 @@ class Herder:
         """As the leader: of members."""
         self.owners: Mapping[TaskId, str] = {}
         """As the leader: members by unit."""
-        self.http: Final = httpx.AsyncClient(timeout=INTERNAL_WITHIN_S)
+        self.http: Final = httpx.AsyncClient(timeout=INTERNAL_WITHIN_S, verify=True if options.tls is None else options.tls.client())
         self._clock = clock or SystemClock()
         self._changed = asyncio.Event()
         self._assigned_units: frozenset[TaskId] | None = None

@@ -1,4 +1,4 @@
-"""◇ A worker's properties, with Kafka Connect's names.  Source: DistributedConfig, WorkerConfig."""
+"""● A worker's properties, with Kafka Connect's names.  Source: DistributedConfig, WorkerConfig."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,6 +9,7 @@ from moldau.connect.converters.catalogue import SIMPLE_HEADERS
 from moldau.connect.declare import validators as check
 from moldau.connect.declare.definition import REQUIRED, Config, Definition, Key, Kind
 from moldau.connect.errors import ConfigError
+from moldau.connect.worker.tls import TlsOptions
 
 
 def _number(name: str, default: int, doc: str, minimum: int = 0) -> Key:
@@ -41,7 +42,7 @@ DEFINITION: Final = Definition(
     _number("status.storage.partitions", 5, "Its partitions, when the worker makes it.", -1),
     _number("offset.flush.interval.ms", 60_000, "How often offsets are committed."),
     _number("offset.flush.timeout.ms", 5_000, "How long one commit of a source may wait for its records."),
-    Key("listeners", Kind.LIST, ["http://:8083"], "LOW", "Where the REST API listens; one http:// address."),
+    Key("listeners", Kind.LIST, ["http://:8083"], "LOW", "Where the REST API listens; one http:// or https:// address."),
     _text("rest.advertised.host.name", None, "The host that other workers reach this one by."),
     Key("rest.advertised.port", Kind.INT, None, "LOW", "The port that other workers reach this one by."),
     _number("session.timeout.ms", 10_000, "A worker that was not heard of for so long is out, and others take over its tasks.", 1),
@@ -89,16 +90,22 @@ class WorkerOptions:
         """Host and port.  Errors: ConfigError."""
         text = self.values["listeners"][0] if self.values["listeners"] else "http://:8083"
         parts = urlsplit(text)
-        if parts.scheme.lower() != "http":
-            raise ConfigError.invalid("listeners", text, "an address as http://host:port is expected; TLS is not served")
+        if parts.scheme.lower() not in ("http", "https"):
+            raise ConfigError.invalid("listeners", text, "an address as http://host:port or https://host:port is expected")
         return parts.hostname or "0.0.0.0", parts.port or 8083
+
+    @property
+    def tls(self) -> TlsOptions | None:
+        """Of the REST API; None where it speaks plain HTTP."""
+        is_secure = bool(self.values["listeners"]) and self.values["listeners"][0].lower().startswith("https:")
+        return TlsOptions(self.given) if is_secure else None
 
     @property
     def url(self) -> str:
         """How other workers reach this one."""
         host, port = self.listener
         shown_host = self.values["rest.advertised.host.name"] or ("localhost" if host == "0.0.0.0" else host)
-        return f"http://{shown_host}:{self.values['rest.advertised.port'] or port}/"
+        return f"{'http' if self.tls is None else 'https'}://{shown_host}:{self.values['rest.advertised.port'] or port}/"
 
     @property
     def worker_id(self) -> str:
@@ -124,4 +131,6 @@ def parse_worker(given: Config) -> WorkerOptions:
         raise ConfigError.invalid("heartbeat.interval.ms", values["heartbeat.interval.ms"], "it has to be below session.timeout.ms")
     options = WorkerOptions(values, given)
     _ = options.listener
+    if options.tls is not None:
+        options.tls.server()
     return options

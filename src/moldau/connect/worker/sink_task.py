@@ -9,6 +9,7 @@ import logging
 import re
 from collections.abc import Collection, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from moldau.clients.admin import Admin, NewTopic
@@ -148,7 +149,8 @@ class SinkRun(TaskRun):
                 continue
             for batch in await self._consumer.poll(POLL_S):
                 self._consumed.clear()
-                records = [record for record in [self._read(one) for one in batch] if record is not None]
+                found = [await self.tried(partial(self._read, one)) for one in batch]
+                records = [record for record in found if record is not None]
                 await self._send_dead_letters()
                 if records:
                     await self._put_records(records)
@@ -207,6 +209,8 @@ class SinkRun(TaskRun):
             stage, converter = Stage.HEADER_CONVERTER, self.headers
             headers = tuple(Header(name, *self.headers.to_data(consumed.topic, one)) for name, one in consumed.headers)
         except Exception as error:
+            if self.is_for_later(error):
+                raise
             self._fail(self.converting(stage, converter, error), consumed)
             return None
         record = Record(

@@ -98,7 +98,7 @@ class SourceRun(TaskRun):
 
     async def _produce(self, records: Sequence[Record]) -> None:
         for record in records:
-            produced = self._converted(record)
+            produced = await self.tried(partial(self._converted, record))
             if produced is not None:
                 topic, partition, key, value, timestamp, headers = produced
                 await self._ensure(topic)
@@ -147,6 +147,8 @@ class SourceRun(TaskRun):
             stage, converter = Stage.HEADER_CONVERTER, self.headers
             headers = [(one.key, self.headers.to_bytes(record.topic, one.schema, one.value)) for one in record.headers]
         except Exception as error:
+            if self.is_for_later(error):
+                raise
             self.passed_over(self.converting(stage, converter, error), given)
             return None
         return record.topic, record.partition, key, value, record.timestamp, headers

@@ -5,16 +5,18 @@ A task that fails says so in the status topic, with a trace, and stays as it is 
 
 import asyncio
 import logging
+import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from moldau.clients.cluster import Cluster
 from moldau.connect.converters.catalogue import converter_of
 from moldau.connect.converters.converter import Converter
 from moldau.connect.data import Record
 from moldau.connect.declare.definition import Config
+from moldau.connect.errors import RetriableError
 from moldau.connect.store.configs import Target, TaskId
 from moldau.connect.store.offsets import OffsetState
 from moldau.connect.store.statuses import State
@@ -22,8 +24,10 @@ from moldau.connect.store.topic_log import TopicLog
 from moldau.connect.transforms.chain import chain_of
 from moldau.connect.worker.failures import Failed, Stage, Tolerance, trace_of
 from moldau.connect.worker.options import WorkerOptions
+from moldau.connect.worker.retries import Retries
 
 LOG: Final = logging.getLogger(__name__)
+T = TypeVar("T")
 Tell = Callable[[TaskId, State, str | None], None]
 """A task is in another state; with a trace, when it failed."""
 
@@ -49,6 +53,7 @@ class TaskRun(ABC):
         self.config: Final = config
         self.around: Final = around
         self.has_failed = False
+        self._is_last_try = False
         self._unpaused = asyncio.Event()
         self._stopping = asyncio.Event()
         self._running: asyncio.Task[None] | None = None
@@ -93,6 +98,7 @@ class TaskRun(ABC):
     async def _run(self) -> None:
         try:
             self.tolerance = Tolerance.of(self.connector)
+            self.retries = Retries.of(self.connector)
             given = self.around.options.converters
             self.keys, self.values, self.headers = (converter_of(kind, self.connector, given) for kind in ("key", "value", "header"))
             self.chain = chain_of(self.connector)
@@ -126,6 +132,36 @@ class TaskRun(ABC):
 
     # ------------------------------------------------------------ records
 
+    async def tried(self, work: Callable[[], T]) -> T:
+        """What transforms and converters make of one record, as often as errors.retry.timeout says.
+
+        `work` raises RetriableError where another try may help, and at the last one does with it as with any other error.
+        Errors: those of `work`; CancelledError when the task is to stop meanwhile: the record comes again.
+        """
+        self._is_last_try = self.retries.timeout_ms == 0
+        begin: float | None = None
+        attempt = 0
+        while True:
+            try:
+                return work()
+            except RetriableError as error:
+                if self._is_last_try:
+                    raise
+                now = asyncio.get_running_loop().time()
+                begin = now if begin is None else begin
+                attempt += 1
+                delay = self.retries.delay_ms(attempt, (now - begin) * 1000, random.random)
+                if delay is None:
+                    self._is_last_try = True
+                    continue
+                LOG.info("task %s: %s; the record is tried again", self.task, error)
+                await self.wait(delay / 1000)
+                if self.is_stopping:
+                    raise asyncio.CancelledError from error
+
+    def is_for_later(self, error: Exception) -> bool:
+        return isinstance(error, RetriableError) and not self._is_last_try
+
     def transformed(self, record: Record) -> Record | Failed | None:
         """None: a transform dropped it."""
         current: Record | None = record
@@ -134,6 +170,8 @@ class TaskRun(ABC):
             try:
                 current = step.apply(current)
             except Exception as error:
+                if self.is_for_later(error):
+                    raise
                 return Failed(Stage.TRANSFORMATION, step.class_name, error)
             if current is None:
                 return None

@@ -1,7 +1,8 @@
 """● Changes of PostgreSQL tables: a snapshot first, then every committed change, from a logical replication slot.
 
 The slot is asked by plain SQL (`pg_logical_slot_peek_binary_changes`), which can be repeated, and advances once the records are written and
-their offset is committed.  The offset is the end of the last whole transaction and the number of messages read behind it.
+their offset is committed, and while only other tables change.  The offset is the end of the last whole transaction, and how
+many changes were told of the one behind it, with where that one commits: the slot may have left it behind when reading begins again.
 Snapshot and slot overlap: transactions that the snapshot has seen are left out of the log, by their number.  A snapshot that was cut off
 begins again, and then the log is told from the slot's begin, for rows that went since the first one have to be told to be gone.
 Promise: at least once; with exactly.once.source.support=enabled in the worker, once, but for a snapshot that is cut off.
@@ -17,10 +18,11 @@ from typing import Any, Final
 import psycopg
 from psycopg import sql
 
+from moldau.connect import data
 from moldau.connect.connectors.connector import Connector, OffsetReader, SourceTask
 from moldau.connect.connectors.postgres.envelope import Origin, Table
 from moldau.connect.connectors.postgres.pgoutput import Begin, Change, Column, Commit, Relation, parse
-from moldau.connect.data import Record
+from moldau.connect.data import Record, Struct
 from moldau.connect.declare import validators as check
 from moldau.connect.declare.definition import REQUIRED, Config, Definition, Key, Kind
 from moldau.connect.errors import ConfigError, ConnectError, RetriableError
@@ -47,6 +49,16 @@ OPTIONS: Final = Definition(
     ),
     Key("tombstones.on.delete", Kind.BOOLEAN, True, "MEDIUM", "Whether a record without a value follows a deletion."),
     Key("max.batch.size", Kind.INT, 2048, "MEDIUM", "How many messages one poll takes.", check.at_least(1)),
+    Key(
+        "heartbeat.interval.ms",
+        Kind.INT,
+        0,
+        "MEDIUM",
+        "How often a record tells how far the log was read; 0: never.",
+        check.at_least(0),
+    ),
+    Key("heartbeat.topics.prefix", Kind.STRING, "__debezium-heartbeat", "LOW", "Before the dot and topic.prefix: the topic of heartbeats."),
+    Key("heartbeat.action.query", Kind.STRING, None, "LOW", "A statement that is run with each heartbeat."),
     Key("poll.interval.ms", Kind.INT, 500, "MEDIUM", "How long to wait when there was nothing.", check.at_least(1)),
 )
 KEY_COLUMNS: Final = """
@@ -58,6 +70,10 @@ COLUMNS: Final = """
 PEEK: Final = """
     SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)"""
 XID: Final = 1 << 32
+IDLE_ADVANCE_S: Final = 10.0
+"""How often the slot advances while only other tables change; it holds PostgreSQL's log back meanwhile."""
+BEAT_KEY: Final = data.struct({"serverName": data.STRING}, name="io.debezium.connector.common.ServerNameKey")
+BEAT: Final = data.struct({"ts_ms": data.INT64}, name="io.debezium.connector.common.Heartbeat")
 
 
 class PostgresTask(SourceTask):
@@ -65,14 +81,17 @@ class PostgresTask(SourceTask):
         self._options = OPTIONS.parse(config)
         self._partition = {"server": self._options["topic.prefix"]}
         found = offsets.offset(self._partition)
-        self._lsn, self._read_behind, self._seen = 0, 0, ""
+        self._lsn, self._within, self._told, self._seen = 0, 0, 0, ""
         if found is not None and "lsn" in found:
-            self._lsn, self._read_behind, self._seen = int(found["lsn"]), int(found.get("messages", 0)), str(found.get("snapshot_seen", ""))
+            self._lsn, self._seen = int(found["lsn"]), str(found.get("snapshot_seen", ""))
+            self._within, self._told = int(found.get("transaction", 0)), int(found.get("changes", 0))
         self._tables: dict[int, Table] = {}
         self._messages: Iterator[Record | None] | None = None
         self._given = self._committed = self._lsn
         self._connection: psycopg.Connection[Any] | None = None
         self._begins = found is None or "lsn" not in found
+        self._is_all_committed = True
+        self._advanced_at = self._beat_at = asyncio.get_running_loop().time()
         await self._asked(self._prepare)
 
     async def _asked(self, work: Any) -> Any:
@@ -165,7 +184,7 @@ class PostgresTask(SourceTask):
                         last = self._records(table, change, origin, {"snapshot": True})[0]
         self._seen, self._begins = seen if self._is_first else "", False
         if last is not None:
-            yield replace(last, source_offset=self._offset(0))
+            yield replace(last, source_offset=self._offset())
 
     def _table(self, connection: psycopg.Connection[Any], relation: Relation) -> Table:
         key = [name for (name,) in connection.execute(KEY_COLUMNS, [relation.schema, relation.name])]
@@ -173,8 +192,8 @@ class PostgresTask(SourceTask):
 
     # ------------------------------------------------------------ the log
 
-    def _offset(self, messages: int) -> dict[str, Any]:
-        return {"lsn": self._lsn, "messages": messages, "snapshot_seen": self._seen}
+    def _offset(self) -> dict[str, Any]:
+        return {"lsn": self._lsn, "transaction": self._within, "changes": self._told, "snapshot_seen": self._seen}
 
     def _records(self, table: Table, change: Change, origin: Origin, offset: dict[str, Any]) -> list[Record]:
         tombstones = self._options["tombstones.on.delete"]
@@ -185,39 +204,66 @@ class PostgresTask(SourceTask):
         """Of all whole transactions that the slot has now.  None: a message that gives no record."""
         connection = self._connected()
         options = self._options
-        skipped, number = self._read_behind, 0
+        skipped = number = 0
         origin: Origin | None = None
-        is_known = False
+        is_known, is_empty = False, True
+        row = connection.execute("SELECT (pg_current_wal_flush_lsn() - '0/0')::int8").fetchone()
+        assert row is not None
         with connection.transaction(), connection.cursor(name="log") as cursor:
             cursor.execute(PEEK, [options["slot.name"], options["max.batch.size"], options["publication.name"]])
             for (message,) in cursor:
+                is_empty = False
                 event = parse(bytes(message))
-                number += 1
                 if isinstance(event, Relation):
                     self._tables[event.id] = self._table(connection, event)
                 elif isinstance(event, Begin):
-                    number = 0
+                    number, skipped = 0, self._told if event.final_lsn == self._within else 0
                     is_known = event.final_lsn < self._lsn or _is_seen(event.xid, self._seen)
                     names = options["topic.prefix"], options["database.dbname"]
                     origin = Origin(__version__, *names, "false", event.time_us // 1000, event.xid, event.final_lsn)
                 elif isinstance(event, Commit):
                     self._lsn = max(self._lsn, event.end_lsn)
-                    self._read_behind = skipped = 0
+                    self._within = self._told = 0
                     yield None
-                elif isinstance(event, Change) and not is_known and number > skipped:
+                elif isinstance(event, Change):
+                    number += 1
+                    if is_known or number <= skipped:
+                        continue
                     assert origin is not None
-                    self._read_behind = number
-                    yield from self._records(self._tables[event.relation], event, origin, self._offset(number))
+                    self._within, self._told = origin.lsn or 0, number
+                    yield from self._records(self._tables[event.relation], event, origin, self._offset())
+
+        if is_empty:
+            self._lsn = max(self._lsn, row[0])  # whatever was committed until then concerns other tables
 
     async def poll(self) -> Sequence[Record]:
         found: list[Record] = await self._asked(self._next)
-        if not found and self._messages is None:
+        now = asyncio.get_running_loop().time()
+        beat_s = self._options["heartbeat.interval.ms"] / 1000
+        if beat_s and self._messages is None and now - self._beat_at >= beat_s:
+            self._beat_at = now
+            found = [*found, await self._asked(self._heartbeat)]
+        if found:
+            self._is_all_committed = False
+        elif self._messages is None:
+            if self._is_all_committed and now - self._advanced_at >= IDLE_ADVANCE_S:
+                await self.commit()
             await asyncio.sleep(self._options["poll.interval.ms"] / 1000)
         return found
 
+    def _heartbeat(self) -> Record:
+        """It carries the offset on where no change does."""
+        if self._options["heartbeat.action.query"]:
+            self._connected().execute(self._options["heartbeat.action.query"])
+        prefix = self._options["topic.prefix"]
+        topic = f"{self._options['heartbeat.topics.prefix']}.{prefix}"
+        key, value = Struct(BEAT_KEY, {"serverName": prefix}), Struct(BEAT, {"ts_ms": _now_ms()})
+        offset = self._offset()
+        return Record(topic, None, BEAT_KEY, key, BEAT, value, source_partition=self._partition, source_offset=offset)
+
     def _next(self) -> list[Record]:
         """Up to `max.batch.size` records."""
-        begin = self._lsn, self._read_behind
+        begin = self._lsn, self._within, self._told
         if self._messages is None:
             self._messages = self._log()
         found: list[Record] = []
@@ -228,7 +274,7 @@ class PostgresTask(SourceTask):
                 if len(found) >= self._options["max.batch.size"]:
                     return found
         except Exception:
-            self._lsn, self._read_behind = begin  # what was not given out is read again
+            self._lsn, self._within, self._told = begin  # what was not given out is read again
             raise
         self._messages = None
         self._given = self._lsn
@@ -236,6 +282,8 @@ class PostgresTask(SourceTask):
 
     async def commit(self) -> None:
         """The slot lets go of what is safe."""
+        self._is_all_committed = True
+        self._advanced_at = asyncio.get_running_loop().time()
         if self._messages is None and self._given > self._committed:
             await self._asked(self._advance)
             self._committed = self._given

@@ -184,8 +184,10 @@ class Room:
             return UUID(int=ids.getrandbits(128))
 
         for name in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE):
-            log = Log.open(self._files, f"/data/{name}", name, config.log, now_ms=EPOCH_MS, topic_id=new_uuid())
-            self._lead(replicas.host(name, new_uuid(), log), 1)
+            view = cluster.by_name(name.topic)
+            topic_id = new_uuid() if view is None else view.topic_id
+            log = Log.open(self._files, f"/data/{name}", name, config.log, now_ms=EPOCH_MS, topic_id=topic_id)
+            self._lead(replicas.host(name, topic_id, log), 1)
 
     def send_markers_over(self, wire: Wire) -> None:
         self._brokers.wire = wire

@@ -77,6 +77,8 @@ class ClassicMember:
         self._joining: asyncio.Task[list[TopicPartition]] | None = None
         self._heart: asyncio.Task[None] | None = None
         self._polled_at = 0.0
+        self._target: frozenset[TopicPartition] | None = None
+        self._gave_up = False
         self._had: tuple[TopicPartition, ...] = ()
         """The partitions of the last assignment, for stickiness."""
         self._assigned_over: Mapping[str, int] = {}
@@ -103,10 +105,13 @@ class ClassicMember:
             if not self._joining.done():
                 return
             await self._joined()
+        elif self.state is MemberState.STABLE:
+            await self._take_over()
         if self.state is MemberState.LOST:
             await self._owner.lose(self._owner.owned)
             self.state = MemberState.OUTSIDE
         if self.state in (MemberState.OUTSIDE, MemberState.REBALANCING):
+            self._target = None
             await self._prepare()
             self.state = MemberState.JOINING
             self._joining = asyncio.get_running_loop().create_task(self._join(), name="join group")
@@ -144,11 +149,21 @@ class ClassicMember:
         self.polled()
         self._start_heart()
         taken_away = owned - assigned
+        self._had = tuple(sorted(assigned))
+        self._target, self._gave_up = assigned, bool(taken_away)
         if taken_away:
             await self._owner.revoke(taken_away)
-        self._had = tuple(sorted(assigned))
-        await self._owner.assign(assigned - owned)
-        if taken_away and self._is_cooperative and self.state is MemberState.STABLE:
+        await self._take_over()
+
+    async def _take_over(self) -> None:
+        """Begin to read what was assigned.  After an error the next step goes on here."""
+        if self._target is None:
+            return
+        missing = self._target - self._owner.owned
+        if missing:
+            await self._owner.assign(missing)
+        self._target = None
+        if self._gave_up and self._is_cooperative and self.state is MemberState.STABLE:
             self.state = MemberState.REBALANCING  # a second join gives others what this member gave up
             self._owner.news()
 

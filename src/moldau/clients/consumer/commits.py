@@ -55,11 +55,14 @@ class Commits:
         found = await self.with_group().committed(listed, within_ms=self._options.default_api_timeout_ms)
         return {one: found.get(one) for one in listed}
 
-    async def begin(self, partitions: Sequence[TopicPartition]) -> None:
-        """Set positions to the group's committed offsets.  Partitions without one stay as they are.  Errors: ClientError."""
+    async def find(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, Committed]:
+        """The group's committed offsets of these partitions, as far as there are any, for `begin`.  Errors: ClientError."""
         if self.offsets is None or not partitions:
-            return
-        found = await self.offsets.committed(partitions, within_ms=self._options.default_api_timeout_ms)
+            return {}
+        return await self.offsets.committed(partitions, within_ms=self._options.default_api_timeout_ms)
+
+    def begin(self, found: Mapping[TopicPartition, Committed]) -> None:
+        """Set positions to the group's committed offsets."""
         for one, committed in found.items():
             position = self._positions.by_partition.get(one)
             if position is not None and position.offset is None and position.reset_to is None:

@@ -9,7 +9,7 @@ AbstractHeartbeatRequestManager, AbstractMembershipManager."""
 import asyncio
 import logging
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -54,6 +54,8 @@ class HeartbeatMember:
         self._interval_s = FIRST_INTERVAL_MS / 1000
         self._target: frozenset[TopicPartition] | None = None
         """The partitions that the coordinator assigns to this member; None: those that it has."""
+        self._assigned: Sequence[TopicPartitions] | None = None
+        """The last assignment, while names of its topics are not known."""
         self._told: object = None
         """The content of the last heartbeat: the next one carries only what has changed."""
         self._failure: KafkaError | None = None
@@ -192,25 +194,35 @@ class HeartbeatMember:
         if self.state is MemberState.OUTSIDE:
             self.state = MemberState.JOINING
         if response.assignment is not None:
-            self._target = await self._named(response.assignment.topic_partitions)
-            self._owner.news()
+            self._assigned = response.assignment.topic_partitions
+        if self._assigned is not None:
+            await self._aim_at(self._assigned)
 
-    async def _named(self, assigned: Iterable[TopicPartitions]) -> frozenset[TopicPartition]:
-        """Partitions with the names of their topics.  Unknown topic ids are looked up; topics that are gone are left out."""
-        assigned = list(assigned)
+    async def _aim_at(self, assigned: Sequence[TopicPartitions]) -> None:
+        """Make the target of the assigned topic ids.  After a later heartbeat ids that are not known now are looked up again.
+
+        The coordinator tells an assignment once: what is forgotten here would be read by nobody.
+        """
         if any(one.topic_id not in self._cluster.view.names for one in assigned):
-            with suppress(OSError, Unreachable, KafkaError):
+            try:
                 await self._cluster.refresh(sorted(self._owner.subscribed()))
+            except (OSError, Unreachable, KafkaError) as error:
+                LOG.info("group %s: the names of topics are not known: %s", self._group_id, error)
+                return
         names = self._cluster.view.names
-        return frozenset(
+        if all(one.topic_id in names for one in assigned):
+            self._assigned = None
+        self._target = frozenset(
             TopicPartition(names[one.topic_id], index) for one in assigned if one.topic_id in names for index in one.partitions
         )
+        self._owner.news()
 
     def _lost(self) -> None:
         self.state = MemberState.LOST
         self.member_epoch = JOIN
         self._told = None
         self._target = None
+        self._assigned = None
         self._owner.news()
 
     # ------------------------------------------------------------ leaving

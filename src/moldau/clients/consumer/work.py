@@ -39,6 +39,8 @@ LOG: Final = logging.getLogger(__name__)
 Pattern = str | re.Pattern[str] | Callable[[str], bool]
 WHILE_NOTHING_HAPPENS_S: Final = 1.0
 """A poll that waits looks after its place in the group at least this often, in seconds."""
+LEAST_WAIT_S: Final = 1e-6
+"""A timer for less may be due at once, and its time never over."""
 
 
 class ConsumerWork:
@@ -68,6 +70,8 @@ class ConsumerWork:
         self._positions = Positions()
         self._fetcher: Fetcher | None = None
         self._member: Member | None = None
+        self._stepping: asyncio.Task[None] | None = None
+        self._commit_cluster: Cluster | None = None
         self._listener = RebalanceListener()
         self._picks: Callable[[str], bool] | None = None
         self._subscribed: list[str] = []
@@ -111,10 +115,11 @@ class ConsumerWork:
         for one in listed:
             self._topics.use(one.topic)
         new = [one for one in listed if one not in self._positions and one not in offsets]
+        found = await self._commits.find(new)
         self._positions.assign(listed)
         for one, offset in offsets.items():
             self._seek(one, offset)
-        await self._commits.begin(new)
+        self._commits.begin(found)
         self._fetch_on()
 
     async def unsubscribe(self) -> None:
@@ -227,7 +232,7 @@ class ConsumerWork:
             if found:
                 return found
             left_s = until - loop.time()
-            if left_s <= 0:
+            if left_s < LEAST_WAIT_S:
                 return []
             try:
                 async with asyncio.timeout(min(left_s, WHILE_NOTHING_HAPPENS_S)):
@@ -264,8 +269,23 @@ class ConsumerWork:
     async def _upkeep(self) -> None:
         if self._member is not None:
             self._member.polled()
-            await self._member.step()
+            await self._step(self._member)
         self._commits.commit_when_due()
+
+    async def _step(self, member: Member) -> None:
+        """Let the member do what it has to do.
+
+        A poll that is cancelled meanwhile leaves no rebalance half done: the next poll waits for the same step.
+        """
+        if self._stepping is None:
+            self._stepping = asyncio.get_running_loop().create_task(member.step())
+        stepping = self._stepping
+        if stepping is asyncio.current_task():
+            raise FatalError(ErrorCode.INVALID_REQUEST, "a rebalance listener cannot poll: poll waits for it")
+        await asyncio.wait((stepping,))
+        if self._stepping is stepping:
+            self._stepping = None
+        stepping.result()
 
     # ------------------------------------------------------------ offsets
 
@@ -315,10 +335,12 @@ class ConsumerWork:
 
     async def assign_more(self, partitions: Iterable[TopicPartition]) -> None:
         listed = sorted(partitions)
-        self._positions.assign([*self._positions.by_partition, *listed])
         for one in listed:
             self._topics.use(one.topic)
-        await self._commits.begin(listed)
+        # First, since it may fail: a partition that was assigned without its offset would be read from where the reset policy says.
+        found = await self._commits.find(listed)
+        self._positions.assign([*self._positions.by_partition, *listed])
+        self._commits.begin(found)
         await _call(self._listener.on_assigned(listed))
         self._fetch_on()
 
@@ -351,7 +373,9 @@ class ConsumerWork:
         group_id = options.group_id
         road = None
         if group_id is not None:
-            road = Offsets(self.cluster, Coordinators(self.cluster), group_id, self._identity, options.retry_backoff_ms)
+            # Over connections of its own: brokers answer in order, and a commit must not wait for a fetch that waits for records.
+            self._commit_cluster = self.cluster.sibling()
+            road = Offsets(self._commit_cluster, Coordinators(self._commit_cluster), group_id, self._identity, options.retry_backoff_ms)
         self._commits.start(road)
         self._follow_subscription()
 
@@ -416,6 +440,9 @@ class ConsumerWork:
             raise RetriableError(ErrorCode.REQUEST_TIMED_OUT, f"{what} could not be found out in {within_s:g} s") from None
 
     async def _leave(self) -> None:
+        if self._stepping is not None and self._stepping is not asyncio.current_task():
+            await asyncio.wait((self._stepping,))
+            self._stepping = None
         member, self._member = self._member, None
         await self._commits.settled()
         if member is None:
@@ -446,6 +473,8 @@ class ConsumerWork:
             finally:
                 await self._topics.close()
                 await self._fetcher.close()
+        if self._commit_cluster is not None:
+            self._commit_cluster.close()
         if self._owns_cluster:
             self.cluster.close()
 

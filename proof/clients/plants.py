@@ -1,0 +1,69 @@
+"""● Faults to plant in our clients, each a rule that their promises need: schedules that found none of them would prove nothing.
+
+with planted(CONSUMER_PLANTS["keeps-reading"]):
+    violations = GroupSchedule(seed).run()
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+from unittest.mock import patch
+
+from moldau.clients.cluster import Unreachable
+from moldau.clients.consumer.commits import Commits
+from moldau.clients.consumer.heartbeat import HeartbeatMember
+from moldau.clients.consumer.positions import Positions
+from moldau.clients.consumer.work import ConsumerWork
+from moldau.errors import KafkaError
+from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions
+from moldau.types import TopicPartition
+
+Plant = tuple[type[Any], str, Callable[..., Any]]
+"""A class, the name of its method, and what stands in its place."""
+
+
+def _keeps(self: ConsumerWork, partitions: Iterable[TopicPartition]) -> None:
+    """What was given up is still read."""
+
+
+async def _commits_ahead(self: Commits) -> None:
+    """What was fetched counts as done."""
+    positions = self._positions.by_partition.values()
+    self.handed_out = {one.topic_partition: (one.fetch_offset, -1) for one in positions if one.fetch_offset is not None}
+    await _commit_quietly(self)
+
+
+async def _forgets_names(self: HeartbeatMember, assigned: Sequence[TopicPartitions]) -> None:
+    """An assignment whose topics have no names yet is taken for an empty one."""
+    if any(one.topic_id not in self._cluster.view.names for one in assigned):
+        with suppress(OSError, Unreachable, KafkaError):
+            await self._cluster.refresh(sorted(self._owner.subscribed()))
+    names = self._cluster.view.names
+    self._assigned = None
+    self._target = frozenset(
+        TopicPartition(names[one.topic_id], index) for one in assigned if one.topic_id in names for index in one.partitions
+    )
+    self._owner.news()
+
+
+def _takes_from_behind(self: Positions, max_records: int | None) -> list[Any]:
+    """What was fetched last is handed out first."""
+    return _take(self, max_records)[::-1]
+
+
+_commit_quietly: Final = Commits._commit_quietly
+_take: Final = Positions.take
+
+CONSUMER_PLANTS: Final[dict[str, Plant]] = {
+    "keeps-reading": (ConsumerWork, "_drop", _keeps),
+    "commits-what-was-fetched": (Commits, "_commit_quietly", _commits_ahead),
+    "forgets-an-assignment": (HeartbeatMember, "_aim_at", _forgets_names),
+    "hands-out-backwards": (Positions, "take", _takes_from_behind),
+}
+
+
+@contextmanager
+def planted(plant: Plant) -> Iterator[None]:
+    where, name, instead = plant
+    with patch.object(where, name, instead):
+        yield

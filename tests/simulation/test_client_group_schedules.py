@@ -1,0 +1,21 @@
+"""A few seeds of the consumers' schedules at the desk; `python -m proof.clients.group_schedules` takes thousands."""
+
+import pytest
+
+from proof.clients.group_schedules import GroupSchedule
+from proof.clients.plants import CONSUMER_PLANTS, planted
+
+
+@pytest.mark.parametrize("seed", [3, 5, 6, 7, 8, 11, 13])
+def test_members_of_one_group(seed: int) -> None:
+    assert GroupSchedule(seed).run() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"), [("keeps-reading", 1), ("commits-what-was-fetched", 35), ("forgets-an-assignment", 213), ("hands-out-backwards", 0)]
+)
+def test_a_planted_fault_is_found(name: str, seed: int) -> None:
+    """By a seed that finds nothing without it."""
+    assert GroupSchedule(seed).run() == []
+    with planted(CONSUMER_PLANTS[name]):
+        assert GroupSchedule(seed).run() != []

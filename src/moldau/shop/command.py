@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from argparse import ArgumentTypeError
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
@@ -32,7 +33,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--name", default="shop", help="of two shops with one name the younger goes on, the older ends (%(default)s)")
     parser.add_argument("--topic-prefix", default="", metavar="TEXT", help="goes before the names of all topics")
     parser.add_argument("--partitions", type=_least_one, default=2, metavar="N", help="of topics that have to be made (%(default)s)")
-    parser.add_argument("--smtp", default="", metavar="HOST:PORT", help="the mail server; without it no mails are sent")
+    parser.add_argument("--smtp", type=_server, metavar="HOST:PORT", help="the mail server; without it no mails are sent")
     parser.add_argument("--sender", default="shop@moldau.example", metavar="ADDRESS", help="whom mails come from (%(default)s)")
     parser.add_argument(
         "--metrics", action="append", default=[], metavar="URL", help="figures of a pipeline, its metrics_port: lag on the page; repeatable"
@@ -60,7 +61,8 @@ def main(arguments: list[str]) -> int:
 def _run(options: "object") -> int:
     from argparse import Namespace
 
-    from moldau.clients.errors import ClientError, Fenced
+    from moldau.clients.errors import Fenced
+    from moldau.clients.options import OptionError
     from moldau.errors import KafkaError
     from moldau.shop.burgers.promotion import Promotion
     from moldau.shop.process import NotListening, free_port, run
@@ -76,7 +78,7 @@ def _run(options: "object") -> int:
         options.partitions,
         options.host,
         options.port or free_port(options.host),
-        options.smtp,
+        options.smtp or "",
         options.sender,
         tuple(options.metrics),
         not options.read_only,
@@ -91,31 +93,41 @@ def _run(options: "object") -> int:
         raise Failure(f"another shop named {settings.name} has taken this one's place", "give each its own --name") from error
     except NotListening as error:
         raise Failure(str(error)) from error
-    except (ClientError, KafkaError, OSError) as error:
+    except (OptionError, KafkaError, OSError) as error:
         raise Failure(f"the shop cannot go on: {error}") from error
     return 0
 
 
 def _port(text: str) -> int:
     if not text.isdecimal() or int(text) > 65_535:
-        raise ValueError
+        raise ArgumentTypeError(f"a port from 0 to 65535 is expected, not {text!r}")
     return int(text)
+
+
+def _server(text: str) -> str:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) <= 65_535:
+        raise ArgumentTypeError(f"a server such as localhost:25 is expected, not {text!r}")
+    return text
 
 
 def _least_one(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
-        raise ValueError
+        raise ArgumentTypeError(f"a whole number of at least 1 is expected, not {text!r}")
     return int(text)
 
 
 def _percent(text: str) -> int:
     if not text.isdecimal() or int(text) > 100:
-        raise ValueError
+        raise ArgumentTypeError(f"a whole number from 0 to 100 is expected, not {text!r}")
     return int(text)
 
 
 def _time(text: str) -> int:
     from datetime import UTC, datetime
 
-    found = datetime.fromisoformat(text)
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"a time such as 2026-07-04T11:00+02:00 is expected, not {text!r}") from error
     return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)

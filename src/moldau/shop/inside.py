@@ -5,14 +5,13 @@ Only then anything is decided.
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from moldau import Producer
-from moldau.clients.errors import ClientError, Fenced
 from moldau.clock import Clock
+from moldau.shop.again import for_ever
 from moldau.shop.burgers.burgers import Burgers
 from moldau.shop.follow import Follower, Positions
 from moldau.shop.made_topics import make_topics
@@ -21,8 +20,6 @@ from moldau.shop.orders.view import View
 from moldau.shop.settings import Settings
 from moldau.shop.writer import Unavailable, Writer
 
-LOG: Final = logging.getLogger(__name__)
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 VIEW: Final = "orders.db"
 SOON: Final = {"retry.backoff.ms": "5"}
 """A transaction that begins before the markers of the last one are written is refused for a moment: requests wait meanwhile."""
@@ -80,22 +77,18 @@ class Kept:
 
     async def run(self) -> None:
         """For ever.  Errors: Fenced, when another shop with this name has opened."""
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                async with opened(self._settings, self._clock, self._told) as (inside, failing):
-                    self.inside, pause_s = inside, FIRST_PAUSE_S
-                    self.opened.set()
-                    await failing
-            except Fenced:
-                raise
-            except (ClientError, OSError, Unavailable, TimeoutError) as error:
-                LOG.warning("the shop is closed (%s); it opens again in %.1f s", error, pause_s)
-            finally:
-                self.inside = None
-                self.opened.clear()
-            await asyncio.sleep(pause_s)
-            pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+        await for_ever("the shop is closed", self._open)
+
+    async def _open(self, well: Callable[[], None]) -> None:
+        try:
+            async with opened(self._settings, self._clock, self._told) as (inside, failing):
+                self.inside = inside
+                self.opened.set()
+                well()
+                await failing
+        finally:
+            self.inside = None
+            self.opened.clear()
 
 
 def _begun(name: str, work: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":

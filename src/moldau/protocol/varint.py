@@ -76,4 +76,5 @@ def write_unsigned(value: int) -> bytes:
 
 def write_signed(value: int) -> bytes:
     """The bytes of a zig-zag number."""
-    return write_unsigned(value << 1 if value >= 0 else (~value << 1) | 1)
+    zig_zag = value << 1 if value >= 0 else (~value << 1) | 1
+    return _ONE_BYTE[zig_zag] if zig_zag < 0x80 else write_unsigned(zig_zag)

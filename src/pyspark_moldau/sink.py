@@ -1,6 +1,7 @@
 """● The sink: one transaction a micro-batch, so that its output is there once, whatever is killed and started again.
 
-    driver   plan      `begin`: a new epoch of the transactional id (fences and ends what was open), then the marker is read
+    driver   plan      `begin`: a new epoch of the transactional id (fences and ends what was open), then the marker is read;
+                       where the last micro-batch wrote nothing, its epoch is still unused, and taken again
     tasks    write     with the driver's (transactional id, producer id, epoch); they speak to partition leaders only
     driver   commit    what tasks handed over is written, the marker is set to this micro-batch, the transaction is committed
 
@@ -51,6 +52,7 @@ from moldau.protocol.records.builder import BatchOptions, seal_batch
 from moldau.protocol.records.compression import Codec
 from moldau.types import TopicPartition
 from pyspark_moldau.arrow import to_records
+from pyspark_moldau.epochs import Epoch, epoch_for, note_unused
 from pyspark_moldau.options import OptionError, Options
 from pyspark_moldau.rows import NO_PARTITION, Rows, SinkError, by_partition, check_columns, partitions_of, rows_of, topics_of
 from pyspark_moldau.session import cluster_of
@@ -63,7 +65,6 @@ MARKED_TOPICS: Final = 16
 DEFAULT_BATCH_BYTES: Final = 512 * 1024
 DEFAULT_TRANSACTION_TIMEOUT_MS: Final = 600_000
 DEFAULT_BYTES_THROUGH_DRIVER: Final = 32 * 1024 * 1024
-
 
 FENCED: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE})
 TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -121,6 +122,7 @@ class Plan:
     """What the driver decided for one micro-batch, and every task gets."""
 
     producer: TransactionalProducer
+    token: str
     marker: Marker | None
     added: frozenset[TopicPartition]
     """Before transaction.version 2: the partitions that are part of the transaction already."""
@@ -175,14 +177,8 @@ class _Writer:
 
     def _begin(self) -> Plan:
         cluster, transactional_id = self.cluster, self.transactional_id()
-        timeout_ms = self.options.get("kafka.transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
-        try:
-            producer = begin(cluster, transactional_id, timeout_ms=timeout_ms)
-        except KafkaError as error:
-            if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
-                reason = f"{timeout_ms} ms are more than the broker's transaction.max.timeout.ms: give less"
-                raise OptionError("kafka.transaction.timeout.ms", reason) from error
-            raise
+        epoch = self._epoch(transactional_id)
+        producer = epoch.producer
         # Only now: what the last one had decided is finished, so the marker is the last word.
         marker = self._marker(transactional_id)
         counts = {} if self.topic is None else {self.topic: partition_count(cluster, self.topic)}
@@ -190,7 +186,17 @@ class _Writer:
         if producer.transaction_version < ADDS_PARTITIONS_ITSELF:
             added = {TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)}
             add_partitions(cluster, producer, added)
-        return Plan(producer, marker, frozenset(added), counts)
+        return Plan(producer, epoch.token, marker, frozenset(added), counts)
+
+    def _epoch(self, transactional_id: str) -> Epoch:
+        timeout_ms = self.options.get("kafka.transaction.timeout.ms", DEFAULT_TRANSACTION_TIMEOUT_MS)
+        try:
+            return epoch_for(self.cluster, self.options.get("kafka.bootstrap.servers"), transactional_id, timeout_ms=timeout_ms)
+        except KafkaError as error:
+            if error.code is ErrorCode.INVALID_TRANSACTION_TIMEOUT:
+                reason = f"{timeout_ms} ms are more than the broker's transaction.max.timeout.ms: give less"
+                raise OptionError("kafka.transaction.timeout.ms", reason) from error
+            raise
 
     def _write(self, batches: Iterator[pa.RecordBatch], message: Written) -> Written:
         context = TaskContext.get()
@@ -217,7 +223,10 @@ class _Writer:
         marker = None if batch_id is None else Marker(batch_id, told[0].query_id, rows)
         try:
             handed = _write_handed(self.cluster, producer, told, placed)
-            self._mark_and_commit(producer, {one.topic for one in (*placed, *handed)}, marker)
+            topics = {one.topic for one in (*placed, *handed)}
+            if not topics and marker is not None:
+                note_unused(Epoch(producer, told[0].plan.token))
+            self._mark_and_commit(producer, topics, marker)
         except KafkaError as error:
             raise explained(error, producer.transactional_id) from error
 

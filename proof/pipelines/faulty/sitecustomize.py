@@ -17,7 +17,7 @@ from typing import Any
 
 TARGET = "pyspark_moldau.sink"
 FOLDER = os.environ.get("MOLDAU_FAULTS")
-STEPS = {"begin": "begin", "marker": "committed", "add_offset": "add_offset", "end": "end", "handed": "_write_handed"}
+STEPS = {"begin": "epoch_for", "marker": "committed", "add_offset": "add_offset", "end": "end", "handed": "_write_handed"}
 METHODS = {"task": ("_Task", "write"), "batch": ("_Task", "_send"), "commit": ("_Writer", "_end")}
 
 

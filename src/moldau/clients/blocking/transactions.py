@@ -17,6 +17,7 @@ from moldau.clients.blocking.cluster import GROUP, TRANSACTION, BlockingCluster
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from moldau.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, AddPartitionsToTxnResponse, AddPartitionsToTxnTopic
+from moldau.protocol.messages.describe_transactions import DescribeTransactionsRequest
 from moldau.protocol.messages.end_txn import EndTxnRequest
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.txn_offset_commit import (
@@ -28,6 +29,8 @@ from moldau.types import TopicPartition
 
 ADDS_PARTITIONS_ITSELF: Final = 2
 """The level of transaction.version from which on brokers add partitions themselves."""
+NEVER_USED: Final = "Empty"
+"""What a transactional id's state is called between a new epoch and its first transaction."""
 
 
 class TransactionalProducer(NamedTuple):
@@ -61,6 +64,21 @@ def begin(cluster: BlockingCluster, transactional_id: str, *, timeout_ms: int) -
         response = connection.send(request, version=min(connection.version_of(InitProducerIdRequest), 5))
         _raise_for(cluster, response.error_code, transactional_id, "begin a transaction")
         return TransactionalProducer(transactional_id, response.producer_id, response.producer_epoch, connection.transaction_version)
+
+    return cluster.retrying(attempt)
+
+
+def is_unused(cluster: BlockingCluster, producer: TransactionalProducer) -> bool:
+    """Whether nobody has written with this epoch, and none came after it.  Errors: KafkaError, OSError."""
+    request = DescribeTransactionsRequest(transactional_ids=[producer.transactional_id])
+
+    def attempt() -> bool:
+        connection = cluster.to_node(cluster.coordinator_of(producer.transactional_id, TRANSACTION))
+        found = connection.send(request).transaction_states[0]
+        if found.error_code and ErrorCode.of(found.error_code).retriable:
+            _raise_for(cluster, found.error_code, producer.transactional_id, "ask for the state")
+        held = (found.error_code, found.transaction_state, found.producer_id, found.producer_epoch)
+        return held == (ErrorCode.NONE, NEVER_USED, producer.producer_id, producer.epoch)
 
     return cluster.retrying(attempt)
 

@@ -44,6 +44,8 @@ class History:
     calls_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """How long each call of a transactional producer took, until it was done."""
     replaced_producers: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+    """Why they were."""
     errors: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
     explanations: list[str] = field(default_factory=list)
@@ -104,8 +106,17 @@ class Writer(Client):
         self.history.acknowledged_at_s.append(time.monotonic())
 
 
-class NoAnswer(Exception):
-    """A call of a transactional producer took too long."""
+REUSED: Final = "sequence desynchronization"
+"""Of a transactional producer of librdkafka (2.16).  Where a broker had stored a batch and was killed before it answered, the producer
+gives the batch up with its transaction, and numbers the records of the next one from the same number on.  No broker may take these."""
+
+
+class GivenUp(Exception):
+    """Another producer has to take a transactional one's place: a call took too long, or the producer has lost count of its records."""
+
+
+def has_lost_count(error: KafkaError) -> bool:
+    return error.fatal() and error.code() == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER and REUSED in error.str()
 
 
 class Copier(Client):
@@ -128,7 +139,8 @@ class Copier(Client):
                 if messages := [one for one in consumer.consume(COPIED_AT_A_TIME, 0.2) if one.error() is None]:
                     try:
                         self._copy(consumer, producer, messages)
-                    except NoAnswer:
+                    except GivenUp as reason:
+                        self.history.reasons[str(reason)] += 1
                         given_up.append(producer)  # to let go of it would wait, too
                         self.history.replaced_producers += 1
                         producer = self.new_producer()
@@ -150,12 +162,14 @@ class Copier(Client):
                 return
             try:
                 self._until_done(producer.commit_transaction, PATIENCE_S, patience_s=WITHIN_S)
-            except NoAnswer as error:  # whether it is committed is not known: nothing may be copied again
+            except GivenUp as error:  # whether it is committed is not known: nothing may be copied again
                 raise AssertionError(str(error)) from error
             self.history.committed_transactions += 1
             self.history.copied |= {partition: value for partition, _, value in map(placed, messages)}
         except KafkaException as error:
             self.history.errors[error.args[0].name()] += 1
+            if has_lost_count(error.args[0]):
+                raise GivenUp(str(error)) from error
             if not error.args[0].txn_requires_abort():
                 raise
             self._abort(consumer, producer, messages)
@@ -175,7 +189,7 @@ class Copier(Client):
                 consumer.seek(TopicPartition(ORDERS, partition, offset))
 
     def _until_done(self, call: Callable[..., object], *arguments: object, patience_s: float = PATIENCE_S) -> None:
-        """A call that says that it may be tried again is.  Errors: NoAnswer, KafkaException."""
+        """A call that says that it may be tried again is.  Errors: GivenUp, KafkaException."""
         began_s = time.monotonic()
         until = began_s + patience_s
         while True:
@@ -188,7 +202,7 @@ class Copier(Client):
                 if not error.args[0].retriable():
                     raise
                 if time.monotonic() > until:
-                    raise NoAnswer(f"{call.__name__} has no answer after {patience_s:.0f} s") from error
+                    raise GivenUp(f"{call.__name__} has no answer after {patience_s:.0f} s") from error
 
 
 class Reader(Client):

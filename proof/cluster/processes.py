@@ -256,7 +256,7 @@ class Hurting:
         yield f"{sum(map(len, history.acknowledged.values())):,} records acknowledged, {sum(history.read.values()):,} read by the group"
         yield f"{history.committed_transactions} transactions committed, {history.aborted_transactions} aborted"
         yield f"{history.resent} records sent again by librdkafka under a newer epoch of its own"
-        yield f"{history.replaced_producers} transactional producers given up"
+        yield f"{history.replaced_producers} transactional producers given up: {dict(history.reasons)}"
         yield f"errors that clients were told of: {dict(history.errors)}"
         spans = {"gaps without an acknowledgement": long, "until whole again": sorted(self.whole_after_s)}
         spans |= {f"calls of {name}": sorted(values) for name, values in sorted(history.calls_s.items())}

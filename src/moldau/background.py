@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def in_background(work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
-    """On the running loop; whoever gets the task keeps it, and cancels it when its time is over."""
+    """Run on the running loop.  The caller keeps the task, and cancels it when its time is over."""
     task = asyncio.get_running_loop().create_task(work, name=name)
     task.add_done_callback(_tell)
     return task

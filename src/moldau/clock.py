@@ -8,7 +8,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where a shell takes the time from."""
+    """The source of time for a shell."""
 
     def now_ms(self) -> int:
         """Milliseconds since the epoch: record timestamps, retention, what users see.  May jump."""

@@ -64,14 +64,14 @@ _KIND_OF: Final[Mapping[Any, Kind]] = {
     tuple[str, ...]: Kind.LIST,
 }
 _KIND_OF_FIELD: Final = {annotation: kind for plain, kind in _KIND_OF.items() for annotation in (plain, plain | None)}
-"""By a field's annotation."""
+"""The kind of an option by its field's annotation."""
 
 
 SHOWN_CHARACTERS: Final = 2_000
 
 
 def shortened(text: str) -> str:
-    """As much of it as a message has room for."""
+    """The text, cut to what a message has room for."""
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
 
 
@@ -125,11 +125,11 @@ class Option:
     field: str = ""
     topic: str | None = None
     group: str | None = None
-    """What sets it for one group (resource GROUP)."""
+    """The name of the option that sets it for one group (resource GROUP)."""
     fallbacks: tuple[tuple[str, int], ...] = ()
     check: Check | None = None
     group_check: Check | None = None
-    """For a group's value, where it is not `check`."""
+    """The check of a group's value, if it is not `check`."""
     bounds: tuple[Bound, ...] = ()
     update: Update = "read-only"
     importance: Importance = "medium"
@@ -153,7 +153,8 @@ class Option:
         return (self.key, *(key for key, _ in self.fallbacks))
 
     def parse(self, text: str, *, key: str | None = None, factor: int = 1, is_stored: bool = False) -> Any:
-        """What `is_stored` was accepted once, and holds though its like may be refused today (KIP-1030 raised many a least value).
+        """The parsed value.  A value that `is_stored` was accepted once, and stays valid even if it would be refused today (KIP-1030 raised
+        many minimums).
 
         Errors: ConfigError.
         """
@@ -170,7 +171,7 @@ class Option:
         return value
 
     def text(self, value: Any) -> str | None:
-        """As DescribeConfigs and server.properties spell it."""
+        """The value's text, as DescribeConfigs and server.properties spell it."""
         if value is None:
             return None
         if self.kind is Kind.BOOLEAN:
@@ -242,13 +243,13 @@ def group_limit(which: Literal["min", "max"], name: str, value: int, *, check: C
 
 
 def _limit_key(name: str, which: str) -> str:
-    """Of KIND.REST it is group.KIND.min.REST."""
+    """The key of a limit; of KIND.REST it is group.KIND.min.REST."""
     kind, _, rest = name.partition(".")
     return f"group.{kind}.{which}.{rest}"
 
 
 class _Told(dict[str, Any]):
-    """What one `option` was told; the class it stands in knows the rest."""
+    """The arguments of one `option`; the class it stands in knows the rest."""
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(option,))
@@ -256,7 +257,7 @@ class Configs:
     """The base of every class of options: makes it a frozen dataclass with `OPTIONS`, `load` and `override`."""
 
     OPTIONS: ClassVar[Mapping[str, Option]]
-    """By field name."""
+    """The options by field name."""
 
     def __init_subclass__(cls, *, update: Update = "read-only") -> None:
         options = {}
@@ -270,7 +271,7 @@ class Configs:
 
     @classmethod
     def load(cls, properties: Mapping[str, str]) -> Self:
-        """From the broker's keys; keys of others are left alone.  Errors: ConfigError."""
+        """Read the options from the broker's keys; other keys are ignored.  Errors: ConfigError."""
         values = {}
         for field, declared in cls.OPTIONS.items():
             for key, factor in ((declared.key, 1), *declared.fallbacks):
@@ -280,7 +281,7 @@ class Configs:
         return cls(**values)
 
     def override(self, topic_configs: Mapping[str, str | None]) -> Self:
-        """With a topic's own values over these; None takes an override away.  Errors: ConfigError."""
+        """The options with a topic's own values over these; None removes an override.  Errors: ConfigError."""
         by_topic_key = self.by_topic_key()
         values = {
             by_topic_key[key].field: by_topic_key[key].parse(text, key=key)
@@ -300,7 +301,7 @@ class Configs:
         return dataclasses.replace(cast(Any, self), **values) if values else self
 
     def refusal(self) -> ConfigError | None:
-        """What is wrong with a broker's values that neither a check nor a bound can tell."""
+        """The error in a broker's values that neither a check nor a bound can find; None if there is none."""
         return None
 
     @classmethod
@@ -310,7 +311,7 @@ class Configs:
 
 
 def first_refusal(rooms: Iterable[Configs]) -> ConfigError | None:
-    """What does not go together in a broker's values."""
+    """The first contradiction in a broker's values; None if there is none."""
     loaded = list(rooms)
     values = {declared.key: (declared, getattr(room, field)) for room in loaded for field, declared in room.OPTIONS.items() if declared.key}
     for declared, value in values.values():
@@ -353,7 +354,7 @@ def each_of(*allowed: str) -> Check:
 
 
 def _double_text(value: float) -> str:
-    """As Java spells it: 1.0E10 from ten million up and below a thousandth."""
+    """The number as Java spells it: 1.0E10 from ten million up and below a thousandth."""
     if value == 0 or 1e-3 <= abs(value) < 1e7:
         return repr(float(value))
     mantissa, _, exponent = f"{Decimal(repr(float(value))).normalize():E}".partition("E")

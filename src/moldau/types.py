@@ -29,7 +29,7 @@ RESERVED_UUIDS: Final = 100
 NO_LEADER: Final = -1
 NO_OFFSET: Final = -1
 NO_EPOCH: Final = -1
-"""Of a leader, a member, a state: none is known, or none was said."""
+"""The epoch of a leader, a member or a state if none is known, or none was given."""
 NO_PRODUCER_ID: Final = -1
 NO_PRODUCER_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
@@ -52,7 +52,7 @@ class OffsetAndEpoch(NamedTuple):
 
 
 class SliceableFile(Protocol):
-    """What a `FileSlice` needs of its file: both ways of getting its bytes out."""
+    """The part of a file that a `FileSlice` needs: both ways of reading its bytes."""
 
     def pread(self, size: int, position: int) -> bytes: ...
 

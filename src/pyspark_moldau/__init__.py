@@ -25,7 +25,7 @@ def by_output_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFra
 
 
 class DefaultSource(DataSource):
-    """What Spark asks for by the name `moldau`."""
+    """The class that Spark asks for by the name `moldau`."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)

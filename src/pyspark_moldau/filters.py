@@ -1,4 +1,4 @@
-"""◇ What filters of a batch read say about where to read: partitions, offsets, and the time from which on.
+"""◇ Derives from a batch read's filters where to read: partitions, offsets, and the earliest time.
 
 Only what can be left out for sure is left out, and Spark looks at every row again: a filter that is not understood costs nothing but time.
 Timestamps bound from below alone, since the first record that is not older has an offset, and those behind it may be of any age.
@@ -79,7 +79,7 @@ class Bounds:
 
 
 def bounds_of(filters: Iterable[Filter]) -> Bounds:
-    """All of them hold at once."""
+    """The bounds of several filters, all of which hold at once."""
     bounds = Bounds()
     for one in filters:
         bounds.take(one)

@@ -1,4 +1,4 @@
-"""◇ What a user may tell `format("moldau")`, declared once: name, who takes it, default, meaning.
+"""◇ The options of `format("moldau")`, declared once: name, use, default, meaning.
 
 The names are those of Spark's stock Kafka connector, so that a query changes its format and nothing else.  Case does not matter, as
 everywhere in Spark.  An option that is not known is an error that names the nearest one; a value that cannot be taken is an error that
@@ -17,7 +17,7 @@ SOURCE, SINK = "source", "sink"
 KAFKA_PREFIX: Final = "kafka."
 LATEST, EARLIEST = "latest", "earliest"
 OFFSET_WORDS: Final = {LATEST: -1, EARLIEST: -2}
-"""As offsets in JSON."""
+"""The words for offsets, as in the JSON form."""
 
 Offsets = dict[str, dict[int, int]]
 """Topic → partition → offset or timestamp."""
@@ -311,7 +311,7 @@ REFUSED: Final = {
     "enable.auto.commit": "the checkpoint says where a query goes on; kafka.group.id lets tools see it",
     "interceptor.classes": "no Java runs here",
 }
-"""As the stock connector refuses them, with the way out."""
+"""Options that are refused as by the stock connector, with the way out."""
 
 _ACCEPTED: Final = """
 allow.auto.create.topics auto.commit.interval.ms buffer.memory check.crcs client.dns.lookup client.rack compression.gzip.level
@@ -325,7 +325,7 @@ retry.backoff.max.ms retry.backoff.ms send.buffer.bytes session.timeout.ms socke
 ssl.enabled.protocols ssl.protocol ssl.provider ssl.keystore.password ssl.truststore.password
 """
 ACCEPTED: Final = frozenset(_ACCEPTED.split())
-"""Of Java's clients, and without a counterpart here: a query keeps them when it changes its format."""
+"""Options of Java's clients without a counterpart here: a query keeps them when it changes its format."""
 
 
 # ---------------------------------------------------------------- reading them
@@ -333,7 +333,7 @@ ACCEPTED: Final = frozenset(_ACCEPTED.split())
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What was given, parsed: `get` by the declared name."""
+    """The given options, parsed: `get` by the declared name."""
 
     values: Mapping[str, Any]
 

@@ -12,7 +12,7 @@ from moldau.types import TopicPartition
 
 
 class OffsetRange(NamedTuple):
-    """From `first` (inclusive) to `end` (exclusive)."""
+    """The offsets from `first` (inclusive) to `end` (exclusive)."""
 
     topic_partition: TopicPartition
     first: int
@@ -38,7 +38,7 @@ def limited(limit: int, start: Mapping[TopicPartition, int], end: Mapping[TopicP
 
 
 def cut(ranges: list[OffsetRange], *, least_tasks: int | None, most_offsets: int | None) -> list[OffsetRange]:
-    """Into at least `least_tasks` where there are as many offsets, none with more than `most_offsets`; empty ones are left out."""
+    """Ranges for at least `least_tasks` tasks if there are as many offsets, each with at most `most_offsets`; empty ones are left out."""
     ranges = [one for one in ranges if one.size > 0]
     if most_offsets is not None:
         ranges = [part for one in ranges for part in _split(one, math.ceil(one.size / most_offsets))]

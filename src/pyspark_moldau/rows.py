@@ -124,7 +124,7 @@ def topics_of(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, A
 
 
 def partitions_of(rows: Rows, given: pa.Array | None, topic: str, count: int) -> npt.NDArray[np.int64]:
-    """Where each row goes, `NO_PARTITION` where it may go anywhere.  Errors: SinkError."""
+    """The partition of each row, `NO_PARTITION` where it may go anywhere.  Errors: SinkError."""
     partitions = np.full(len(rows), NO_PARTITION, np.int64)
     if given is not None:
         partitions = pc.fill_null(given, NO_PARTITION).to_numpy(zero_copy_only=False).astype(np.int64)
@@ -138,7 +138,7 @@ def partitions_of(rows: Rows, given: pa.Array | None, topic: str, count: int) ->
 
 
 def partitions_for_keys(keys: pa.Array, count: int) -> npt.NDArray[np.int64]:
-    """As Java's producer: none of them is null."""
+    """The partitions as Java's producer chooses them: no key is null."""
     _, offsets, data = keys.buffers()
     bounds = np.frombuffer(offsets, np.int32, count=len(keys) + 1, offset=4 * keys.offset).astype(np.int64)
     view = memoryview(data if data is not None else b"")

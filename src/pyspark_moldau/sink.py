@@ -119,15 +119,15 @@ class Marker:
 
 @dataclass(frozen=True)
 class Plan:
-    """What the driver decided for one micro-batch, and every task gets."""
+    """The driver's decisions for one micro-batch, which every task gets."""
 
     producer: TransactionalProducer
     token: str
     marker: Marker | None
     added: frozenset[TopicPartition]
-    """Before transaction.version 2: the partitions that are part of the transaction already."""
+    """For brokers before transaction.version 2: the partitions that are part of the transaction already."""
     counts: Mapping[str, int]
-    """Of partitions, of the topic of all rows: tasks ask for those that rows name."""
+    """The number of partitions of the topic of all rows; tasks ask for topics that rows name."""
 
     def may_write(self, one: TopicPartition) -> bool:
         return self.producer.transaction_version >= ADDS_PARTITIONS_ITSELF or one in self.added
@@ -135,7 +135,7 @@ class Plan:
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task did."""
+    """The result of one task."""
 
     plan: Plan
     query_id: str
@@ -148,7 +148,7 @@ class Written(WriterCommitMessage):
 
 
 class _Writer:
-    """What both writers share.  It is pickled on its way to the tasks, once it is known that there will be some: that begins the
+    """The common base of both writers.  It is pickled on its way to the tasks, once there are tasks for sure: that begins the
     transaction."""
 
     def __init__(self, options: Options, schema: StructType, given: Mapping[str, str]) -> None:
@@ -246,7 +246,7 @@ class _Writer:
 
 
 class StreamWriter(_Writer, DataSourceStreamArrowWriter):
-    """Of a streaming query."""
+    """The writer of a streaming query."""
 
     def transactional_id(self) -> str:
         named = self.options.get("kafka.transactional.id")
@@ -278,7 +278,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """Of one frame: all of it, or nothing.  Nobody can tell whether it was written before, so nothing is marked."""
+    """The writer of one frame: all of it, or nothing.  It is not known whether the frame was written before, so nothing is marked."""
 
     def __init__(self, options: Options, schema: StructType, given: Mapping[str, str]) -> None:
         super().__init__(options, schema, given)
@@ -356,7 +356,7 @@ class _Task:
             self._encode(max(self.sizes, key=lambda each: self.sizes[each]))
 
     def _encode(self, one: TopicPartition) -> None:
-        """All that is gathered for a partition, in batches of `kafka.batch.size` at most, but for single rows that are larger."""
+        """Encode all gathered rows of a partition, in batches of at most `kafka.batch.size`, except single rows that are larger."""
         rows = Rows.joined(self.gathered.pop(one))
         del self.sizes[one]
         filled = np.cumsum(rows.sizes)
@@ -394,7 +394,7 @@ class _Task:
 
 
 def explained(error: KafkaError, sink: str) -> Exception:
-    """With the way out, where there is one."""
+    """The error with the way out, if there is one."""
     if error.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER:
         return SinkError(f"{error.detail}: {SEVERAL_TASKS}")
     if error.code in FENCED:
@@ -408,7 +408,7 @@ def explained(error: KafkaError, sink: str) -> Exception:
 
 
 def partition_count(cluster: BlockingCluster, topic: str) -> int:
-    """At this moment; brokers that make missing topics make this one.  Errors: KafkaError, OSError."""
+    """The present number of partitions; brokers that make missing topics make this one.  Errors: KafkaError, OSError."""
 
     def attempt() -> int:
         view = cluster.refresh([topic], creates=True)

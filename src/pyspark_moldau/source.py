@@ -44,7 +44,7 @@ class RangePartition(InputPartition):
 
 
 class _Reader:
-    """What batch and stream readers share.  It is pickled to the tasks: connections are found again there."""
+    """The common base of batch and stream readers.  It is pickled to the tasks, which look connections up again."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         check_subscription(options)
@@ -88,7 +88,7 @@ class _Reader:
         )
 
     def _after_loss(self, gone: OffsetGone, position: int, end: int) -> int:
-        """Where to go on; at `end` there is nothing left.  Errors: DataLoss."""
+        """The offset at which to go on; at `end` there is nothing left.  Errors: DataLoss."""
         if self.fails_on_data_loss:
             raise DataLoss(str(gone)) from gone
         log.warning("%s: going on with what there is", gone)
@@ -196,7 +196,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return Positions(subscription.ends(partitions), ids)
 
     def _with_new_partitions(self, known: Positions, latest: Positions) -> dict[TopicPartition, int]:
-        """Where each partition of `latest` is read from: new ones from their beginning.  Errors: DataLoss."""
+        """The first offset to read of each partition in `latest`: new ones are read from their beginning.  Errors: DataLoss."""
         gone = sorted(set(known.offsets) - set(latest.offsets))
         if gone and self._pinned is None:
             self.data_loss(f"{', '.join(map(str, gone))} {'is' if len(gone) == 1 else 'are'} gone")

@@ -1,4 +1,4 @@
-"""● Which partitions a query reads, where they begin and end, and which topic of that name they belong to.
+"""● The partitions that a query reads, their beginnings and ends, and the id of their topic.
 
 Offsets are written as the stock connector writes them, `{"orders":{"0":23}}`, with the topic's id beside its partitions
 (`{"orders":{"0":23,"id":"..."}}`): a topic that was deleted and made anew has the same name and another id, and its offsets mean other
@@ -61,7 +61,7 @@ def check_subscription(options: Options) -> None:
 
 
 class Subscription:
-    """What `subscribe`, `subscribePattern` or `assign` mean at this moment."""
+    """The present meaning of `subscribe`, `subscribePattern` or `assign`."""
 
     def __init__(self, cluster: BlockingCluster, options: Options) -> None:
         self._cluster = cluster
@@ -69,7 +69,7 @@ class Subscription:
         self.is_committed_only = options.get("kafka.isolation.level") == "read_committed"
 
     def partitions(self) -> tuple[list[TopicPartition], dict[str, UUID]]:
-        """All that there are now.  Errors: KafkaError UNKNOWN_TOPIC_OR_PARTITION and others, OSError."""
+        """All present partitions.  Errors: KafkaError UNKNOWN_TOPIC_OR_PARTITION and others, OSError."""
         return self._cluster.retrying(self._partitions)
 
     def _partitions(self) -> tuple[list[TopicPartition], dict[str, UUID]]:

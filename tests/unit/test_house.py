@@ -1,6 +1,7 @@
 """Pure modules stay pure, and files stand in no circle: what makes the simulation possible and reading easy is checked, not hoped for."""
 
 import ast
+import re
 import asyncio
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -147,3 +148,25 @@ async def test_what_unit_tests_await_passes_in_virtual_time() -> None:
     began_s = asyncio.get_running_loop().time()
     await asyncio.sleep(36_000)
     assert asyncio.get_running_loop().time() - began_s == 36_000
+
+
+HEADLESS = re.compile(r"(?:[◇●] )?(?:(?:Whose|What|Who|Which|Where|Those|Of|And|As|But|Until|Nobody) |Not `)")
+"""The beginnings of docstrings that name their subject late or never.  A docstring begins with a verb or with the thing itself."""
+
+
+def headless(tree: ast.Module) -> list[tuple[int, str]]:
+    nodes = (node for node in ast.walk(tree) if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef))
+    docs = ((node.body[0], ast.get_docstring(node)) for node in nodes if node.body)
+    return [(first.lineno, doc.splitlines()[0]) for first, doc in docs if doc and HEADLESS.match(doc)]
+
+
+def test_docstrings_name_their_subject_first() -> None:
+    sources = (ROOT / "src" / "moldau", ROOT / "src" / "pyspark_moldau")
+    paths = sorted(path for source in sources for path in source.rglob("*.py"))
+    found = [f"{path}:{line}: {doc}" for path in paths for line, doc in headless(ast.parse(path.read_text(encoding="utf-8")))]
+    assert not found, "begin with a verb or with the thing itself:\n" + "\n".join(found)
+
+
+def test_the_check_sees_a_headless_docstring() -> None:
+    tree = ast.parse('def f():\n    """What a thing is."""\ndef g():\n    """Whatever it takes."""\ndef h():\n    """Not `x`: y."""\n')
+    assert [line for line, _ in headless(tree)] == [2, 6]

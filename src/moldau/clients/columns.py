@@ -19,7 +19,7 @@ from moldau.protocol.varint import INT64_BYTES, VarintTooLong, read_signed, read
 LEAST_RECORD_BYTES: Final = 7
 """Length, attributes, two deltas, two sizes, a count of headers."""
 _TWO_BYTES: Final = 1 << 14
-"""What a number of two bytes is below."""
+"""A number below this takes two bytes at most."""
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
@@ -126,7 +126,8 @@ def _read(data: bytes | bytearray | memoryview, count: int, found: _Growing) -> 
 
 
 def _read_each(data: bytes, found: _Growing, first: int, end: int) -> None:  # hot: 0.5 µs a record
-    """Those from number `first` up to `end`.  Numbers of one and of two bytes are read here: a call costs as much as half a record."""
+    """The records from number `first` up to `end`.  Numbers of one and of two bytes are read here: a call costs as much as half a
+    record."""
     position = found.position
     times, keys, values = found.times, found.keys, found.values
     written_offsets = offset_deltas(end)[first:]

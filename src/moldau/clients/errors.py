@@ -24,7 +24,7 @@ class ClientError(KafkaError):
 
 
 class RetriableError(ClientError):
-    """Nothing is wrong with what was asked: later it may work."""
+    """The request was right, and may succeed later."""
 
 
 class DeliveryTimedOut(RetriableError):

@@ -63,7 +63,7 @@ class Schema:
     fields: tuple[Field, ...] = ()
     key_schema: "Schema | None" = None
     value_schema: "Schema | None" = None
-    """Of the entries of a map, and of an array's elements."""
+    """The schema of a map's values, or of an array's elements."""
 
     def field(self, name: str) -> "Schema | None":
         return next((one.schema for one in self.fields if one.name == name), None)
@@ -158,7 +158,7 @@ def to_primitive(schema: Schema, value: Any) -> Any:
 
 
 def _unscaled(value: Decimal, scale: int) -> int:
-    """By digits: arithmetic with decimals rounds to 28 of them.  Errors: DataError."""
+    """The unscaled integer, computed by digits: arithmetic with decimals rounds to 28 of them.  Errors: DataError."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise DataError(f"{value} is no number that a decimal can hold")

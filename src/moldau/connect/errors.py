@@ -1,4 +1,4 @@
-"""◇ What goes wrong in a worker, and the HTTP status that says so.  Source: ConnectException and its heirs, ConnectExceptionMapper."""
+"""◇ The errors of a worker, with the HTTP status of each.  Source: ConnectException and its heirs, ConnectExceptionMapper."""
 
 from collections.abc import Sequence
 
@@ -71,7 +71,7 @@ def java_class_of(error: BaseException) -> str:
 
 
 def shown(value: object) -> str:
-    """As Java prints it."""
+    """The error's text, as Java prints it."""
     if value is None:
         return "null"
     if isinstance(value, bool):

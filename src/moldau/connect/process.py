@@ -32,7 +32,7 @@ class _Server(uvicorn.Server):
 
 
 async def run(options: WorkerOptions, on_ready: Callable[[Herder], None]) -> int:
-    """Until SIGTERM or SIGINT.  Errors: ConnectError, OSError, Unreachable when it cannot start."""
+    """Run until SIGTERM or SIGINT.  Errors: ConnectError, OSError, Unreachable when it cannot start."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

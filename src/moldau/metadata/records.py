@@ -105,7 +105,7 @@ class ConfigRecord(StoredRecord):
 
 @record(record_type=5, versions="0-2", flexible="0+")
 class PartitionChangeRecord(StoredRecord):
-    """What changed of a partition; what is not given stays.  Source: KIP-858, 966."""
+    """The changes of a partition; a missing field stays.  Source: KIP-858, 966."""
 
     partition_id: int = int32(default=-1)
     topic_id: UUID = uuid()
@@ -203,7 +203,7 @@ class ProducerIdsRecord(StoredRecord):
 
 @record(record_type=17, versions="0-3", flexible="0+")
 class BrokerRegistrationChangeRecord(StoredRecord):
-    """What changed of a broker's registration: fenced or not, shutting down or not, log directories."""
+    """The changes of a broker's registration: fenced or not, shutting down or not, log directories."""
 
     broker_id: int = int32()
     broker_epoch: int = int64()
@@ -236,7 +236,7 @@ class RemoveAccessControlEntryRecord(StoredRecord):
 
 @record(record_type=20, versions="0", flexible="0+")
 class NoOpRecord(StoredRecord):
-    """Nothing; it moves the high watermark."""
+    """A record without content; it moves the high watermark."""
 
 
 @record(record_type=21, versions="0", flexible="0+")

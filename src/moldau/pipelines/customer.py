@@ -50,7 +50,7 @@ def judge(
 
 
 def freed(customer: Customer, id: str) -> Customer:
-    """What this id used counts no longer; once, however often it is freed."""
+    """Release the limit that this id used; once, however often it is called."""
     found = next((one for one in customer.held if one.id == id), None)
     if found is None:
         return customer

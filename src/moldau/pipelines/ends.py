@@ -28,7 +28,7 @@ class Ends:
         return f"{self.checkpoint.rstrip('/')}/{name}"
 
     def read(self, spark: SparkSession, topic: str) -> DataFrame:
-        """From the first record on, committed ones only; a record that vanished before it was read fails the query."""
+        """Read committed records from the first on.  A record that vanished before it was read fails the query."""
         return (
             spark.readStream.format("moldau")
             .options(**self._servers())

@@ -61,7 +61,7 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
         pass
 
     def answers_without_judging(self, row: Row) -> list[Row]:
-        """What somebody waits for, where the rule raised."""
+        """The answer for a waiting caller if the rule raised."""
         return []
 
     @abstractmethod

@@ -58,7 +58,7 @@ def key_of(name: str) -> Column:
 
 
 def with_headers(records: DataFrame) -> DataFrame:
-    """From rows of `RECORDS` to what the sink takes.
+    """Turn rows of `RECORDS` into the sink's form.
 
     A dead letter says why it is one and where it came from in headers: its key and value stay what was sent.  How many there
     were, a micro-batch tells in its progress, as `written`.

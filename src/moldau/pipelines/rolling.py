@@ -34,7 +34,7 @@ class Limit(NamedTuple):
 
 
 class Window(NamedTuple):
-    """What a key has to remember: its newest event time, and what passed and may still count."""
+    """The memory of a key: its newest event time, and the amounts that may still count."""
 
     newest_ms: int | None = None
     passed: tuple[tuple[int, int], ...] = ()  # (at_ms, amount), in arrival order

@@ -1,4 +1,4 @@
-"""◇ What happens to the consensus machine, and what it wants done: the words between `machine/node.py` and its driver."""
+"""◇ The events of the consensus machine, and its orders to the world: the words between `machine/node.py` and its driver."""
 
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, Protocol, TypeAlias

@@ -81,7 +81,7 @@ def committed_batches(view: memoryview, offset: int) -> list[CommittedBatch]:
 
 
 def batch_of(header: BatchHeader, batch: memoryview) -> Batch:
-    """What the machine needs to know of a batch.  Errors: CorruptBatch, DecodeError; KeyError for an unreadable control record."""
+    """The machine's knowledge of a batch.  Errors: CorruptBatch, DecodeError; KeyError for an unreadable control record."""
     voters: VoterSet | None = None
     kraft_version: int | None = None
     if header.is_control:

@@ -86,7 +86,7 @@ class Replication:
             fetcher.start()
 
     async def stop(self) -> None:
-        """Nothing is appended to a follower's log any more when this returns."""
+        """Stop.  When this returns nothing is appended to a follower's log any more."""
         self._replicas.peers = None
         if self._shrinking is not None:
             self._shrinking.cancel()

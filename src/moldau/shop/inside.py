@@ -26,7 +26,7 @@ SOON: Final = {"retry.backoff.ms": "5"}
 
 
 class Inside:
-    """What requests need while the brokers can be reached."""
+    """The services that requests need while the brokers can be reached."""
 
     def __init__(self, orders: Orders, burgers: Burgers) -> None:
         self.orders = orders

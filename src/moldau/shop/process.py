@@ -41,7 +41,7 @@ def free_port(host: str) -> int:
 
 
 async def run(settings: Settings, parts: Sequence[str], on_ready: Callable[[], None]) -> None:
-    """Until SIGTERM or SIGINT.  Errors: Fenced, NotListening."""
+    """Run until SIGTERM or SIGINT.  Errors: Fenced, NotListening."""
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -1,4 +1,4 @@
-"""● What a shop is told: where the brokers are, where it keeps files, whom it mails."""
+"""● The settings of a shop: the brokers, its folder, and the recipients of its mails."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -46,7 +46,7 @@ class Writer:
         self._is_open = True
 
     async def write(self, records: Sequence[Outgoing]) -> list[Place]:
-        """Where each record is, once all are committed.  Errors: Unavailable."""
+        """Write records.  Returns the place of each, once all are committed.  Errors: Unavailable."""
         if not self._is_open:
             raise Unavailable("the shop is losing its connection to the brokers")
         if len(self._waiting) >= MOST_WAITING:
@@ -57,7 +57,7 @@ class Writer:
         return await done
 
     async def run(self) -> None:
-        """Until cancelled.  Errors: ClientError."""
+        """Write until cancelled.  Errors: ClientError."""
         under_way: list[_Waiting] = []
         try:
             while True:

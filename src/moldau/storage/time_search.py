@@ -1,4 +1,4 @@
-"""◇ Which record of a batch a timestamp asks for.
+"""◇ Finds the record of a batch for a timestamp.
 
 A log names the batch (`Log.candidate_for_timestamp`), by its header and its indexes; what is in it must be looked for, and large
 ones are looked into beside the loop.  Called by `log`, `log_reader`, `tiered.reader`, the handler of ListOffsets.

@@ -1,4 +1,4 @@
-"""◇ What a leader checks of a client's batch before it becomes part of the log, and the one road on which a batch is rebuilt.
+"""◇ The leader's checks of a client's batch before it becomes part of the log, and the one way in which a batch is rebuilt.
 
     check_client_batch     header and CRC, on the view that came from the network: its cost does not depend on the number of records
                            but for those of a short, plain batch, through which it walks
@@ -42,7 +42,7 @@ RECORD_ERRORS_NAMED: Final = 3
 LIGHT_RECORDS: Final = 2_000
 LIGHT_BYTES: Final = 64 * 1024
 LIGHT_PLAIN_BYTES: Final = 1024 * 1024
-"""What a loop may examine itself: some milliseconds of work, decompressed bytes included."""
+"""The most bytes that the loop may examine itself: some milliseconds of work, decompressed bytes included."""
 WALKED_RECORDS: Final = {"structure": (1 << 31) - 1, "small": 8, "header": 0}
 SMALLEST_RECORD: Final = 7
 """Bytes: its length, attributes, two deltas, two lengths that say null, and no headers."""
@@ -51,7 +51,7 @@ DENSEST: Final = 128
 
 
 class AppendFailure(NamedTuple):
-    """Nothing was appended.  `record_errors`: (index within the batch, what is wrong with it)."""
+    """A failed append: nothing was written.  `record_errors`: (index within the batch, its error)."""
 
     error: ErrorCode
     detail: str
@@ -103,7 +103,7 @@ class Examined(NamedTuple):
 
 
 class Unexamined(NamedTuple):
-    """Nothing is appended yet.  The caller has the batch examined by these rules, beside the loop, and calls again."""
+    """A batch that is not appended yet.  The caller has it examined by these rules, beside the loop, and calls again."""
 
     rules: Rules
 
@@ -180,7 +180,7 @@ def examine_if_light(records: Buffer, header: BatchHeader, rules: Rules, now_ms:
 def examine(
     records: Buffer, rules: Rules, now_ms: int, max_bytes: int = DEFAULT_MAX_BYTES
 ) -> Examined | AppendFailure:  # hot: 0.4 µs a record of a compacted topic
-    """What the records themselves say, and the batch as the topic wants it compressed.  The header and the CRC were found good.
+    """Examine the records, and compress the batch as the topic demands.  The header and the CRC were checked before.
 
     Errors: INVALID_RECORD when they cannot be read or one has no key, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE when the result is; raises
     ExpandsTooFar when there is more than `max_bytes` of them.
@@ -206,7 +206,7 @@ def examine(
 
 
 def _must_look_closely(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
-    """At more than the keys."""
+    """Whether more than the keys has to be examined."""
     payload = header.batch_length + 12 - HEADER_SIZE
     if header.records_count * SMALLEST_RECORD > (payload * DENSEST if header.attributes & CODEC_MASK else payload):
         return True
@@ -217,7 +217,7 @@ def _must_look_closely(header: BatchHeader, rules: Rules, now_ms: int) -> bool:
 
 
 def _check_records(records: Buffer, header: BatchHeader, rules: Rules, now_ms: int, max_bytes: int) -> AppendFailure | None:
-    """What is wrong with single records: keys and timestamps.  Errors: CorruptBatch."""
+    """The errors of single records: keys and timestamps.  Errors: CorruptBatch."""
     keyless: list[tuple[int, str]] = []
     untimely: list[tuple[int, str]] = []
     if not _must_look_closely(header, rules, now_ms):

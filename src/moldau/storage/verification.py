@@ -22,7 +22,7 @@ from moldau.protocol.records.batch import (
 from moldau.storage.segment import MAX_RELATIVE_OFFSET, Segment
 
 VERIFY_CHUNK: Final = 256 << 10
-"""Of a recovery, which reads all of a segment: from a cold disk it costs a tenth less processor time than a quarter of it."""
+"""The bytes that a recovery reads at a time: from a cold disk this costs a tenth less processor time than a quarter of it."""
 
 
 class BadBatch(Exception):
@@ -40,7 +40,8 @@ class OtherEpoch(BadBatch):
 
 
 def verified(segment: Segment, next_offset: int) -> Iterator[tuple[int, BatchHeader]]:
-    """As `Segment.headers` from the start, every batch checked: whole, its CRC, its offsets not below `next_offset` and rising.
+    """The headers as of `Segment.headers` from the start, every batch checked: whole, its CRC, its offsets not below `next_offset` and
+    rising.
 
     Errors: BadBatch at the first that is not.
     """

@@ -53,7 +53,7 @@ class Consumer:
         return PORTAL.run(self._consumer.poll(timeout_s, max_records=max_records))
 
     def __iter__(self) -> "Iterator[ConsumerRecord]":
-        """Until the consumer is closed.  A record counts as done when the next one is asked for."""
+        """Records one by one until the consumer is closed.  A record counts as done when the next one is asked for."""
         records = aiter(self._consumer)
         while True:
             try:

@@ -39,13 +39,13 @@ class Portal:
             raise
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Nobody waits for it."""
+        """Start a coroutine without waiting for it."""
         import asyncio
 
         asyncio.run_coroutine_threadsafe(work, self.loop)
 
     def call(self, function: Callable[[], T]) -> T:
-        """On the loop's thread, where the clients' state is changed."""
+        """Call on the loop's thread, where the clients' state is changed."""
 
         async def work() -> T:
             return function()
@@ -57,5 +57,5 @@ PORTAL: Final = Portal()
 
 
 def run_blocking(work: Coroutine[Any, Any, T]) -> T:
-    """On the loop that all blocking clients share: for what has no blocking form here.  Errors: whatever it raises."""
+    """Run on the loop that all blocking clients share, for calls without a blocking form here.  Errors: whatever the call raises."""
     return PORTAL.run(work)

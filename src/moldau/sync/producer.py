@@ -40,7 +40,7 @@ class Producer:
         return self
 
     def send(self, topic: str, value: Any = None, **given: Any) -> "Future[RecordMetadata]":
-        """As `moldau.Producer.send`; blocks while there is no room.  Every error comes with the future."""
+        """Send as `moldau.Producer.send`; blocks while there is no room.  Every error comes with the future."""
         self._room.acquire()
         from concurrent.futures import Future
 
@@ -90,7 +90,7 @@ class Producer:
         PORTAL.run(work())
 
     async def _settle(self) -> None:
-        """What was sent before this has reached the producer."""
+        """Wait until everything that was sent before has reached the producer."""
         import asyncio
 
         while self._pending:  # noqa: ASYNC110  threads append to it, and the pump runs on this loop

@@ -1,1 +1,1 @@
-"""● What people run: all speak through `clients`."""
+"""● The programs that people run: all speak through `clients`."""

@@ -56,7 +56,7 @@ GENERATED: Final = "<!-- Written by `make docs` from the declarations in the cod
 
 
 def pages() -> dict[str, str]:
-    """By path below docs/."""
+    """The pages by their path below docs/."""
     return {
         "reference/options.md": options_page(),
         "reference/errors.md": errors_page(),
@@ -79,7 +79,7 @@ def options_page() -> str:
 
 
 def _accepted_options() -> str:
-    """Those that a feature of the house declares are read by it."""
+    """The accepted options without effect.  A feature that declares one of them reads it."""
     read = {option.key for declared in ROOMS.values() for option in declared.OPTIONS.values()}
     by_reason: dict[str, list[str]] = {}
     for option in accepted_options().values():
@@ -144,7 +144,7 @@ def errors_page() -> str:
 
 
 def apis_page() -> str:
-    """What is served, each with its handler's opening block."""
+    """The page of served APIs, each with its handler's opening block."""
     modules = [f"{handlers.__name__}.{module.name}" for module in iter_modules(handlers.__path__)]
     served = {api.request.__name__: api.documentation for api in apis_of(modules, "broker").values()}
     parts = [GENERATED, f"# APIs\n\n{len(served)} of the protocol's {len(REQUESTS)} requests are served on broker listeners.\n"]

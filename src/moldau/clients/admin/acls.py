@@ -1,4 +1,4 @@
-"""● What an administrator does with access control lists: list, add, delete.
+"""● Lists, adds and deletes access control lists.
 
 Source: Admin.describeAcls, createAcls, deleteAcls; KIP-11, 290.
 """

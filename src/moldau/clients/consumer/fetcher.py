@@ -91,7 +91,8 @@ class Fetcher:
         self._set_timer(now_ms, later_ms)
 
     def _fetchable(self, now_ms: int) -> dict[int, list[Position]]:
-        """By the node to ask.  Beside what is buffered of a partition as much again is asked for, while the caller is at work."""
+        """The partitions to fetch by the node to ask.  As much again as is buffered of a partition is fetched while the caller is at
+        work."""
         wanted: dict[int, list[Position]] = defaultdict(list)
         most = self._options.max_partition_fetch_bytes
         if self._is_closed or self._positions.buffered_bytes >= self._options.prefetch_max_bytes:
@@ -141,9 +142,9 @@ class Fetcher:
     # ------------------------------------------------------------ fetching
 
     async def _fetch(self, node_id: int, positions: Sequence[Position]) -> None:
-        """Until there is nothing to ask this node for.
+        """Fetch from this node until there is nothing to ask it for.
 
-        The next request leaves before anybody sees the answer to the last: the broker works on it while the caller works on that.
+        The next request leaves before the caller sees the last answer: the broker works on it while the caller works on that answer.
         """
         try:
             while positions:

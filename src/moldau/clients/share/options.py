@@ -7,7 +7,7 @@ from moldau.clients.options import ClientOptions, require
 
 MODES: Final = ("implicit", "explicit")
 ACQUIRE_MODES: Final = ("batch_optimized", "record_limit")
-"""By their numbers on the wire (KIP-1206)."""
+"""The acquire modes by their numbers on the wire (KIP-1206)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""● What a connector is: its options, its tasks, and what their loops call.
+"""● The interface of a connector: its options, its tasks, and the methods that their loops call.
 
 A connector splits its work into tasks; each task runs in one worker at a time, as a coroutine on the worker's loop.  Work that blocks
 goes into a thread.  Source: org.apache.kafka.connect.connector.Connector, SourceTask, SinkTask.
@@ -18,7 +18,7 @@ Offset = Mapping[str, Any]
 
 
 class OffsetReader(Protocol):
-    """What was committed."""
+    """A function that returns the committed offsets."""
 
     def offset(self, partition: Partition) -> Offset | None: ...
 
@@ -32,14 +32,14 @@ class SourceTask(ABC):
 
     @abstractmethod
     async def poll(self) -> Sequence[Record]:
-        """What there is now, else after a short wait, of a second at most, nothing.  Errors: ConnectError; RetriableError."""
+        """The records at hand; none after a short wait, of a second at most.  Errors: ConnectError; RetriableError."""
 
     async def commit(self) -> None:
         """All records that `poll` gave so far are in their topics, and their offsets are committed."""
         return
 
     async def stop(self) -> None:
-        """Also after a `start` that failed."""
+        """Stop; also called after a `start` that failed."""
         return
 
 
@@ -59,11 +59,11 @@ class SinkTask(ABC):
         """Errors: ConnectError."""
 
     async def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """These partitions are this task's from now on.  Returns where to begin, of those that the sink itself knows."""
+        """Take these partitions over.  Returns the offsets at which to begin, for the partitions that the sink itself knows."""
         return {}
 
     async def close(self, partitions: Collection[TopicPartition]) -> None:
-        """They no longer are; everything has been flushed."""
+        """Give these partitions up; every record of them has been flushed."""
         return
 
     @abstractmethod
@@ -75,13 +75,13 @@ class SinkTask(ABC):
         return
 
     async def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Where reading may begin next time, of these partitions; `offsets`: behind all that was put.  Source: SinkTask.preCommit.
-        Errors: ConnectError; RetriableError: nothing is committed, and it is asked again."""
+        """The offsets of these partitions at which reading may begin next time.  `offsets`: those behind all records that were put.
+        Source: SinkTask.preCommit. Errors: ConnectError; RetriableError: nothing is committed, and this is called again."""
         await self.flush()
         return offsets
 
     async def stop(self) -> None:
-        """Also after a `start` that failed."""
+        """Stop; also called after a `start` that failed."""
         return
 
 
@@ -94,7 +94,7 @@ class Connector(ABC):
     definition: ClassVar[Definition]
     task: ClassVar[type[SourceTask] | type[SinkTask]]
     task_class: ClassVar[str]
-    """As Kafka writes it into the configurations of tasks."""
+    """The class's name, as Kafka writes it into the configurations of tasks."""
 
     def task_configs(self, config: Config, max_tasks: int) -> list[dict[str, str | None]]:
         """One for each task."""

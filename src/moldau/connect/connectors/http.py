@@ -39,7 +39,7 @@ class HttpSinkTask(SinkTask):
         self._client = httpx.AsyncClient(headers=headers, timeout=options["http.timeout.ms"] / 1000)
         self._json = JsonConverter(schemas_enable=False)
         self._taken: set[tuple[str, int, int]] = set()
-        """Of the records that are being put."""
+        """The size of the records that are being put."""
 
     async def put(self, records: Sequence[Record]) -> None:
         """Errors: RetriableError: the records come again, and those that were taken are left out; ConnectError."""

@@ -1,4 +1,4 @@
-"""● What an HTTP server answers, asked again and again: a list of objects, or one; each is a record.
+"""● Asks an HTTP server again and again.  Its answer is a list of objects, or one object; each is a record.
 
     url                                https://host/orders?after=${offset}
     http.response.data.json.pointer    /items        where the list is in the answer
@@ -118,7 +118,7 @@ class HttpSourceTask(SourceTask):
 
 
 def pointed(found: Any, pointer: str) -> Any:
-    """By RFC 6901.  Errors: DataError."""
+    """The value at a JSON pointer (RFC 6901).  Errors: DataError."""
     for raw in pointer.split("/")[1:] if pointer else []:
         name = raw.replace("~1", "/").replace("~0", "~")
         if isinstance(found, Mapping) and name in found:

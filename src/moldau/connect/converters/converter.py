@@ -1,4 +1,4 @@
-"""◇ What a converter is.  Source: org.apache.kafka.connect.storage.Converter, HeaderConverter."""
+"""◇ The interface of a converter.  Source: org.apache.kafka.connect.storage.Converter, HeaderConverter."""
 
 from typing import Any, Protocol
 

@@ -32,7 +32,7 @@ class StringConverter:
 
 
 def java_text(value: Any) -> str:
-    """As Java's toString."""
+    """The value's text, as Java's toString."""
     if isinstance(value, data.Struct):
         given = ((one.name, value.values.get(one.name)) for one in value.schema.fields)
         return "Struct{" + ",".join(f"{name}={java_text(one)}" for name, one in given if one is not None) + "}"
@@ -46,7 +46,7 @@ def java_text(value: Any) -> str:
 
 
 def _double(value: float) -> str:
-    """As Double.toString: with an exponent from 10^7 on and below 10^-3."""
+    """The number's text, as Double.toString: with an exponent from 10^7 on and below 10^-3."""
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else f"{'-' if value < 0 else ''}Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:

@@ -117,7 +117,7 @@ class Key:
 
 @dataclass(slots=True)
 class Validated:
-    """What became of one option.  `value`: parsed; None when that failed."""
+    """The result for one option.  `value`: parsed; None if that failed."""
 
     key: Key
     value: Any = None
@@ -175,7 +175,9 @@ class Definition:
         return {name: one.value for name, one in validated.items()}
 
     def prefixed(self, prefix: str, group: str | None, first_order: int) -> list[Key]:
-        """As options of a connector: required ones first, then by importance and name; numbered from `first_order` on."""
+        """The definitions in the order of a connector's options: required ones first, then by importance and name; numbered from
+        `first_order` on.
+        """
         ordered = sorted(self.keys.values(), key=lambda key: (key.default is not REQUIRED, IMPORTANCES.index(key.importance), key.name))
         return [
             replace(

@@ -222,7 +222,7 @@ def _same(named: str, plugin: str) -> bool:
 
 
 def _definition(plugin: str) -> Definition:
-    """By whole name, or by its last part where no `$` is in it.  Errors: NotFound."""
+    """The definition by whole name, or by its last part if that has no `$`.  Errors: NotFound."""
     try:
         connector = connector_of(plugin)
         return connector.definition + base(connector, None)

@@ -75,7 +75,7 @@ class RestApp:
         return Response(status_code=answer.status, headers=headers) if answer.body is None else _json(answer.status, answer.body, headers)
 
     async def _passed_on(self, request: Request, raw_path: str, query: dict[str, list[str]], body: bytes, url: str) -> Response:
-        """Once to the leader, and from there once to whoever runs the thing."""
+        """Pass a request on: once to the leader, and from there once to the worker that runs the connector or task."""
         forward = (query.get("forward") or [""])[0]
         if forward == "false":
             raise Rebalancing(STARTING)

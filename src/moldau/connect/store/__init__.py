@@ -1,1 +1,1 @@
-"""● What the worker's topics say: configurations, states, offsets; decided by replaying their records."""
+"""● The content of the worker's topics: configurations, states, offsets; computed by replaying their records."""

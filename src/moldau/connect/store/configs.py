@@ -1,4 +1,5 @@
-"""◇ What the config topic says: connectors, their tasks, how they are meant to be.  Source: KafkaConfigBackingStore, ClusterConfigState.
+"""◇ The content of the config topic: connectors, their tasks, and the target state of each.  Source: KafkaConfigBackingStore,
+ClusterConfigState.
 
 Byte for byte Kafka's records, so that either side's worker takes over what the other one wrote:
 
@@ -53,7 +54,7 @@ class LoggerLevel(NamedTuple):
 
 
 Event = RestartRequest | LoggerLevel
-"""What is done once, when it is read; nothing of it stays."""
+"""An event that is handled once, when it is read, and leaves no state."""
 
 
 @dataclass(slots=True)

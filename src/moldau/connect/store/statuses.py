@@ -1,4 +1,4 @@
-"""◇ What the status topic says: how connectors and tasks are, and which topics they used.  Source: KafkaStatusBackingStore.
+"""◇ The content of the status topic: the states of connectors and tasks, and the topics that they used.  Source: KafkaStatusBackingStore.
 
 | key | value |
 |---|---|
@@ -47,7 +47,7 @@ class StatusState:
     connectors: dict[str, Status] = field(default_factory=dict)
     tasks: dict[TaskId, Status] = field(default_factory=dict)
     topics: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By connector: topics that it used, each with the task that did."""
+    """By connector, the topics that it used, each with the task that did."""
 
     def tasks_of(self, connector: str) -> dict[int, Status]:
         return {one.task: status for one, status in sorted(self.tasks.items()) if one.connector == connector}

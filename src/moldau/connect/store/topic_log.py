@@ -68,10 +68,9 @@ class TopicLog:
             self._progress.set()
 
     async def read_to_end(self) -> None:
-        """Until everything that is in the topic now has been replayed.
+        """Wait until everything that is in the topic now has been replayed.
 
-        The end counts open transactions in: what was committed behind one of them cannot be read before it has ended, and to go on
-        without it would be to forget it.
+        The end includes open transactions: records committed behind one cannot be read before it has ended, and would otherwise be missed.
         """
         ends = await self._ends.end_offsets(self._partitions)
         while True:
@@ -84,7 +83,7 @@ class TopicLog:
             await self._progress.wait()
 
     def post(self, record: KeyValue) -> None:
-        """On its way; nobody waits for it."""
+        """Send a record without waiting for it."""
         sent = self._producer.send(self.topic, record[1], key=record[0])
         sent.add_done_callback(self._posted)
 

@@ -1,4 +1,4 @@
-"""◇ Which part of a record a transform works on, and what it may ask of it.  Source: Requirements, SchemaUtil, `$Key` and `$Value`."""
+"""◇ The part of a record that a transform works on, and checks of it.  Source: Requirements, SchemaUtil, `$Key` and `$Value`."""
 
 from collections.abc import Mapping
 from dataclasses import replace

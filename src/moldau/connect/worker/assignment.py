@@ -1,4 +1,4 @@
-"""◇ Who runs what: the leader's decision, from what each worker has now.
+"""◇ Decides, on the leader, which worker runs which connector and task, from the present assignment.
 
 Guarantees.  A unit that a worker has is never given to another one in the same round: it is revoked first, its worker joins again once the
 unit has stopped, and the next round gives it away.  So no unit runs twice.  After the rounds settle, no worker has two units more than

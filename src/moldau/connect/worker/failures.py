@@ -1,6 +1,6 @@
-"""◇ What a task does with a record that fails: end, pass over, tell.  Source: RetryWithToleranceOperator, DeadLetterQueueReporter.
+"""◇ A task's handling of a failed record: end, skip, report.  Source: RetryWithToleranceOperator, DeadLetterQueueReporter.
 
-| errors.tolerance | what becomes of a bad record |
+| errors.tolerance | fate of a bad record |
 |---|---|
 | none | the task fails and stays where it is until it is restarted |
 | all | the record is passed over; logged with errors.log.enable; a sink's record goes to the dead letter topic, when one is named |
@@ -37,7 +37,7 @@ class Failed:
     error: Exception
 
     def headers(self, task: TaskId, topic: str, partition: int | None, offset: int | None) -> list[tuple[str, bytes | None]]:
-        """Of a dead letter."""
+        """The headers of a dead letter."""
         values: dict[str, Any] = {
             "topic": topic,
             "partition": partition,
@@ -82,6 +82,6 @@ class Tolerance:
 
 
 def trace_of(error: BaseException) -> str:
-    """As Java begins a trace: the kind of the error and its text, then where it came from."""
+    """The beginning of a trace as in Java: the kind of the error and its text, then its place."""
     lines = "".join(traceback.format_exception(error)).rstrip()
     return f"{java_class_of(error)}: {error}\n{lines}"

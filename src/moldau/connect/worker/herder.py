@@ -57,7 +57,7 @@ class Herder:
         self.member_id = ""
         self.assignment: Assignment | None = None
         self.urls: Mapping[str, str] = {}
-        """As the leader: of members."""
+        """On the leader: the members' URLs."""
         self.owners: Mapping[TaskId, str] = {}
         """As the leader: members by unit."""
         self.http: Final = httpx.AsyncClient(timeout=INTERNAL_WITHIN_S, verify=True if options.tls is None else options.tls.client())
@@ -129,7 +129,7 @@ class Herder:
         self._changed.set()
 
     def units(self) -> frozenset[TaskId]:
-        """All that there is to run."""
+        """All units that there are to run."""
         connectors = {TaskId(name, CONNECTOR_ITSELF) for name in self.configs.connectors}
         return frozenset(connectors | {task for name in self.configs.tasks for task in self.configs.task_ids(name)})
 
@@ -206,7 +206,7 @@ class Herder:
             await self.worker.stop_all()
 
     def owner_url(self, unit: TaskId) -> str | None:
-        """As the leader: of the worker that runs it."""
+        """On the leader: the URL of the worker that runs the unit."""
         return self.urls.get(self.owners.get(unit, ""))
 
     def owns(self, unit: TaskId) -> bool:
@@ -227,7 +227,7 @@ class Herder:
         self.status_log.post(task_status(task, status))
 
     async def settle(self) -> None:
-        """Until states that were told by now can be read."""
+        """Wait until the states that were written by now can be read."""
         await self._producer.flush()
         await self.status_log.read_to_end()
 

@@ -25,7 +25,7 @@ def _described(name: str) -> dict[str, Any]:
 
 
 def all_levels() -> dict[str, Any]:
-    """Of loggers that have a level of their own."""
+    """The levels of loggers that have one of their own."""
     own = [name for name, one in logging.root.manager.loggerDict.items() if isinstance(one, logging.Logger) and one.level]
     return {name: _described(name) for name in sorted([ROOT, *own])}
 
@@ -48,7 +48,7 @@ def require_level(level: Any) -> str:
 
 
 def set_level(name: str, level: str, now_ms: int) -> list[str]:
-    """Of a logger and all below it; the names of those that have another level now."""
+    """Set the level of a logger and all below it.  Returns the names of loggers whose level changed."""
     wanted = LEVELS.get(level.upper())
     if wanted is None:
         return []

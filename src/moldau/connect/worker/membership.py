@@ -33,7 +33,7 @@ from moldau.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReque
 LOG: Final = logging.getLogger(__name__)
 BACKOFF_S: Final = 0.25
 LASTING_BACKOFF_S: Final = 5.0
-"""After an error that will not go by itself: somebody has to change an option."""
+"""The pause after an error that lasts until an option is changed."""
 
 
 class Owner(Protocol):
@@ -42,7 +42,7 @@ class Owner(Protocol):
     def metadata(self) -> Metadata: ...
 
     async def assign(self, leader: str, members: Mapping[str, Metadata]) -> dict[str, Assignment]:
-        """As the leader: what each member gets."""
+        """On the leader: the assignment of each member."""
 
     async def assigned(self, member_id: str, generation: int, assignment: Assignment) -> bool:
         """Stops what was revoked.  Whether to join again, so that others get it."""
@@ -87,7 +87,7 @@ class Membership:
                 await asyncio.sleep(BACKOFF_S)
 
     async def _once(self) -> None:
-        """From one join to the next.  Heartbeats go on while what was revoked is stopped."""
+        """Run from one join to the next.  Heartbeats go on while revoked units are stopped."""
         self._wants_rejoin.clear()
         within_s = (self._session_ms + self._rebalance_ms) / 1000
         try:
@@ -156,7 +156,7 @@ class Membership:
         return decode_assignment(synced.assignment)
 
     async def _beat(self, working: "asyncio.Task[bool]") -> None:
-        """Until it is time to join again."""
+        """Send heartbeats until it is time to join again."""
         loop = asyncio.get_running_loop()
         answered_at = loop.time()
         working.add_done_callback(lambda done: self.rejoin() if not done.cancelled() and (done.exception() or done.result()) else None)

@@ -1,4 +1,4 @@
-"""◇ What workers and their leader tell each other through the group: Kafka's protocol `sessioned`, byte for byte.
+"""◇ The messages between workers and their leader through the group: Kafka's protocol `sessioned`, byte for byte.
 
     metadata     version i16 | url string | config offset i64 | what the worker has: nullable bytes, an assignment
     assignment   version i16 | error i16 | leader string | leader's url string | config offset i64

@@ -1,8 +1,7 @@
-"""● What the REST API asks of a worker, as functions: who may be asked, what is checked, what is written.
+"""● The requests of the REST API as functions of a worker: they check, and write to the worker's topics.
 
-Reading is answered by any worker, changing by the leader, a restart by the worker that runs the thing: who is asked and is not it raises
-`Elsewhere`, and the REST layer passes the request on.  Source: DistributedHerder, AbstractHerder.
-"""
+Reading is answered by any worker, changing by the leader, a restart by the worker that runs the thing: any other worker raises `Elsewhere`,
+and the REST layer passes the request on.  Source: DistributedHerder, AbstractHerder."""
 
 import logging
 from collections.abc import Mapping
@@ -160,7 +159,7 @@ class Requests:
         await self.herder.config_log.read_to_end()
 
     async def put_tasks(self, name: str, configs: list[Config]) -> None:
-        """From another worker: what the tasks of its connector are to be."""
+        """Take the task configurations of a connector, computed by another worker."""
         self._require_leader()
         self._config(name)
         await self.herder.config_log.write(task_records(name, configs))
@@ -224,7 +223,7 @@ class Requests:
         await self.herder.config_log.write([logger_record(name, require_level(level))])
 
     def stopped_connector(self, name: str) -> tuple[Connector, Config]:
-        """Whose offsets may be changed.  Errors: BadRequest, NotFound, Elsewhere."""
+        """A stopped connector, whose offsets may be changed.  Errors: BadRequest, NotFound, Elsewhere."""
         config = self._config(name)
         self._require_leader()
         if self.herder.configs.target(name) is not Target.STOPPED or self.herder.configs.tasks.get(name):

@@ -53,13 +53,13 @@ class SinkRun(TaskRun):
         assert isinstance(given, SinkTask)
         self._task = given
         self._put: dict[TopicPartition, int] = {}
-        """Where each partition goes on, behind what was put and is not committed."""
+        """The next offset of each partition, behind put records that are not committed."""
         self._open: set[TopicPartition] = set()
         self._dead: Producer | None = None
         self._letters: list[asyncio.Future[RecordMetadata]] = []
         """Dead letters on their way."""
         self._consumed: dict[tuple[str, int, int], ConsumerRecord] = {}
-        """What the records that are being put were made of."""
+        """The consumed records from which the records being put were made."""
         given.report = self._report
         self._dead_topic = (self.connector.get("errors.deadletterqueue.topic.name") or "").strip()
         self._tells_why = (self.connector.get("errors.deadletterqueue.context.headers.enable") or "").strip().lower() == "true"
@@ -121,7 +121,7 @@ class SinkRun(TaskRun):
         self._open |= set(partitions)
 
     async def revoked(self, partitions: Collection[TopicPartition]) -> None:
-        """Before others get them: what was put is made safe."""
+        """Flush put records before other members get the partitions."""
         leaving = self._open & set(partitions)
         if leaving:
             await self._commit()

@@ -34,7 +34,7 @@ Tell = Callable[[TaskId, State, str | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a task needs of its worker."""
+    """The parts of a worker that a task needs."""
 
     cluster: Cluster
     options: WorkerOptions
@@ -112,7 +112,7 @@ class TaskRun(ABC):
 
     @abstractmethod
     async def work(self) -> None:
-        """Until `is_stopping`.  Says itself that it is running."""
+        """Work until `is_stopping`.  It reports itself that it is running."""
 
     def is_up(self) -> None:
         self._tell(State.PAUSED if self.is_paused else State.RUNNING)

@@ -16,7 +16,7 @@ from moldau.connect.transforms.catalogue import PREDICATE_PLUGINS, TRANSFORM_PLU
 from moldau.connect.transforms.chain import aliases
 
 VERSION: Final = "4.3.1"
-"""Of the interface: what Kafka's own worker of this version says of its plug-ins."""
+"""The version of the interface: Kafka's own worker of this version reports it for its plug-ins."""
 CLASSES: Final = {*HEADER_CONVERTERS, *TRANSFORM_PLUGINS, *PREDICATE_PLUGINS}
 _DLQ: Final = "errors.deadletterqueue.topic.name"
 _NEGATE: Final = Key("negate", Kind.BOOLEAN, False, "MEDIUM", "Whether the transform acts where its predicate does not hold.")

@@ -1,4 +1,4 @@
-"""● What one worker runs: the connectors and tasks that it was given, kept as the config topic says they are to be.
+"""● Runs one worker's connectors and tasks, and keeps them in the state that the config topic demands.
 
 `reconcile` compares what runs with what should run, and mends the difference; it is called after every change, from wherever.  So no
 change is lost, in whatever order things happen.  Called by the herder.
@@ -31,7 +31,7 @@ class RunningConnector(NamedTuple):
     config: Config
     target: Target
     tasks: list[Config] | None
-    """What it wants its tasks to be; None: it is paused, or failed."""
+    """The configurations that it wants for its tasks; None: it is paused, or failed."""
 
 
 class Worker:

@@ -190,7 +190,7 @@ class TopicPartition:
 
 @record(record_type=7, versions="0", flexible="0+")
 class ConsumerGroupTargetAssignmentMemberValue(StoredRecord):
-    """What a member of a consumer group should have."""
+    """The assignment that a member of a consumer group should have."""
 
     topic_partitions: list[TopicPartition] = array(TopicPartition)
 
@@ -210,7 +210,7 @@ class ConsumerGroupCurrentMemberAssignmentValueTopicPartitions:
 
 @record(record_type=8, versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue(StoredRecord):
-    """What a member of a consumer group has, and what it is to give up."""
+    """The assignment that a member of a consumer group has, and the partitions that it is to give up."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
@@ -273,7 +273,7 @@ class ShareGroupTargetAssignmentMemberKey(StoredRecord):
 
 @record(record_type=13, versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMemberValue(StoredRecord):
-    """What a member of a share group should have."""
+    """The assignment that a member of a share group should have."""
 
     topic_partitions: list[TopicPartition] = array(TopicPartition)
 
@@ -292,7 +292,7 @@ class ShareGroupCurrentMemberAssignmentValueTopicPartitions:
 
 @record(record_type=14, versions="0", flexible="0+")
 class ShareGroupCurrentMemberAssignmentValue(StoredRecord):
-    """What a member of a share group has."""
+    """The assignment that a member of a share group has."""
 
     member_epoch: int = int32()
     previous_member_epoch: int = int32()
@@ -322,7 +322,7 @@ class ShareGroupStatePartitionMetadataValueTopicInfo:
 
 @record(record_type=15, versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue(StoredRecord):
-    """Which topics of a share group have persisted state: being made, there, or being deleted."""
+    """The topics of a share group with persisted state: being made, there, or being deleted."""
 
     initializing_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)
     initialized_topics: list[TopicPartitionsInfo] = array(TopicPartitionsInfo)

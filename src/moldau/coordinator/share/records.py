@@ -44,7 +44,7 @@ class ShareUpdateKey(StoredRecord):
 
 @record(record_type=1, versions="0", flexible="0+")
 class ShareUpdateValue(StoredRecord):
-    """What changed of a share partition's state since the last snapshot.  Source: KIP-1226."""
+    """The changes of a share partition's state since the last snapshot.  Source: KIP-1226."""
 
     snapshot_epoch: int = int32()
     leader_epoch: int = int32()

@@ -1,1 +1,1 @@
-"""◇ What `moldau storage format` writes before a cluster first starts.  Start at `storage`."""
+"""◇ The files that `moldau storage format` writes before a cluster first starts.  Start at `storage`."""

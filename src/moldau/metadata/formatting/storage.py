@@ -61,7 +61,7 @@ class FormatRequest:
     no_initial_controllers: bool = False
     release_version: str | None = None
     features: Sequence[str] = ()
-    """As name=level."""
+    """Feature levels as name=level."""
     scram: Sequence[str] = ()
     ignore_formatted: bool = False
 
@@ -386,7 +386,7 @@ def version_mapping(release: str | None) -> list[str]:
 
 
 def feature_dependencies(features: Sequence[str]) -> list[str]:
-    """What each feature=level needs.  Errors: FormatError."""
+    """The requirements of each feature=level.  Errors: FormatError."""
     lines: list[str] = []
     for text in features:
         for name, level in _asked_levels([text]).items():

@@ -1,4 +1,4 @@
-"""◇ What a run is judged by: counts, rates and latencies, out of the ledger and the queries' progress."""
+"""◇ The figures of a run: counts, rates and latencies, from the ledger and the queries' progress."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ class Figures(NamedTuple):
         return [judgement for judgement in self.judgements if judgement.phase == phase and judgement.is_answered]
 
     def orders_per_s(self, phase: str) -> float | None:
-        """From the phase's first order to its last verdict."""
+        """Orders a second from the phase's first order to its last verdict."""
         answered = self.answered(phase)
         if len(answered) < 2:
             return None
@@ -64,14 +64,14 @@ class Figures(NamedTuple):
         return len(answered) * 1000 / max(span_ms, 1)
 
     def sent_per_s(self, phase: str) -> float | None:
-        """From the phase's first order to its last."""
+        """Orders a second from the phase's first order to its last."""
         created = [judgement.created_ms for judgement in self.judgements if judgement.phase == phase]
         if len(created) < 2:
             return None
         return (len(created) - 1) * 1000 / max(max(created) - min(created), 1)
 
     def remarks(self) -> list[str]:
-        """What one has to know before one believes the figures of the steady phase."""
+        """Remarks that a reader of the steady phase's figures has to know."""
         sent, found = self.sent_per_s("steady"), []
         if self.steady_rate and sent is not None and sent < HELD * self.steady_rate:
             found.append(f"The steady rate of {self.steady_rate:g} orders a second was not held: {sent:.0f} a second were sent.")

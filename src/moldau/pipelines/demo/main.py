@@ -73,7 +73,7 @@ def _tell(options: Options, console: Console, figures: Figures) -> int:
 
 
 def run(options: Options, console: Console, tell: Callable[[Figures], int]) -> int:
-    """What `tell` returns, which is told the figures while everything still runs."""
+    """Run the demo.  Returns the result of `tell`, which gets the figures while everything still runs."""
     started = time.monotonic()
     with ExitStack() as stack:
         progress = stack.enter_context(progress_on(console))

@@ -1,4 +1,4 @@
-"""◇ What can be chosen about a run, and how its orders are split into phases."""
+"""◇ The options of a run, and the split of its orders into phases."""
 
 import argparse
 from collections.abc import Sequence

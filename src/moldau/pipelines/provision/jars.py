@@ -102,7 +102,7 @@ def fetch(name: str, jars: Sequence[Jar], folder: Path) -> None:
 
 
 def fetch_once(wanted: Sequence[Jar], ivy_dir: Path, folder: Path, step: Step) -> None:
-    """What comes of it in one round."""
+    """The result of one round of fetching."""
     done = step.total - 2 * len(wanted)
     shares = [share for share in (wanted[start::SIDE_BY_SIDE] for start in range(SIDE_BY_SIDE)) if share]
     runs = [start_ivy(share, ivy_dir / str(index)) for index, share in enumerate(shares)]

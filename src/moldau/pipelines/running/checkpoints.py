@@ -1,4 +1,4 @@
-"""● Which version of state a checkpoint holds: an older one is gone on from, or refused with the way out.
+"""● The version of state in a checkpoint: the query goes on from an older one, or is refused with the way out.
 
 The version stands in a file of its own in the query's checkpoint folder, written before the query starts for the first time.  A folder that
 has micro-batches and no such file was written by a release before there was one: version 1.

@@ -1,4 +1,4 @@
-"""◇ What a query's progress says, in the figures that people watch."""
+"""◇ The figures in a query's progress that people watch."""
 
 import json
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Reading(NamedTuple):
 
 
 def reading_of(progress: Any) -> Reading:
-    """Of a `StreamingQueryProgress`."""
+    """The figures of a `StreamingQueryProgress`."""
     written = progress.observedMetrics.get("written")
     return Reading(
         at=progress.timestamp,
@@ -52,7 +52,7 @@ def _offsets(found: Any) -> Mapping[str, Mapping[str, Any]]:
 
 
 class Told(NamedTuple):
-    """What a log line sums up since the one before."""
+    """The content of a log line: a sum since the one before."""
 
     batches: int = 0
     rows: int = 0

@@ -24,7 +24,7 @@ _PYTHONS = re.compile(r"(?!SQLSTATE)[A-Za-z_][\w.]*: ")
 
 
 class Watch(Protocol):
-    """Who wants to know how queries are."""
+    """A function that learns the state of queries."""
 
     def look(self, name: str, query: StreamingQuery) -> None: ...
     def restarted(self, name: str) -> None: ...

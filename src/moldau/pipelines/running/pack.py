@@ -20,14 +20,14 @@ import moldau
 
 SELF: Final = "moldau"
 ROOTS: Final = ("crc32c", "cramjam", "google-re2", "scramp", "numpy", "pandas", "pyarrow", "protobuf")
-"""What the code of tasks imports, beside our own packages and what these need."""
+"""The modules that tasks import, beside our own packages and what these need."""
 LEFT_OUT: Final = frozenset({"pyspark", "py4j"})
 OUR_PACKAGES: Final = ("moldau", "pyspark_moldau")
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 class PackError(Exception):
-    """Nothing was written."""
+    """The pack could not be made; no file was written."""
 
 
 def pack(file: Path) -> list[str]:
@@ -63,7 +63,7 @@ def _closure(roots: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_installed(name: str) -> bool:
-    """What a marker leaves out here, such as another system's library, is not installed."""
+    """Whether a library is installed.  One that a marker leaves out here, such as another system's, is not."""
     try:
         distribution(name)
     except PackageNotFoundError:

@@ -18,7 +18,7 @@ TABLES: Final = (KAFKA, SPARK)
 
 
 class SettingsError(ValueError):
-    """What is wrong with a file of settings, a line for each field."""
+    """Errors in a file of settings, a line for each field."""
 
     def __init__(self, mistakes: Sequence[str]) -> None:
         super().__init__("\n".join(mistakes))

@@ -1,4 +1,4 @@
-"""● What `spark-submit` runs: the path of this file is what `moldau pipelines script` prints."""
+"""● The program for `spark-submit`: `moldau pipelines script` prints the path of this file."""
 
 import sys
 

@@ -28,7 +28,7 @@ Predicate = Callable[[Any, Any], bool]
 
 
 class TopologyError(ValueError):
-    """What cannot be put together, and what to do instead."""
+    """An impossible topology, with the way out."""
 
 
 class StreamsBuilder:
@@ -61,7 +61,7 @@ class StreamsBuilder:
         return GlobalKTable(topic, source)
 
     def build(self) -> Topology:
-        """What was put together.  Errors: TopologyError."""
+        """The built topology.  Errors: TopologyError."""
         if not self._topology.sinks:
             raise TopologyError("nothing is written: end a stream with .to(topic)")
         levels = sorted({level for level, _ in self._inputs.values()})
@@ -73,7 +73,7 @@ class StreamsBuilder:
         return Stage(inputs, self._first & inputs.keys(), self._everywhere & inputs.keys())
 
     def named(self, kind: str) -> str:
-        """As Kafka names its processors.  The name is in the state: the order of calls is part of an application."""
+        """A name in Kafka's form for processors.  The name is in the state: the order of calls is part of an application."""
         self._count += 1
         return f"{kind}-{self._count:010d}"
 
@@ -276,7 +276,7 @@ class KTable:
 
     @property
     def node(self) -> Node:
-        """For `Driver.table`."""
+        """The node, for `Driver.table`."""
         return self._node
 
     def partitioned(self) -> "KTable":
@@ -313,7 +313,7 @@ class KTable:
         return self._joined(other, joiner, Join.OUTER)
 
     def join_on(self, other: "KTable", extractor: Mapper, joiner: Joiner, *, is_left: bool = False) -> "KTable":
-        """By a foreign key: `extractor(key, value)` gives the key of the other table's row."""
+        """Join by a foreign key: `extractor(key, value)` gives the key of the other table's row."""
         builder = self._builder
         subscribe = builder.after(self._node, Subscribe(builder.named("KTABLE-FK-JOIN-SUBSCRIBE"), extractor, is_left=is_left))
         # The copy first: an answer is compared with it.

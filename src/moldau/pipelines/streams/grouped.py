@@ -1,4 +1,4 @@
-"""◇ What is grouped, on its way to a table: count, reduce, aggregate, and the windows to do it by."""
+"""◇ Grouped records, on their way to a table: count, reduce, aggregate, and the windows to do it by."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -65,7 +65,7 @@ class StageProcessor(StatefulProcessor):
         pass
 
     def _taken(self, task: Task, arrived: Arrived) -> list[Out]:
-        """What becomes of a row; whole, or a dead letter."""
+        """Process one row, whole or as a dead letter."""
         try:
             record = self._read(arrived)
         except Exception:
@@ -104,7 +104,7 @@ class StageProcessor(StatefulProcessor):
 
 
 def partition_of(serde: Serde, key: Any, partitions: int) -> int:
-    """As Java's producer; without a key the first."""
+    """The partition as Java's producer chooses it; without a key the first."""
     data = None if key is None else serde.write(key)
     return 0 if data is None else (murmur2(data) & 0x7FFFFFFF) % partitions
 

@@ -1,4 +1,4 @@
-"""◇ What flows between processors: records, changes of tables, windowed keys, and what a processor could not take."""
+"""◇ The values between processors: records, changes of tables, windowed keys, and rejected records."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -25,7 +25,7 @@ class Record(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What became of one row of a table.  None: there is, or was, no such row."""
+    """A change of one row of a table.  None: there is, or was, no such row."""
 
     new: Any
     old: Any = None

@@ -24,7 +24,7 @@ class Held(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What the windows around a record say."""
+    """The content of the windows around a record."""
 
     right: Held | None = None
     """The window whose aggregate holds what is within reach after the record."""

@@ -71,7 +71,7 @@ def _from_json(value: Any) -> Any:
 
 @dataclass(slots=True)
 class State:
-    """What a task remembers; see the module."""
+    """The state of a task; see the module."""
 
     points: MutableMapping[str, str] = field(default_factory=dict)
     pending: MutableMapping[str, str] = field(default_factory=dict)
@@ -89,7 +89,7 @@ class Store:
         return default if text is None else unpack(text)
 
     def put(self, key: Any, value: Any) -> None:
-        """None takes the key away."""
+        """Set a value; None removes the key."""
         place = self._prefix + pack(key)
         if value is None:
             self._texts.pop(place, None)

@@ -25,7 +25,7 @@ class FlatMap(Node):
 
 
 class NeedsKey(Node):
-    """What stands before a repartition: a record without a key belongs to no group."""
+    """The processor before a repartition: a record without a key belongs to no group."""
 
     is_stateful = False
 

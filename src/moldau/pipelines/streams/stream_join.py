@@ -87,7 +87,7 @@ class StreamStreamJoin(Node):
         times.put(self.name + "-waits", min(record.timestamp, times.get(self.name + "-waits", NEVER)))
 
     def _alone(self, record: Record, now: int, after: int, stores: Stores) -> Iterator[Record]:
-        """What has waited until its window closed.
+        """The values that have waited until their window closed.
 
         `oldest` is Kafka's minTime: the last value that was looked at, not the oldest that waits, so a value that waits behind one that
         must wait longer may be told later than it could be.
@@ -112,7 +112,7 @@ class StreamStreamJoin(Node):
 
 
 def _side(port: int) -> int:
-    """At one time Kafka tells the right side first."""
+    """Both sides.  At one time Kafka tells the right side first."""
     return 1 if port == LEFT else 0
 
 

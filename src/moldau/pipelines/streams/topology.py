@@ -34,7 +34,7 @@ class Node(ABC):
     is_stateful = True
     """Whether it has stores, or looks into those of another."""
     tables: tuple["Node", ...] = ()
-    """What it looks into."""
+    """The tables that it reads."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -42,7 +42,7 @@ class Node(ABC):
 
     @abstractmethod
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
-        """What becomes of a record that came in at a port (the number of the input, for a processor with several)."""
+        """Process a record from a port (the number of the input, for a processor with several)."""
 
     def lookup(self, key: Any, stores: Stores) -> Row:
         """The row of the table that this processor makes."""
@@ -64,7 +64,7 @@ class Node(ABC):
 
 
 class PassOn(Node):
-    """Where records of a source come in."""
+    """The entry of a source's records."""
 
     is_stateful = False
 
@@ -73,7 +73,7 @@ class PassOn(Node):
 
 
 class Sink(Node):
-    """Where records leave a stage: for a topic, or for a later stage, by the partition of their key."""
+    """The exit of records from a stage: for a topic, or for a later stage, by the partition of their key."""
 
     is_stateful = False
 
@@ -109,13 +109,13 @@ class Stage:
 
 @dataclass(slots=True)
 class Topology:
-    """What a builder has built."""
+    """The result of a builder."""
 
     stages: list[Stage] = field(default_factory=list)
     sources: dict[str, Topic] = field(default_factory=dict)
-    """By the name of the input."""
+    """The sources by the name of the input."""
     sinks: dict[str, Topic] = field(default_factory=dict)
-    """By the sink's target."""
+    """The sinks by their target."""
     internal: dict[str, Serde] = field(default_factory=dict)
     """Inputs that come from an earlier stage, with the serde that their key's partition is computed from."""
     dropped_to: str | None = None
@@ -187,7 +187,7 @@ class Driver:
         return sum((task.drops for task in self._tasks), Counter())
 
     def pipe(self, topic: str, key: Any, value: Any, timestamp: int, headers: Sequence[tuple[str, bytes | None]] = ()) -> list[Out]:
-        """What the record makes the topology write, by topic.  Key and value are as the source's serdes would read them."""
+        """The records that the topology writes for one record, by topic.  Key and value are as the source's serdes would read them."""
         names = [name for name, source in self.topology.sources.items() if source.name == topic]
         assert names, f"no source reads topic {topic!r}"
         written: list[Out] = []

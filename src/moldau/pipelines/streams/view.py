@@ -27,7 +27,7 @@ create table if not exists positions (
 """
 POLL_S: Final = 0.5
 WAIT_S: Final = 60.0
-"""For the end that the topic had when the view began to follow."""
+"""The longest wait for the end that the topic had when the view began to follow."""
 
 
 class ViewError(Exception):
@@ -58,7 +58,7 @@ class View:
         return None if found is None else Kept(*found)
 
     def rows(self, topic: str) -> dict[bytes, bytes]:
-        """All of a table."""
+        """All rows of a table."""
         return dict(self._database.execute("select key, value from rows where topic = ? order by key", (topic,)))
 
     def positions(self, topic: str) -> dict[int, int]:
@@ -130,7 +130,7 @@ class View:
 
 
 class _transaction:
-    """All of it, or nothing."""
+    """Write all of it, or nothing."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database

@@ -34,7 +34,7 @@ class TimeWindows:
         return self.size_ms if self.advance_ms is None else self.advance_ms
 
     def starts(self, timestamp: int) -> range:
-        """Of the windows that the timestamp is in, oldest first; no window begins before 0."""
+        """The starts of the windows that the timestamp is in, oldest first; no window begins before 0."""
         first = max(0, timestamp - self.size_ms + self.advance) // self.advance * self.advance
         return range(first, timestamp + 1, self.advance)
 

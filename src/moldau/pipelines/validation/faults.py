@@ -1,4 +1,4 @@
-"""◇ What goes wrong on purpose: orders held back, requests lost, totals falsified, records that are no orders.
+"""◇ Deliberate faults: orders held back, requests lost, totals falsified, records that are no orders.
 
 The choice is by position, so the same orders always meet the same faults and the oracle can tell each outcome.
 """
@@ -51,7 +51,7 @@ class Sent(NamedTuple):
 
 
 def with_faults(orders: Iterable[Order], plan: FaultPlan) -> Iterator[Sent]:
-    """What the order service sends, in the order in which it sends it."""
+    """The records that the order service sends, in the order in which it sends them."""
     held: dict[str, Sent] = {}
     for position, order in enumerate(orders, 1):
         if _is_due(plan.malformed, position):

@@ -16,7 +16,7 @@ from moldau.pipelines.validation.model import Reason
 
 
 class Shelf(NamedTuple):
-    """What was taken from a store's shelves today; an untouched product is not listed, so this stays small."""
+    """The items that were taken from a store's shelves today; an untouched product is not listed, so this stays small."""
 
     day: int = -1
     taken: Mapping[int, int] = {}
@@ -39,7 +39,7 @@ def reserve(
 
 
 def freed(shelf: Shelf, order_id: str) -> Shelf:
-    """What the order held is on the shelf again, once; of another day's order nothing is known, and its shelf was filled up."""
+    """Put the order's items back on the shelf, once.  Orders of another day are not known, and their shelf was filled up."""
     held = shelf.judged.get(order_id)
     if not held:
         return shelf

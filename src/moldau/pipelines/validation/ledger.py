@@ -1,4 +1,4 @@
-"""● What became of each order, read from the topics by a stock client.
+"""● The outcome of each order, read from the topics by a stock client.
 
 It reads what is committed, which is the client's default.  The job writes each record once, so a repeat is a defect: the ledger takes an
 order's first verdict, counts repeats, and tells which of them say something else.
@@ -18,7 +18,7 @@ FINAL_STATES = (State.VALIDATED, State.FAILED, State.TIMED_OUT)
 
 
 class Freed(NamedTuple):
-    """Which orders gave back what they held just before this one, in its partition: of money and of stock, by order id."""
+    """The orders that released money or stock just before this one in its partition, by order id."""
 
     money: dict[str, list[str]]
     stock: dict[str, list[str]]

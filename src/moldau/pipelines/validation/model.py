@@ -15,7 +15,7 @@ class State(StrEnum):
 
 
 class Check(StrEnum):
-    """In the order in which a failed order lists its reasons."""
+    """The checks, in the order in which a failed order lists its reasons."""
 
     FRAUD = "fraud"
     INVENTORY = "inventory"
@@ -72,7 +72,7 @@ class Topics(NamedTuple):
         return cls(*(prefix + name for name in cls()))
 
     def configs(self) -> dict[str, dict[str, str]]:
-        """What each is made with: orders of any age may be replayed."""
+        """The topics' configs: orders of any age may be replayed."""
         keep = {"retention.ms": "-1"}
         return {
             self.orders: {"cleanup.policy": "compact", **keep},
@@ -103,7 +103,7 @@ def order_json(order: Order, state: State = State.CREATED) -> bytes:
 
 
 def stock_request_json(order: Order) -> bytes:
-    """What the inventory check needs of an order."""
+    """The part of an order that the inventory check needs."""
     wanted: dict[int, int] = {}
     for line in order.lines:
         wanted[line.product_id] = wanted.get(line.product_id, 0) + line.quantity
@@ -117,7 +117,7 @@ def validation_json(order_id: str, check: Check, fault: str | None, *, store_id:
 
 
 def release_json(order_id: str) -> bytes:
-    """In the topic of stock requests: the order came to nothing."""
+    """A release in the topic of stock requests: the order was not fulfilled."""
     return _dumps({"order_id": order_id, "released": True}).encode()
 
 

@@ -54,7 +54,8 @@ class _Shape(NamedTuple):
 
 
 def read_alike(data: bytes | memoryview, position: int, index: int, count: int) -> Alike | None:  # hot: 0.1 µs a record
-    """As many records as are alike from `position` on, where number `index` of `count` begins.  None: too few; read them otherwise."""
+    """The run of alike records from `position` on, where number `index` of `count` begins.  None: there are too few, so read them one by
+    one."""
     shape = _shape_of(data, position)
     if shape is None:
         return None
@@ -117,7 +118,7 @@ def _joined(columns: list[bytes]) -> Sequence[int]:
 
 
 def _shape_of(data: bytes | memoryview, position: int) -> _Shape | None:
-    """Of the record at `position`; None when it is not one of those that are read together."""
+    """The shape of the record at `position`; None if records of that shape are not read together."""
     try:
         size, at = read_signed(data, position, _MOST_SIZE_BYTES)
         size_bytes, end = at - position, at + size

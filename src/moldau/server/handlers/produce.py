@@ -131,10 +131,9 @@ def produce(broker: Broker, context: RequestContext, request: ProduceRequest) ->
 async def _append_in_turn(
     appending: "Appending", unverified: list[Unverified], before: asyncio.Event | None, mine: asyncio.Event, *, is_long: bool
 ) -> ProduceResponse | None:
-    """For what the loop cannot append at once: partitions that a transaction has not written to yet, about which its coordinator is asked
-    (KIP-890), heavy records, and very many batches.  Whatever comes behind on the same connection waits meanwhile: a producer numbers its
-    batches, and has several on the way.
-    """
+    """Append what the loop cannot append at once: partitions new to a transaction, about which its coordinator is asked (KIP-890), heavy
+    records, and very many batches.  Later requests on the same connection wait meanwhile: a producer numbers its batches, and has several
+    on the way."""
     broker, context, request = appending.broker, appending.context, appending.request
     try:
         if before is not None:
@@ -190,7 +189,7 @@ class Appending:
             self._append(topic, topic.partition_data, verified)
 
     async def append_in_pieces(self, verified: Mapping[TopicPartition, Verified]) -> None:
-        """As `append_all`; other connections have their turn between `PIECE` batches."""
+        """Append as `append_all`; other connections have their turn between `PIECE` batches."""
         appended = 0
         for topic in _last_of_each(self.request.topic_data):
             slots: list[PartitionProduceResponse] | None = None
@@ -381,7 +380,7 @@ def _wait_for_acknowledgements(broker: Broker, response: ProduceResponse, timeou
 
 
 def _last_of_each(topics: list[TopicProduceData]) -> list[TopicProduceData]:
-    """Of a partition that is named twice, what was named last: the request has one answer for it."""
+    """For a partition that is named twice, its last entry: the request has one answer for it."""
     count = 0
     last: dict[tuple[str, UUID], dict[int, PartitionProduceData]] = {}
     for topic in topics:

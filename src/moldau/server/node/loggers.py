@@ -26,7 +26,7 @@ LEVELS: Final = {
     "ERROR": logging.ERROR,
     "FATAL": logging.CRITICAL,
 }
-"""From the one that tells most to the one that tells least."""
+"""The levels, from the most verbose to the least."""
 
 
 def levels() -> dict[str, str]:

@@ -73,7 +73,7 @@ class Services:
     schema: ConfigSchema
     """The schema of options and their valid values."""
     controller: "ControllerCalls"
-    """On a controller's listener the controller of this process; on a broker's the active one, wherever it is."""
+    """The controller of this process on a controller's listener; on a broker's the active one, wherever it is."""
     raft: RaftDriver | None
     """The replica of the metadata log of this process."""
     loader: Loader

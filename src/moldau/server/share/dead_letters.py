@@ -227,7 +227,7 @@ def letters_of(
 
 
 def packed(letters: Sequence[NewRecord], max_bytes: int) -> Iterator[bytearray]:
-    """As few batches as possible; a letter that is too large with its record goes without it."""
+    """The letters in as few batches as possible; a letter that is too large with its record goes without it."""
     batch = build_batch(letters)
     if len(batch) <= max_bytes:
         yield batch

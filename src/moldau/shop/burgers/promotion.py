@@ -102,7 +102,7 @@ def pay(book: Book, claim_id: str, now_ms: int) -> Claim | None:
 
 
 def expired(book: Book, now_ms: int, most: int = 500) -> list[Claim]:
-    """Those whose time to pay is over."""
+    """The claims whose time to pay is over."""
     due: list[Claim] = []
     for claim_id, at_ms in book.unpaid.items():
         if at_ms > now_ms or len(due) == most:
@@ -161,7 +161,7 @@ def _room_ms(promotion: Promotion, counting: list[Claim], quantity: int, left: i
 
 
 def _forget(book: Book, customer_id: str) -> None:
-    """What is settled and more than a day old; an id is known as long as its claim counts."""
+    """Forget settled claims that are more than a day old; an id is known as long as its claim counts."""
     ids = book.customers[customer_id]
     for claim_id in list(ids):
         claim = book.claims[claim_id]

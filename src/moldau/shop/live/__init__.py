@@ -1,1 +1,1 @@
-"""● What the live page shows."""
+"""● The content of the live page."""

@@ -1,4 +1,5 @@
-"""● What happens as server-sent events: each page gets the newest frame, at most a few times a second, and none waits for a slow one."""
+"""● Tells pages the news as server-sent events: each page gets the newest frame, at most a few times a second, and none waits for a slow
+one."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""● Which letters the mail server has taken, in a SQLite file: written right after its answer, in the thread that heard it.
+"""● The letters that the mail server has taken, in a SQLite file: written right after its answer, in the thread that heard it.
 
 The topic of mails says the same, a transaction later.  The file closes the time between the two against a kill of the process; when it is
 lost, the topic builds it anew.
@@ -36,7 +36,7 @@ class Journal:
             self._database.execute("insert or replace into letters values (?, ?)", (message_id, outcome))
 
     def positions(self) -> dict[int, int]:
-        """Of the topic of mails, as far as it was taken over."""
+        """The positions in the topic of mails, as far as it was taken over."""
         with self._lock:
             return dict(self._database.execute('select partition, "offset" from positions'))
 

@@ -26,7 +26,10 @@ class Postman:
         self.stopping = Event()
 
     def deliver(self, letters: Iterable[Letter]) -> list[tuple[Letter, str]]:
-        """What became of each; those that were taken before are left out.  It ends early when it is told to stop."""
+        """Deliver letters.
+
+        Returns the outcome of each; letters that were taken before are left out.  It ends early when it is told to stop.
+        """
         outcomes = []
         for letter in letters:
             outcome = self._journal.outcome(letter.message_id) or self._until_answered(letter)

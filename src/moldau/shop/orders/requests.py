@@ -47,7 +47,7 @@ def order_of(body: dict[str, Any], order_id: str, now_ms: int) -> tuple[Order, s
 
 
 def order_in(value: bytes | None) -> tuple[Order, dict[str, str]]:
-    """Of a record that somebody sent; what it says of its state does not count.  Errors: Malformed."""
+    """The order in a received record; its state in the record does not count.  Errors: Malformed."""
     body = json_object(value)
     lines = tuple(_line(line) for line in items(body, "lines"))
     order = Order(

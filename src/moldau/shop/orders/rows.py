@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What the order is found by."""
+        """The words by which the order is found."""
         return " ".join((self.order_id, f"customer:{self.customer_id}", f"store:{self.store_id}", self.state, *self.reasons))
 
 
@@ -64,7 +64,7 @@ def row_of(value: bytes, timestamp_ms: int) -> Row | None:
 
 
 def public(body: str) -> dict[str, Any]:
-    """What a customer sees of an order."""
+    """The part of an order that a customer sees."""
     found: dict[str, Any] = json.loads(body)
     found.pop(DIGEST, None)
     found.setdefault("reasons", [])

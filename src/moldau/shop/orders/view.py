@@ -1,4 +1,4 @@
-"""● What is known of each order, in a SQLite file that follows the topic of orders.  Deleting the file builds it anew.
+"""● The state of each order, in a SQLite file that follows the topic of orders.  Deleting the file builds it anew.
 
 Rows and the offsets that they come from are written in one transaction.  Of an order the record with the highest offset counts: all
 records of an order are in one partition.  A tombstone takes the row, and what it was found by, away.
@@ -53,7 +53,7 @@ class View:
         return [body for (body,) in rows]
 
     def newest(self, most: int) -> list[Change]:
-        """What changed last, the oldest of it first."""
+        """The newest changes, the oldest of them first."""
         query = "select body, changed_ms, created_ms from orders order by changed_ms desc limit ?"
         rows = self._database.execute(query, (most,)).fetchall()
         found = [(row_of(body.encode(), changed_ms), created_ms) for body, changed_ms, created_ms in reversed(rows)]

@@ -1,4 +1,4 @@
-"""◇ What the shop answers, as an OpenAPI 3.1 document."""
+"""◇ The answers of the shop, as an OpenAPI 3.1 document."""
 
 from typing import Any, Final
 

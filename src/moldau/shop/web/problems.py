@@ -1,4 +1,4 @@
-"""◇ What is wrong with a request, as application/problem+json: the field by its JSON pointer, and the way out.  Source: RFC 9457."""
+"""◇ The error of a request, as application/problem+json: the field by its JSON pointer, and the way out.  Source: RFC 9457."""
 
 from collections.abc import Sequence
 from http import HTTPStatus

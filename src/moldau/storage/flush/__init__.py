@@ -1,1 +1,1 @@
-"""What of a log is on stable storage.  Start at `durability`; `queue` says which sync comes next, `flusher` runs it."""
+"""Brings logs to stable storage.  Start at `durability`; `queue` chooses the next sync, `flusher` runs it."""

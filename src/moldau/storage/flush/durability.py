@@ -1,4 +1,4 @@
-"""◇ What of one log is on stable storage, what is not yet, and the syncs that are under way.
+"""◇ Keeps account of one log: the data on stable storage, the data that is not, and the syncs under way.
 
     durability.owe_path(path) …        a change that a crash could still undo is a debt
     flush = durability.begin(…)        on the loop: everything owed now, as frozen inputs

@@ -31,7 +31,7 @@ def begin(files: Files, directory: str) -> None:
 
 
 def end(files: Files, directory: str) -> None:
-    """What was done is durable already.  Errors: OSError."""
+    """End the mark; the work is durable already.  Errors: OSError."""
     with suppress(FileNotFoundError):
         files.unlink(_path(directory))
     files.sync_dir(directory)

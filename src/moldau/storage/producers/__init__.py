@@ -1,1 +1,1 @@
-"""What a log knows of its producers.  Start at `state`; `snapshots` and `recall` bring back what a stop took away."""
+"""The state of a log's producers.  Start at `state`; `snapshots` and `recall` restore what a stop took away."""

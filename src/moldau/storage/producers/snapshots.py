@@ -13,7 +13,7 @@ from moldau.storage.segment import Segment, file_name
 
 
 class ProducerSnapshots:
-    """Of one log."""
+    """The snapshots of one log."""
 
     def __init__(self, files: Files, directory: str, producers: ProducerStates, durability: Durability) -> None:
         self._files = files
@@ -22,7 +22,7 @@ class ProducerSnapshots:
         self._durability = durability
 
     def write(self, offset: int) -> None:
-        """Of the producers' state now, which is that before `offset`.  Errors: OSError."""
+        """Write the producers' present state, which is the one before `offset`.  Errors: OSError."""
         path = self._path(offset)
         file = self._files.open(path, create=True)
         content = self._producers.snapshot()
@@ -53,7 +53,9 @@ class ProducerSnapshots:
             self._files.unlink(path)
 
     def delete_above(self, offset: int) -> None:
-        """They tell of batches that are no more, and must not come back when the log has grown past them again: synced at once.
+        """Delete snapshots above `offset`, synced at once.
+
+        Their batches are gone, and they must not come back when the log has grown past them again.
 
         Errors: OSError.
         """

@@ -1,4 +1,4 @@
-"""◇ What a log knows of its producers: sequences, epochs, open transactions; and its snapshot files.
+"""◇ The state of a log's producers: sequences, epochs, open transactions; and its snapshot files.
 
 Guarantees: a batch that is among a producer's last five is answered with its old offset and not stored again; a gap in the sequence, an
 older epoch, a zombie coordinator are refused; the first unstable offset never passes a transaction that is open or whose marker is not yet
@@ -33,7 +33,7 @@ CRC_END: Final = 6
 
 
 class AppendOrigin(IntEnum):
-    """Who appends; it decides what is checked."""
+    """The origin of an append; it decides which checks are made."""
 
     CLIENT = 0
     COORDINATOR = 1
@@ -106,7 +106,7 @@ class VerificationGuard:
 
 
 class _Verification:
-    """What is known of a producer while its transaction is being verified with the coordinator (KIP-890)."""
+    """A producer's state while its transaction is being verified with the coordinator (KIP-890)."""
 
     __slots__ = ("guard", "lowest_sequence", "producer_epoch", "since_ms", "supports_epoch_bump")
 
@@ -260,7 +260,7 @@ class ProducerStates:
         return CompletedTransaction(header.producer_id, first_offset, header.base_offset, marker.is_abort)
 
     def last_stable_offset_after(self, completed: CompletedTransaction) -> int:
-        """What the last stable offset will be once `completed` is: for the transaction index.  Call before `settle`."""
+        """The last stable offset after `completed` has ended, for the transaction index.  Call this before `settle`."""
         for first_offset, producer_id in self.open_transactions.items():
             if producer_id != completed.producer_id:
                 return first_offset
@@ -308,7 +308,10 @@ class ProducerStates:
     # verification of transactions with their coordinator (KIP-890)
 
     def has_open_transaction(self, producer_id: int, producer_epoch: int) -> bool:
-        """Of that epoch: one that an earlier epoch left open waits for its marker, and takes no more records."""
+        """Whether the producer has an open transaction of that epoch.
+
+        A transaction that an earlier epoch left open waits for its marker, and takes no more records.
+        """
         entry = self.producers.get(producer_id)
         return entry is not None and entry.transaction_first_offset >= 0 and entry.producer_epoch == producer_epoch
 

@@ -29,7 +29,7 @@ class ByteCache(Generic[K]):
         return entry[0]
 
     def put(self, key: K, content: memoryview, now_ms: int = 0) -> None:
-        """What alone is larger than the limit is not kept."""
+        """Keep an entry, unless it alone is larger than the limit."""
         self.discard(key)
         if len(content) > self.max_bytes:
             return

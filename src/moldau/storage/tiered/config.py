@@ -24,7 +24,7 @@ C = TypeVar("C", bound=Configs)
 
 
 class RemoteLogConfig(Configs):
-    """What a broker goes by that copies, reads and expires remote segments."""
+    """The options of a broker that copies, reads and expires remote segments."""
 
     system_enable: bool = option(
         SYSTEM_ENABLE, False, "Whether topics may keep their older segments in an object store; rsm.config.storage.url says where."
@@ -220,7 +220,7 @@ def refusal_of(config: LogConfig, *, was_enabled: bool, is_system_enabled: bool)
 
 
 def local_retention_refusal(config: LogConfig, *, prefix: str = "") -> ConfigError | None:
-    """Nothing stays on the broker longer than it stays at all.  `prefix`: `log.` for a broker's own values."""
+    """The refusal of a local retention beyond the whole one; None if there is none.  `prefix`: `log.` for a broker's own values."""
     for unit, total, local, is_limited in (
         ("bytes", config.retention_bytes, config.local_retention_bytes, config.retention_bytes > NO_LIMIT),
         ("ms", config.retention_ms, config.local_retention_ms, config.retention_ms != NO_LIMIT),

@@ -56,16 +56,16 @@ class MetadataWriter(Protocol):
 
 @dataclass(slots=True)
 class _Source:
-    """What is read of a local segment: nothing of the log itself is touched beside the loop."""
+    """The source of a copy: nothing of the log itself is touched beside the loop."""
 
     records: FileSlice
     paths: list[tuple[str, str]]
     """Suffix and path of the indexes beside it."""
     snapshot: Callable[[], bytes]
-    """Of the producers at its end.  Errors: OSError, CorruptBatch."""
+    """The snapshot of the producers at its end.  Errors: OSError, CorruptBatch."""
     epochs: bytes
     is_given_up: bool = False
-    """Nobody wants it any more: the upload breaks off."""
+    """Whether the upload is no longer wanted and breaks off."""
 
 
 class SegmentCopier:
@@ -83,7 +83,7 @@ class SegmentCopier:
         elsewhere: Elsewhere,
     ) -> None:
         self.copying: Final[set[UUID]] = set()
-        """What this node is at: nobody takes it for broken off."""
+        """The segments that this node is copying: they do not count as broken off."""
         self._files: Final = files
         self._store: Final = store
         self._metadata: Final = metadata
@@ -161,7 +161,7 @@ class SegmentCopier:
         return await self._metadata.append(segment.update(state, broker_id=self._broker_id, now_ms=self._clock.now_ms()))
 
     async def _give_up(self, segment: RemoteSegment) -> None:
-        """What of it is in the store already goes at once if it can; if not, it is found again."""
+        """Give a copy up.  Its stored objects are deleted at once if possible; if not, they are found again."""
         try:
             await self.delete(segment)
         except OSError as error:

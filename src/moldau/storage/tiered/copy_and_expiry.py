@@ -1,4 +1,4 @@
-"""◇ What is copied to remote storage, what leaves the local disk, what expires there.
+"""◇ Decides which segments are copied to remote storage, leave the local disk, or expire there.
 
     log start ─ … remote only … ─ local log start ─ … both … ─ copied up to ─ … local only … ─ last stable offset ─ log end
                                                                 └─ sealed segments below the last stable offset are copied, oldest first
@@ -28,7 +28,7 @@ class Candidate(NamedTuple):
 
 
 class Expiry(NamedTuple):
-    """What expiry lets go.  The log's start moves to `log_start_offset`, durably, before `segments` are deleted."""
+    """The result of expiry.  The log's start moves to `log_start_offset`, durably, before `segments` are deleted."""
 
     log_start_offset: int
     segments: list[RemoteSegment]
@@ -41,7 +41,7 @@ def copied_up_to(log: Log, remote: RemoteLog) -> int:
 
 
 def leader_epochs_in(lineage: Lineage, start_offset: int, next_offset: int) -> tuple[EpochEntry, ...]:
-    """Those of the records from `start_offset` to before `next_offset`, the first where the range begins."""
+    """The epochs of the records from `start_offset` to before `next_offset`, the first one from the range's beginning."""
     covering = [EpochEntry(entry.epoch, start_offset) for entry in lineage if entry.start_offset <= start_offset]
     return (*covering[-1:], *(entry for entry in lineage if start_offset < entry.start_offset < next_offset))
 
@@ -56,9 +56,9 @@ def segments_to_copy(log: Log, copied_offset: int) -> list[Candidate]:
 
 
 def first_offset(log: Log, remote: RemoteLog) -> int:
-    """Where the log's first record is, in either tier: its start may be older when another leader had let something go.
+    """The offset of the log's first record in either tier.  The noted start may be older, if another leader had let segments expire.
 
-    Where the log's own epochs do not go back to its start, nobody can say what is in remote storage: then its start stays.
+    If the log's own epochs do not go back to its start, its remote segments are not known, and the start stays.
     """
     lineage, local = log.epochs.entries, log.local_log_start_offset
     if not _is_complete(log) or remote.highest_offset(lineage) < 0:

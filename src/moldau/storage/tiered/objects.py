@@ -35,7 +35,10 @@ def object_name(segment: RemoteSegment, suffix: str) -> str:
 
 
 def names_of(segment: RemoteSegment) -> list[str]:
-    """Of all objects that a segment may have; the records last, so that a deletion that broke off can still be understood."""
+    """The names of all objects that a segment may have.
+
+    The records come last, so that a deletion that broke off can still be understood.
+    """
     return [object_name(segment, suffix) for suffix in reversed(SUFFIXES)]
 
 
@@ -90,7 +93,7 @@ def aborted_in(raw: Raw) -> Iterator[AbortedTransaction]:
 
 
 def aborted_between(entries: Iterable[AbortedTransaction], start_offset: int, end_offset: int) -> tuple[list[AbortedTransaction], bool]:
-    """Those with records from `start_offset` to before `end_offset`, and whether none of a later segment can have any."""
+    """The aborted transactions with records from `start_offset` to before `end_offset`, and whether no later segment can have any."""
     found = []
     for aborted in entries:
         if aborted.last_offset >= start_offset and aborted.first_offset < end_offset:

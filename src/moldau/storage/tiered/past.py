@@ -1,6 +1,6 @@
-"""● What a remote segment tells a replica that begins after it: the leader epochs and the producers up to its end.
+"""● Reads the past of a replica that begins after a remote segment: the leader epochs and the producers up to its end.
 
-Both objects were written with the segment; neither is believed before it was held against the metadata and against itself.
+Both objects were written with the segment; each is compared with the metadata and checked in itself before it is used.
 Source: TierStateMachine.readLeaderEpochCheckpoint, buildProducerSnapshotFile; KIP-405.
 Called by `server/tier/manager.py`, beside the loop.
 """

@@ -48,7 +48,7 @@ K = TypeVar("K", ChunkKey, IndexKey)
 
 
 class Busy(Exception):
-    """So many reads wait already that no other is taken."""
+    """Too many reads wait already, so no other is taken."""
 
 
 class RemoteData(NamedTuple):
@@ -82,7 +82,8 @@ class RemoteReader:
     async def read(
         self, log: Log, remote: RemoteLog, offset: int, max_bytes: int, *, min_one_batch: bool, with_aborted: bool
     ) -> RemoteData | ErrorCode:
-        """From the batch that holds `offset` on, about `max_bytes`; the first comes whole however large it is, with `min_one_batch`.
+        """Read from the batch that holds `offset` on, about `max_bytes`.  With `min_one_batch` the first batch comes whole, however large
+        it is.
 
         Errors: OFFSET_OUT_OF_RANGE when no remote segment holds it; OSError of the store; Busy.
         """
@@ -121,7 +122,7 @@ class RemoteReader:
         return None
 
     async def _indexed_position(self, segment: RemoteSegment, offset: int) -> int:
-        """Where to begin to look: 0 where the index knows nothing, or what is not so."""
+        """The position at which to begin looking; 0 if the index has none, or a wrong one."""
         entry = last_offset_and_position(await self._index(segment, INDEX_SUFFIX), segment.start_offset, offset)
         if entry is None or entry[1] + _BOUNDS.size > segment.size:
             return 0
@@ -254,7 +255,7 @@ class RemoteReader:
             TOLD.warning("%s", error)
 
     def _read_ahead(self, log: Log, remote: RemoteLog, segment: RemoteSegment, position: int) -> None:
-        """What will most likely be asked for next, as long as that keeps nobody else waiting."""
+        """Read the most likely next bytes, as long as no other read has to wait for that."""
         left = min(self._options.prefetch_size, self._options.cache_size // 2)
         while left > 0 and len(self._loading) < self._limits().reader_threads:
             if position >= segment.size:
@@ -280,7 +281,7 @@ class RemoteReader:
             self._slots = asyncio.Semaphore(self._thread_count)
 
     def tick(self) -> None:
-        """From time to time: indexes that nobody reads go."""
+        """Drop indexes that were not read for a while.  To be called at intervals."""
         self.indexes.drop_unused_since(self._clock.monotonic_ms() - self._limits().index_cache_ttl_ms)
 
     async def stop(self) -> None:

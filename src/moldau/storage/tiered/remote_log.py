@@ -40,7 +40,7 @@ class RemoteLog:
         self._by_epoch: Final[dict[int, list[tuple[int, UUID]]]] = {}
         """Readable ones: for each epoch, where it begins in each segment, rising."""
         self._covered: Final[dict[int, dict[UUID, int]]] = {}
-        """For each epoch, where it begins in those that would be readable if others did not cover them."""
+        """For each epoch, its starts in segments that would be readable if others did not cover them."""
         self._highest: Final[dict[int, int]] = {}
         """For each epoch, the last of its offsets that ever was readable."""
 
@@ -80,7 +80,10 @@ class RemoteLog:
                 self._highest[epoch] = max(self._highest.get(epoch, -1), segment.end_offset_of(epoch))
 
     def _list(self, epoch: int, start_offset: int, segment: RemoteSegment) -> None:
-        """Those that it covers are not read any more; one that is covered itself is not listed.  So starts and ends both rise."""
+        """List a readable segment.
+
+        Segments that it covers are no longer read; a covered one is not listed.  So starts and ends both rise.
+        """
         listed = self._by_epoch.setdefault(epoch, [])
         end_offset = segment.end_offset_of(epoch)
         after = bisect_right(listed, start_offset, key=_start_of)
@@ -127,7 +130,7 @@ class RemoteLog:
         return segment if offset <= segment.end_offset_of(epoch) else None
 
     def find_in(self, lineage: Lineage, offset: int) -> RemoteSegment | None:
-        """As `find`, in the log that has this lineage."""
+        """The segment as `find` finds it, in the log that has this lineage."""
         epoch = _epoch_at(lineage, offset)
         return self.find(epoch, offset) if epoch is not None else None
 
@@ -164,7 +167,7 @@ class RemoteLog:
         return True
 
     def kept_from(self, lineage: Lineage, offset: int, log_end_offset: int) -> int:
-        """As `covered_from`, by segments of which the log has every record.
+        """The offset as `covered_from`, by segments of which the log has every record.
 
         Only after such a one may a local log begin: a replica could not begin within a segment that goes on with another leader's records.
         """
@@ -202,7 +205,7 @@ class RemoteLog:
 
 
 def filtered(lineage: Lineage) -> list[EpochEntry]:
-    """Without the epochs in which nothing was written: the next one begins where they do."""
+    """The lineage without the epochs in which nothing was written: the next one begins where they do."""
     kept = [before for before, after in pairwise(lineage) if before.start_offset != after.start_offset]
     return [*kept, *lineage[-1:]]
 

@@ -54,7 +54,7 @@ ALLOWED: Final[Mapping[SegmentState | None, frozenset[SegmentState]]] = {
     SegmentState.DELETE_STARTED: frozenset({SegmentState.DELETE_STARTED, SegmentState.DELETE_FINISHED}),
     SegmentState.DELETE_FINISHED: frozenset({SegmentState.DELETE_FINISHED}),
 }
-"""From each state to which; what is written against it is passed over by everyone who reads the log, so all agree."""
+"""The states that may follow each state.  Every reader of the log ignores a record that breaks this, so all agree."""
 
 
 class TopicIdPartition(NamedTuple):
@@ -72,7 +72,7 @@ class TopicIdPartition(NamedTuple):
         return TopicPartition(self.topic, self.partition)
 
     def metadata_partition(self, partition_count: int) -> int:
-        """Which partition of `__remote_log_metadata` tells of it: Java's hash of the id's halves and the number, then Kafka's of that."""
+        """The partition of `__remote_log_metadata` for it: Java's hash of the id's halves and the number, then Kafka's hash of that."""
         value = 1
         for part in (_long_hash(self.topic_id.int & _LONG), _long_hash(self.topic_id.int >> 64), self.partition):
             value = (31 * value + part) & _INT
@@ -109,7 +109,7 @@ class RemoteSegment:
         return starts[0] - 1 if starts else self.end_offset
 
     def record(self) -> RemoteLogSegmentMetadataRecord:
-        """As it is first told of."""
+        """The record that first announces it."""
         return RemoteLogSegmentMetadataRecord(
             remote_log_segment_id=self._id_entry(),
             start_offset=self.start_offset,
@@ -172,7 +172,7 @@ def by_epoch(entries: Iterable[EpochEntry]) -> tuple[EpochEntry, ...]:
 
 
 def where_of(record: StoredRecord) -> TopicIdPartition:
-    """Which partition a record of `__remote_log_metadata` is about.  Errors: ValueError for a record that does not stand there."""
+    """The partition that a record of `__remote_log_metadata` is about.  Errors: ValueError for a record that does not belong there."""
     match record:
         case RemoteLogSegmentMetadataRecord() | RemoteLogSegmentMetadataUpdateRecord():
             return _where(record.remote_log_segment_id.topic_id_partition)

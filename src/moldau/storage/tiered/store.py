@@ -33,15 +33,15 @@ class ObjectStore(Protocol):
     """Errors of each: OSError; FileNotFoundError when there is no such object."""
 
     def put(self, name: str, content: Iterable[bytes]) -> None:
-        """All of it or nothing; durable when it returns."""
+        """Store all of it or nothing; durable when this returns."""
         ...
 
     def get(self, name: str, start: int = 0, size: int | None = None) -> memoryview:
-        """From `start`, `size` bytes or what there is; to its end without a size."""
+        """The bytes from `start`, `size` of them or as many as there are; to the end without a size."""
         ...
 
     def delete(self, names: Sequence[str]) -> None:
-        """Those that are not there are none to be deleted."""
+        """Delete objects; missing ones are ignored."""
         ...
 
     def list(self, folder: str) -> Iterator[StoredObject]: ...

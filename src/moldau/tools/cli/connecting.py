@@ -1,4 +1,4 @@
-"""● From a command's options to an open cluster, and from whatever goes wrong there to a `Failure`."""
+"""● Opens a cluster from a command's options, and turns any error there into a `Failure`."""
 
 import argparse
 import asyncio
@@ -90,7 +90,7 @@ def client_settings(path: str | None, overrides: Mapping[str, str] | None = None
 
 
 def client_options(settings: ClientSettings) -> ClientOptions:
-    """Those properties that concern connections.  Errors: Failure."""
+    """The properties that concern connections.  Errors: Failure."""
     known = {one.name.replace("_", ".") for one in fields(ClientOptions)}
     chosen = {key: value for key, value in settings.properties.items() if key in known}
     connect_within_ms = min(CONNECT_WITHIN_MS, settings.request_timeout_ms)

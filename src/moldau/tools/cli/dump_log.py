@@ -58,7 +58,7 @@ def _files(given: Path) -> list[Path]:
 
 
 def decoder_of(path: Path) -> Decoder:
-    """By the folder that the file lies in."""
+    """The decoder for the folder that the file lies in."""
     partition = _PARTITION.fullmatch(path.absolute().parent.name)
     if path.name == segments.BOOTSTRAP:
         return DECODERS["__cluster_metadata"]

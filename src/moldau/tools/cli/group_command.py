@@ -1,4 +1,4 @@
-"""● What `moldau groups` and `moldau share-groups` have in common: options, a group that is not there or has members, a reset that is
+"""● The common parts of `moldau groups` and `moldau share-groups`: options, errors of missing or non-empty groups, and a reset that is
 shown before it is done."""
 
 import argparse

@@ -1,4 +1,4 @@
-"""◇ From a consumer's properties to the options of our consumer."""
+"""◇ Turns a consumer's properties into the options of our consumer."""
 
 from collections.abc import Mapping
 from dataclasses import fields

@@ -1,4 +1,4 @@
-"""● What `up`, `serve` and `storage` share: a node's properties file, and running a node until it is told to stop."""
+"""● The common parts of `up`, `serve` and `storage`: a node's properties file, and running a node until it is told to stop."""
 
 import asyncio
 import logging
@@ -54,7 +54,7 @@ def set_up_logging(level: int = logging.INFO) -> None:
 
 
 def run_node(config: NodeConfig, on_ready: "Callable[[Node], None]", on_progress: Callable[[str], None] = LOG.info) -> int:
-    """Until SIGTERM, SIGINT or a failure.  Errors: Failure, when the node cannot start."""
+    """Run a node until SIGTERM, SIGINT or a failure.  Errors: Failure, when the node cannot start."""
     from moldau.server.node.process import run
 
     for warning in config.warnings:

@@ -19,7 +19,7 @@ from moldau.types import TopicPartition
 
 
 class Place(NamedTuple):
-    """What a broker's folder holds of a partition."""
+    """The part of a partition in a broker's folder."""
 
     replica: Replica
     folder: str

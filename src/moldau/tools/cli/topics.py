@@ -136,7 +136,7 @@ async def _delete(admin: Admin, options: argparse.Namespace) -> None:
 
 
 async def _not_there(admin: Admin, name: str, error: KafkaError) -> Failure:
-    """In words; with the nearest name when the topic does not exist."""
+    """The error in words, with the nearest name when the topic does not exist."""
     if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         return Failure(f"topic {name}: {error.detail}")
     from difflib import get_close_matches

@@ -62,7 +62,7 @@ def in_words(error: sql.exc.SQLAlchemyError) -> ConnectError:
 
 
 def schema_of(column: sql.Column[Any] | Mapping[str, Any]) -> Schema:
-    """Of a column as SQLAlchemy reflects it."""
+    """The schema of a column as SQLAlchemy reflects it."""
     kind, nullable = (column.type, bool(column.nullable)) if isinstance(column, sql.Column) else (column["type"], column["nullable"])
     return _plain(kind, optional=nullable)
 

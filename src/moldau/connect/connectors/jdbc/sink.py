@@ -209,7 +209,7 @@ def _columns(value: Struct, names: Sequence[str]) -> Row:
 
 
 def upsert(connection: sql.Connection, table: sql.Table, key: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    """In the database's own words where it has them, else by an update and an insert in the same transaction."""
+    """Insert or update, by the database's own statement if it has one, else by an update and an insert in the same transaction."""
     if connection.dialect.name in ("postgresql", "sqlite"):
         from sqlalchemy.dialects import postgresql, sqlite
 

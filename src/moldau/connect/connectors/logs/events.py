@@ -30,7 +30,7 @@ def events(content: bytes, start: "re.Pattern[str] | None", *, is_over: bool) ->
 
 
 def _lines(content: bytes) -> Iterator[bytes]:
-    """By newlines alone: `splitlines` would end one at a lone carriage return."""
+    """The lines, split at newlines alone: `splitlines` would split at a lone carriage return."""
     at = 0
     while at < len(content):
         end = content.find(b"\n", at) + 1 or len(content)

@@ -44,7 +44,7 @@ class _Followed:
     inode: int
     position: int = 0
     head: str = ""
-    """Of the bytes up to `position`, the first ones."""
+    """The first of the bytes up to `position`."""
     size: int = -1
     quiet_since: float = 0.0
 
@@ -92,7 +92,7 @@ class LogFilesTask(SourceTask):
         return found
 
     def _files(self) -> dict[tuple[str, int], tuple[str, bool]]:
-        """Of all files beside those that patterns name: where, and whether a pattern names it now.  The oldest first."""
+        """The positions of all files beside the named ones, and whether a pattern names each now.  The oldest come first."""
         named = {
             path for pattern in self._options["paths"] for path in glob.iglob(pattern, recursive=True) if not path.endswith(COMPRESSED)
         }

@@ -27,7 +27,7 @@ Keyed = tuple[Schema | None, Any, Schema | None, Any]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an event comes from.  `time_ms`: of the commit."""
+    """The source of an event.  `time_ms`: of the commit."""
 
     version: str
     prefix: str

@@ -106,7 +106,7 @@ class PostgresTask(SourceTask):
             raise ConnectError(f"the database refuses: {error}") from error
 
     def _forget(self) -> None:
-        """What was read of the log and not given out is read again."""
+        """Forget records of the log that were read but not given out: they are read again."""
         self._messages = None
         if self._connection is not None:
             self._connection.close()
@@ -201,7 +201,7 @@ class PostgresTask(SourceTask):
         return [Record(table.topic, None, *event, source_partition=self._partition, source_offset=offset) for event in events]
 
     def _log(self) -> Iterator[Record | None]:
-        """Of all whole transactions that the slot has now.  None: a message that gives no record."""
+        """The records of all whole transactions that the slot has now.  None: a message that gives no record."""
         connection = self._connected()
         options = self._options
         skipped = number = 0

@@ -1,8 +1,7 @@
-"""◇ What a record is to a search index: an action of the bulk API, and the mapping that a schema asks for.
+"""◇ Turns a record into an action of a search index's bulk API, and a schema into a mapping.
 
-The document's id is the record's key and its version the record's offset (`version_type=external`): what comes again, or too late, is
-refused by the index itself.  Source: the bulk API of OpenSearch 2.19; the sinks of Aiven (OpenSearch) and Confluent (Elasticsearch).
-"""
+The document's id is the record's key and its version the record's offset (`version_type=external`): the index itself refuses a record that
+comes again or too late.  Source: the bulk API of OpenSearch 2.19; the sinks of Aiven (OpenSearch) and Confluent (Elasticsearch)."""
 
 import base64
 import json
@@ -70,7 +69,7 @@ def position_id(record: Record) -> str:
 
 
 def position_of(record: Record) -> tuple[str, int, int]:
-    """Where it was consumed, whatever transforms have done."""
+    """The partition and offset of the consumed record, whatever transforms have done."""
     return record.position or (record.topic, record.partition or 0, record.offset or 0)
 
 
@@ -107,7 +106,7 @@ def document_of(record: Record) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """As JSON: times are milliseconds since 1970, decimals are numbers, bytes base64.  Errors: DataError."""
+    """The value as JSON: times are milliseconds since 1970, decimals are numbers, bytes base64.  Errors: DataError."""
     if isinstance(value, Struct):
         return {one.name: plain(value.get(one.name)) for one in value.schema.fields}
     if isinstance(value, dict):
@@ -128,7 +127,7 @@ def plain(value: Any) -> Any:
 
 
 def mapping_of(schema: Schema) -> dict[str, Any]:
-    """What an index is told about a field; of a struct, its `properties`."""
+    """The mapping of a field; of a struct, its `properties`."""
     if schema.name in _LOGICAL:
         return {"type": _LOGICAL[schema.name]}
     if schema.type is Type.STRUCT:

@@ -34,7 +34,7 @@ class SearchServer:
             raise ConnectError(f"index {name} cannot be made: {answer.text[:SHOWN]}")
 
     async def bulk(self, actions: Sequence[Action]) -> list[dict[str, Any]]:
-        """What became of each: `status`, and `error` where it failed.  Errors: ConnectError, RetriableError."""
+        """Send actions.  Returns for each `status`, and `error` if it failed.  Errors: ConnectError, RetriableError."""
         answer = await self._ask("POST", "/_bulk", b"".join(one.lines for one in actions), "application/x-ndjson")
         found = [next(iter(one.values())) for one in answer.json()["items"]]
         if len(found) != len(actions):

@@ -183,7 +183,7 @@ class SearchSinkTask(SinkTask):
         return documents.mapping_of(schema)
 
     def _judged(self, actions: Sequence[Action], results: Sequence[dict[str, Any]]) -> tuple[list[Action], str]:
-        """What has to be done again, and why.  Errors: ConnectError."""
+        """The actions to repeat, with the reasons.  Errors: ConnectError."""
         again: set[int] = set()
         ids: set[str | None] = set()
         why = ""

@@ -49,7 +49,7 @@ S3: Final = Definition(
 
 @dataclass(slots=True)
 class _File:
-    """Of one partition, on its way.  `folder`: the topic that transforms gave the records."""
+    """An unfinished file of one partition.  `folder`: the topic that transforms gave the records."""
 
     source: TopicPartition
     folder: str
@@ -76,9 +76,9 @@ class ParquetSinkTask(SinkTask):
         self._store = await asyncio.to_thread(self._opened)
         self._growing: dict[tuple[TopicPartition, str], _File] = {}
         self._whole: list[_File] = []
-        """To be stored."""
+        """The files to be stored."""
         self._next: dict[TopicPartition, int] = {}
-        """What was taken up to here; records that are put again are known by it."""
+        """The next offset to take; records that are put again are recognised by it."""
 
     def _opened(self) -> Obstore:
         try:
@@ -91,7 +91,7 @@ class ParquetSinkTask(SinkTask):
         return StoreConfig.behind("", {STORAGE_URL: self._options["store.url"]})
 
     async def close(self, partitions: Collection[TopicPartition]) -> None:
-        """What is not stored comes again, in whatever task is next."""
+        """Close.  Records that are not stored come again, in whatever task is next."""
         gone = set(partitions)
         self._growing = {key: one for key, one in self._growing.items() if key[0] not in gone}
         self._whole = [one for one in self._whole if one.source not in gone]
@@ -152,7 +152,7 @@ class ParquetSinkTask(SinkTask):
             raise RetriableError(str(error)) from error
 
     async def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Of a partition with records that are in no file yet, the first one of these."""
+        """For a partition with records in no file yet, the first of their offsets."""
         starts: dict[TopicPartition, int] = {}
         for one in [*self._growing.values(), *self._whole]:
             starts[one.source] = min(one.start, starts.get(one.source, one.start))

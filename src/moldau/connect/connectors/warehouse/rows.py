@@ -41,7 +41,7 @@ def arrow_type(schema: Schema) -> "pa.DataType":
 
 
 def table_of(schema: Schema | None, rows: Sequence[dict[str, Any]]) -> "pa.Table":
-    """At least one row.  Errors: DataError."""
+    """The table of at least one row.  Errors: DataError."""
     import pyarrow as pa
 
     try:
@@ -62,7 +62,7 @@ def row_of(record: Record) -> dict[str, Any]:
 
 
 def cell(schema: Schema | None, value: Any) -> Any:
-    """As pyarrow takes it."""
+    """The value in pyarrow's form."""
     if isinstance(value, Struct):
         return {one.name: cell(one.schema, value.get(one.name)) for one in value.schema.fields}
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""● What sinks of table formats share: records are gathered, and go into the table together with their offsets, as one commit of the table.
+"""● The common base of sinks for table formats: records are gathered, and go into the table together with their offsets, as one commit.
 
 Promise: once.  Reading begins where the table's own offsets say.  A commit fails that finds other offsets than this task knows of: another
 task has the partition by now.  With id columns, a row replaces the one that has them, and a record without a value deletes it.
@@ -49,7 +49,7 @@ class TableSinkTask(SinkTask):
 
     @abstractmethod
     def read_offsets(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """Of those that the table knows.  It blocks.  Errors: ConnectError, RetriableError."""
+        """The offsets that the table has.  It blocks.  Errors: ConnectError, RetriableError."""
 
     @abstractmethod
     def write(self, added: "pa.Table | None", removed: "pa.Table | None", at: Mapping[TopicPartition, int | None], to: Offsets) -> None:
@@ -149,7 +149,7 @@ def _joined(rows: Sequence[tuple[Schema | None, dict[str, Any]]]) -> "pa.Table |
 
 
 def shaped(table: "pa.Table", target: "pa.Schema") -> "pa.Table":
-    """With the columns and types of the target; columns that are not there are null.  Errors: DataError."""
+    """The rows with the columns and types of the target; missing columns are null.  Errors: DataError."""
     import pyarrow as pa
 
     extra = [name for name in table.column_names if name not in target.names]

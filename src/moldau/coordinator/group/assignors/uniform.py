@@ -90,7 +90,10 @@ class _Balance:
                 self._loads[member_id].wanted_classes.append(class_number)
 
     def _keep(self) -> list[tuple[int, int]]:
-        """What nobody keeps, in order, each with its class.  Of several who own a partition the first keeps it."""
+        """Let members keep their partitions.  Returns the others, in order, each with its class.
+
+        Of several owners of a partition the first keeps it.
+        """
         owners: dict[TopicIdPartition, str] = {}
         for member_id in reversed(self._loads):
             owners.update(dict.fromkeys(self._members[member_id].owned, member_id))

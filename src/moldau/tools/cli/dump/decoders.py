@@ -86,7 +86,7 @@ def keyed(records: KeyedRecords) -> Decoder:
 
 
 def open_classic_members(data: dict[str, Any]) -> None:
-    """What the members of a classic consumer group told each other, instead of its bytes."""
+    """The messages between members of a classic consumer group, instead of their bytes."""
     if data.get("protocolType") != "consumer":
         return
     embedded: Mapping[str, type[StoredRecord]] = {"subscription": ConsumerProtocolSubscription, "assignment": ConsumerProtocolAssignment}
@@ -106,4 +106,4 @@ DECODERS: Final[Mapping[str, Decoder]] = {
     "__transaction_state": keyed(TRANSACTION_RECORDS),
     "__share_group_state": keyed(SHARE_STATE_RECORDS),
 }
-"""By the topic that they are for."""
+"""The decoders by topic."""

@@ -12,7 +12,7 @@ from moldau.types import uuid_to_text
 
 
 def to_json(message: Struct, version: int) -> dict[str, Any]:
-    """In the fields that `version` has, in their order."""
+    """The message with the fields of `version`, in their order."""
     return {
         camel_case(field.name): _value(field, getattr(message, field.name), version)
         for field in message.FIELDS
@@ -21,7 +21,7 @@ def to_json(message: Struct, version: int) -> dict[str, Any]:
 
 
 def compact(data: object) -> str:
-    """As Jackson prints it."""
+    """The text as Jackson prints it."""
     return json.dumps(data, separators=(",", ":"), ensure_ascii=False)
 
 

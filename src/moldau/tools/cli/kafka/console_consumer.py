@@ -130,7 +130,7 @@ async def _print_all(consumer: Consumer, printer: LinePrinter, options: argparse
 async def _positions(
     cluster: Cluster, options: argparse.Namespace, properties: Mapping[str, str], timeout_s: float | None
 ) -> dict[TopicPartition, int]:
-    """Where reading starts.  Waits for a topic that is not there yet, as Kafka's consumer does."""
+    """The offsets at which reading starts.  Waits for a topic that is not there yet, as Kafka's consumer does."""
     earliest = options.from_beginning or properties.get("auto.offset.reset") == "earliest"
     offset = EARLIEST if earliest else LATEST
     if options.offset is not None:

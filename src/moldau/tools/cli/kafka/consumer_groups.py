@@ -54,7 +54,7 @@ RE2J_WORDS: Final = {
     "missing )": "missing closing )",
     "trailing \\": "trailing backslash at end of expression",
 }
-"""What RE2 says in C++, in the words of its Java sister."""
+"""RE2's messages in C++, with the words of its Java sister."""
 NO_ACTION: Final = (
     "WARN: No action will be performed as the --execute option is missing. In version 5.0, this command will require either --dry-run or "
     "--execute to be specified. You should add the --dry-run option explicitly if you are scripting this command and want to keep the "

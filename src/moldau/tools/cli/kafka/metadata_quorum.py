@@ -124,7 +124,7 @@ def status_lines(cluster_id: str, quorum: QuorumDescription) -> list[tuple[str, 
 
 
 def _lag_ms(leader: ReplicaState | None, last: ReplicaState | None) -> int:
-    """Of the voter that has the least; -1 when it was never caught up."""
+    """The lag of the voter that has the least; -1 if it never caught up."""
     if leader is None or last is None or last is leader:
         return 0
     caught_up = last.last_caught_up_timestamp

@@ -1,4 +1,4 @@
-"""◇ What Kafka's tools share: their common options, their deprecated spellings, and how they match topic names."""
+"""◇ The common parts of Kafka's tools: their common options, their deprecated spellings, and how they match topic names."""
 
 import re
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from moldau.tools.cli.failure import Failure
 from moldau.tools.cli.parser import Parser
 
 KAFKA_VERSION: Final = "4.3.1"
-"""Whose options and output the tools follow."""
+"""The version whose options and output the tools follow."""
 
 
 class KafkaParser(Parser):

@@ -52,7 +52,7 @@ class NewVoter:
 
 
 async def add_controller(cluster: Cluster, path: Path, *, command_config: str | None, at_controllers: bool, dry_run: bool) -> str:
-    """What was done, in Kafka's words.  Errors: Failure, KafkaError."""
+    """The report of what was done, in Kafka's words.  Errors: Failure, KafkaError."""
     voter = NewVoter(path)
     if not dry_run:
         request = AddRaftVoterRequest(
@@ -66,7 +66,7 @@ async def add_controller(cluster: Cluster, path: Path, *, command_config: str | 
 async def remove_controller(
     cluster: Cluster, voter_id: int, directory: str, *, command_config: str | None, at_controllers: bool, dry_run: bool
 ) -> str:
-    """As `add_controller`."""
+    """The report, as of `add_controller`."""
     if voter_id < 0:
         raise Failure(f"Invalid negative --controller-id: {voter_id}")
     directory_id = _directory_id(directory)
@@ -98,7 +98,7 @@ async def _ask_leader(cluster: Cluster, request: Request[Any], command_config: s
 
 
 async def at_leader(cluster: Cluster, command_config: str | None, work: Callable[[Cluster], Awaitable[None]]) -> None:
-    """On the controller that leads, by what another of them says.  Errors: KafkaError NOT_CONTROLLER where none is known to."""
+    """Run on the leading controller, which another one names.  Errors: KafkaError NOT_CONTROLLER if none is known."""
     told = await Admin(cluster).describe_cluster(endpoint_type=EndpointType.CONTROLLER)
     leader = next((one for one in told.brokers if one.broker_id == told.controller_id), None)
     if leader is None:

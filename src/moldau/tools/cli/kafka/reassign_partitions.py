@@ -292,7 +292,7 @@ async def _list(admin: Admin, options: argparse.Namespace) -> None:
 
 
 async def _clear_throttles(admin: Admin, plan: plans.Plan) -> None:
-    """All of them: nobody knows any more which brokers the moves came from."""
+    """Clear all throttles: it is not known any more from which brokers the moves came."""
     brokers = {one.broker_id for one in (await admin.describe_cluster()).brokers}
     brokers |= {broker for _, replicas in plan.brokers for broker in replicas}
     print(f"Clearing broker-level throttles on broker{_s(brokers)} {','.join(map(str, sorted(brokers)))}")
@@ -305,7 +305,7 @@ async def _clear_throttles(admin: Admin, plan: plans.Plan) -> None:
 
 
 async def _replicas_of(admin: Admin, topics: Sequence[str]) -> Targets:
-    """Of all partitions of the topics.  Errors: PlanError for a topic that is not there."""
+    """The replicas of all partitions of the topics.  Errors: PlanError for a missing topic."""
     found: Targets = {}
     for name, topic in (await admin.topics.describe(topics)).items() if topics else ():
         if isinstance(topic, KafkaError):
@@ -327,7 +327,7 @@ async def _current_of(admin: Admin, wanted: Collection[TopicPartition]) -> Targe
 
 
 async def _known_replicas(admin: Admin, wanted: Iterable[TopicPartition]) -> Targets:
-    """Of those that there are."""
+    """The replicas of the existing partitions."""
     topics = sorted({where.topic for where in wanted})
     described = await admin.topics.describe(topics) if topics else {}
     return {
@@ -339,14 +339,14 @@ async def _known_replicas(admin: Admin, wanted: Iterable[TopicPartition]) -> Tar
 
 
 async def _current_folders(admin: Admin, current: Targets) -> dict[Replica, str]:
-    """Of the replicas whose brokers live."""
+    """The folders of replicas whose brokers live."""
     alive = {one.broker_id for one in (await admin.describe_cluster()).brokers}
     replicas = [Replica(*where, broker) for where, brokers in current.items() for broker in brokers if broker in alive]
     return {replica: one.current for replica, one in (await admin.partitions.folders_of(replicas)).items() if one.current is not None}
 
 
 async def _alter(admin: Admin, kind: ResourceType, names: Iterable[object], changes: Mapping[str, str | None]) -> None:
-    """None takes a value away.  Errors: KafkaError, the first."""
+    """Alter configs; None removes a value.  Errors: KafkaError, the first."""
     asked = [ConfigChange(key, value, AlterOperation.SET if value is not None else AlterOperation.DELETE) for key, value in changes.items()]
     for error in (await admin.configs.alter({(kind, str(name)): asked for name in names})).values():
         if error is not None:

@@ -36,7 +36,7 @@ Targets = dict[TopicPartition, list[int]]
 
 
 class Plan(NamedTuple):
-    """Which brokers partitions are to be on, and which folders replicas."""
+    """The target brokers of partitions, and the target folders of replicas."""
 
     brokers: list[tuple[TopicPartition, list[int]]]
     folders: dict[Replica, str]
@@ -70,7 +70,7 @@ def read_plan(text: str) -> Plan:
 
 
 def targets_of(plan: Plan) -> Targets:
-    """For --execute, where nothing may be said twice.  Errors: PlanError."""
+    """The targets for --execute, where nothing may be named twice.  Errors: PlanError."""
     if not plan.brokers:
         raise PlanError("Partition reassignment list cannot be empty")
     if any(not replicas for _, replicas in plan.brokers):
@@ -142,7 +142,7 @@ def _repeated(items: Iterable[Any]) -> list[Any]:
 
 
 class Move(NamedTuple):
-    """Which brokers a partition is copied from, and to."""
+    """The brokers that a partition is copied from, and to."""
 
     sources: frozenset[int]
     destinations: frozenset[int]
@@ -154,7 +154,7 @@ Moves = dict[TopicPartition, Move]
 def moves_of(
     ongoing: Mapping[TopicPartition, OngoingPartitionReassignment], targets: Targets, current: Mapping[TopicPartition, Sequence[int]]
 ) -> Moves:
-    """All that will be under way with `targets`."""
+    """All moves that will be under way with `targets`."""
     moves = {
         where: Move(frozenset(one.replicas) - frozenset(one.adding_replicas), frozenset(one.adding_replicas))
         for where, one in ongoing.items()

@@ -242,7 +242,7 @@ class PartitionLine(NamedTuple):
 
     @property
     def replication_factor(self) -> int:
-        """Without the replicas that a reassignment adds."""
+        """The replication factor without the replicas that a reassignment adds."""
         replicas = self.partition.replica_nodes
         added = len(self.reassignment.adding_replicas) if self.reassignment else 0
         return len(replicas) - added

@@ -1,4 +1,4 @@
-"""◇ What is counted while a load runs, and the lines that Kafka's performance tools print of it.
+"""◇ The counts of a running load, and the lines that Kafka's performance tools print of them.
 
 Latencies are whole milliseconds from handing a record over to its acknowledgement.  Source: ProducerPerformance.java,
 ConsumerPerformance.java, ShareConsumerPerformance.java of Kafka 4.3.
@@ -14,11 +14,11 @@ PERCENTILES: Final = (0.5, 0.95, 0.99, 0.999)
 MAX_SAMPLES: Final = 500_000
 
 DATE_LETTERS: Final = {"yyyy": "%Y", "yy": "%y", "MM": "%m", "dd": "%d", "HH": "%H", "mm": "%M", "ss": "%S"}
-"""Of Java's SimpleDateFormat; SSS, milliseconds, Python has no letters for."""
+"""The letters of Java's SimpleDateFormat; Python has no letters for SSS, milliseconds."""
 
 
 class SendFigures:
-    """Of records that were acknowledged, since the start and since the last line.  Times are milliseconds of one clock."""
+    """The figures of acknowledged records, since the start and since the last line.  Times are milliseconds of one clock."""
 
     def __init__(self, record_count: int, start_ms: float) -> None:
         self.count = 0
@@ -89,7 +89,7 @@ SHARE_HEADER: Final = "start.time, end.time, data.consumed.in.MB, MB.sec, nMsg.s
 
 
 class ReceiveFigures:
-    """Of records that were read."""
+    """The figures of read records."""
 
     def __init__(self, start_ms: float) -> None:
         self.count = 0
@@ -138,7 +138,7 @@ def _per_s(amount: float, elapsed_ms: float) -> float:
 
 
 def shown_date(moment: datetime, pattern: str) -> str:
-    """By a pattern of Java's SimpleDateFormat, as far as its letters for years to milliseconds go.  Errors: ValueError."""
+    """The date by a pattern of Java's SimpleDateFormat, as far as its letters for years to milliseconds go.  Errors: ValueError."""
     text, at = "", 0
     while at < len(pattern):
         letter = pattern[at]

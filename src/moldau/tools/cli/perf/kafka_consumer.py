@@ -128,7 +128,7 @@ def date(options: argparse.Namespace) -> str:
 
 
 def size_of(records: Records) -> int:
-    """Of keys and values."""
+    """The size of keys and values."""
     return sum(len(one) for column in (records.raw_keys, records.raw_values) for one in column if one is not None)
 
 

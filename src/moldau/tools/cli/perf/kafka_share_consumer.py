@@ -66,7 +66,7 @@ async def _test(cluster: Cluster, options: argparse.Namespace, settings: ClientS
 async def _read(
     cluster: Cluster, options: argparse.Namespace, settings: ClientSettings, own: ReceiveFigures, whole: ReceiveFigures
 ) -> tuple[float, str]:
-    """When it ended, on the loop's clock and as a date."""
+    """Read, and return the end time on the loop's clock and as a date."""
     chosen = _options_of(options, settings)
     async with cluster.sibling() as connections, ShareConsumer(connections, options.group, [options.topic], chosen) as consumer:
         quiet_since_ms = now_ms()

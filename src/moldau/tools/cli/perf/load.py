@@ -20,7 +20,7 @@ UNTHROTTLED: Final = -1
 
 
 class Transactions(Protocol):
-    """What a load does between records of a transactional producer."""
+    """The work of a load between records of a transactional producer."""
 
     async def before(self) -> None: ...
 
@@ -54,7 +54,7 @@ class Load:
         self._lists: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Until all are delivered, or have failed.  Errors: KafkaError of what keeps anything from being sent."""
+        """Run until all records are delivered or have failed.  Errors: KafkaError of what keeps anything from being sent."""
         begun = self._loop.time()
         is_single = 0 <= self._throughput < SINGLY_BELOW
         while self.sent < self._count:

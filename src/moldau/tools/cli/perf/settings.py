@@ -1,4 +1,4 @@
-"""◇ From a producer's properties, as Kafka's tools take them, to the options of our producer."""
+"""◇ Turns a producer's properties, as Kafka's tools take them, into the options of our producer."""
 
 from dataclasses import fields
 from typing import Any

@@ -1,1 +1,1 @@
-"""● What makes the command line comfortable: profiles, completion, watching."""
+"""● Comfort on the command line: profiles, completion, watching."""

@@ -38,7 +38,7 @@ class Planned(NamedTuple):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Until Ctrl-C, SIGTERM, or the end of the last node.  Errors: Failure."""
+    """Run until Ctrl-C, SIGTERM, or the end of the last node.  Errors: Failure."""
     folder = Path(options.dir)
     if not 2 <= options.brokers <= MOST:
         raise Failure(f"--brokers {options.brokers} cannot be", f"Give a number from 1 to {MOST}")
@@ -137,7 +137,7 @@ async def _run(folder: Path, nodes: Sequence[Path]) -> int:
 
 
 async def _launch(node: Path) -> asyncio.subprocess.Process:
-    """In a session of its own: Ctrl-C reaches this process, which stops the nodes in order."""
+    """Start a node in a session of its own: Ctrl-C reaches this process, which stops the nodes in order."""
     with (node / "server.log").open("ab") as log:
         return await asyncio.create_subprocess_exec(
             sys.executable,

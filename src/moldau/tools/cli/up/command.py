@@ -96,7 +96,7 @@ def _write_properties(path: Path, options: argparse.Namespace) -> None:
 
 
 def _free_port() -> int:
-    """For the controller's listener, which nobody but this node uses."""
+    """A free port for the controller's listener, which only this node uses."""
     return free_ports(1)[0]
 
 

@@ -24,7 +24,7 @@ from moldau.types import TopicPartition
 FOREVER: Final = -1
 POLL_S: Final = 1.0
 MAX_POLL_RECORDS: Final = 500
-"""As Kafka's consumer, where nothing else is said."""
+"""The default of Kafka's consumer."""
 RANGE: Final = "org.apache.kafka.clients.consumer.RangeAssignor"
 
 

@@ -14,5 +14,5 @@ def event(name: str, **fields: Any) -> None:
 
 
 def text_of(data: bytes | None) -> str | None:
-    """As Java's StringDeserializer reads it."""
+    """The text as Java's StringDeserializer reads it."""
     return None if data is None else data.decode("utf-8", "replace")

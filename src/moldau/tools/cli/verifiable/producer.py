@@ -47,7 +47,7 @@ def _parser() -> KafkaParser:
 
 
 class _Told:
-    """What became of the records."""
+    """The outcome of the records."""
 
     def __init__(self, topic: str) -> None:
         self.topic = topic

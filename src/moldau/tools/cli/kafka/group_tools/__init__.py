@@ -1,1 +1,1 @@
-"""What the tools of consumer, share and streams groups share: options, resets of offsets, tables.  Start at `common`."""
+"""The common parts of the tools for consumer, share and streams groups: options, resets of offsets, tables.  Start at `common`."""

@@ -1,5 +1,5 @@
-"""● What kafka-consumer-groups, kafka-share-groups and kafka-streams-groups have in common: their options, the rules between those, and
-how an action is found, run and complained of."""
+"""● The common parts of kafka-consumer-groups, kafka-share-groups and kafka-streams-groups: their options, the rules between those, and the
+choice, run and errors of an action."""
 
 import argparse
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ from moldau.tools.cli.kafka.options import KafkaParser
 G = TypeVar("G")
 Action = Callable[[G, argparse.Namespace], Awaitable[None]]
 Wrong = Callable[[argparse.Namespace], str | None]
-"""Which of Kafka's rules the options break, in its words."""
+"""The rule of Kafka's that the options break, in its words."""
 
 
 def group_parser(kind: str, actions: Sequence[str], *, examples: Sequence[str]) -> KafkaParser:
@@ -100,7 +100,7 @@ def wrong_together(given: Sequence[str]) -> str | None:
 
 
 def given_of(options: argparse.Namespace, names: Iterable[str]) -> list[str]:
-    """Those options that are on the command line."""
+    """The options that are on the command line."""
     values = {name: getattr(options, name.replace("-", "_")) for name in names}
     return [name for name, value in values.items() if value is not None and value is not False and value != []]
 

@@ -1,4 +1,5 @@
-"""● Where kafka-consumer-groups.sh --reset-offsets would put a group, in each of its ways.  Source: ConsumerGroupCommand, OffsetsUtils."""
+"""● The offsets to which kafka-consumer-groups.sh --reset-offsets sets a group, in each of its scenarios.  Source: ConsumerGroupCommand,
+OffsetsUtils."""
 
 import argparse
 import csv
@@ -32,7 +33,7 @@ class ResetRefused(ValueError):
 
 
 def add_reset_options(parser: argparse.ArgumentParser) -> None:
-    """Where to, in the ways of `SCENARIOS`."""
+    """Add the options of the scenarios in `SCENARIOS`."""
     add = parser.add_argument
     add("--export", action="store_true", help="reset: print as CSV, for --from-file")
     add("--to-earliest", action="store_true", help="reset to the first offset")
@@ -76,7 +77,8 @@ def parse_duration(text: str) -> int:
 
 
 async def reset_partitions(groups: GroupAdmin, known: Iterable[TopicPartition], options: argparse.Namespace) -> Offsets:
-    """Where a share group would go on: in the topics named, or in those that are `known`.  Errors: ResetRefused, KafkaError."""
+    """The partitions where a share group would go on: of the named topics, or of those that are `known`.  Errors: ResetRefused,
+    KafkaError."""
     partitions = await existing_partitions(groups.cluster, options.topic) if options.topic else list(known)
     if options.to_datetime is not None:
         return await _at(groups, partitions, parse_datetime(options.to_datetime))

@@ -173,7 +173,7 @@ _LONGEST_UNQUOTED: Final = 24
 
 
 def plan_csv(plan: Iterable[tuple[str, TopicPartition, int]], *, has_groups: bool) -> str:
-    """What --from-file reads; with the groups' names when there are several."""
+    """The text that --from-file reads; with the groups' names when there are several."""
     rows = [
         [*([_csv_text(name)] if has_groups else []), _csv_text(one.topic), str(one.partition), str(offset)] for name, one, offset in plan
     ]

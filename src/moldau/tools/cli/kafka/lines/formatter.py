@@ -53,7 +53,7 @@ DESERIALIZERS: Final[Mapping[str, Deserializer]] = {
 
 
 def deserializer(name: str) -> Deserializer:
-    """By Java's class name, with or without its package.  Errors: Failure."""
+    """The deserializer of a Java class name, with or without its package.  Errors: Failure."""
     found = DESERIALIZERS.get(name.strip().removeprefix(PACKAGE))
     if found is None:
         raise Failure(f"there is no deserializer {name}", f"Known: {', '.join(DESERIALIZERS)}")

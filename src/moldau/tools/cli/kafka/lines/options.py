@@ -1,4 +1,4 @@
-"""● What the two console consumers have in common: options of a consumer and of its lines, and how these get to standard output."""
+"""● The common parts of the two console consumers: options of a consumer and of its lines, and how these get to standard output."""
 
 import argparse
 import sys

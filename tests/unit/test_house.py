@@ -1,8 +1,8 @@
 """Pure modules stay pure, and files stand in no circle: what makes the simulation possible and reading easy is checked, not hoped for."""
 
 import ast
-import re
 import asyncio
+import re
 from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path

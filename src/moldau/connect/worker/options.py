@@ -96,7 +96,7 @@ class WorkerOptions:
 
     @property
     def tls(self) -> TlsOptions | None:
-        """Of the REST API; None where it speaks plain HTTP."""
+        """The TLS context of the REST API; None for plain HTTP."""
         is_secure = bool(self.values["listeners"]) and self.values["listeners"][0].lower().startswith("https:")
         return TlsOptions(self.given) if is_secure else None
 

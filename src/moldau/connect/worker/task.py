@@ -133,7 +133,7 @@ class TaskRun(ABC):
     # ------------------------------------------------------------ records
 
     async def tried(self, work: Callable[[], T]) -> T:
-        """What transforms and converters make of one record, as often as errors.retry.timeout says.
+        """The result of transforms and converters for one record, tried again as errors.retry.timeout says.
 
         `work` raises RetriableError where another try may help, and at the last one does with it as with any other error.
         Errors: those of `work`; CancelledError when the task is to stop meanwhile: the record comes again.

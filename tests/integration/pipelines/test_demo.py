@@ -43,6 +43,7 @@ def test_a_small_run(tmp_path: Path) -> None:
         said, _ = process.communicate(timeout=RUN_WITHIN_S)
     assert process.returncode == 0, said
     assert "All 300 verdicts are the oracle's." in said
+    assert re.search(r"Watch it in a browser: http://127\.0\.0\.1:\d+", said)
     assert re.search(r"p99 seconds from CREATED to verdict +│ +\d", said)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("<svg") == 4

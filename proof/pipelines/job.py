@@ -1,6 +1,6 @@
 """● A driver that is to be killed: copies a topic, or keeps sums of it, until all that there is now is written.
 
-    python -m proof.pipelines.job copy|sum BOOTSTRAP SOURCE TARGET CHECKPOINT RECORDS_PER_BATCH
+    python -m proof.pipelines.job copy|sum BOOTSTRAP SOURCE TARGET CHECKPOINT RECORDS_PER_BATCH [TRANSACTION_TIMEOUT_MS [MOST_FAILURES]]
 
 A query that fails is started again, as a runner does; the process ends with 0 when one has come to the end.
 """
@@ -15,8 +15,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from moldau.pipelines.session import SHORT_LIVED, open_session
-
-MOST_FAILURES = 500
 
 
 class Sums(StatefulProcessor):
@@ -42,7 +40,16 @@ def summed(records: DataFrame) -> DataFrame:
     return keyed.transformWithState(Sums(), "key STRING, value STRING", "Append", "None")
 
 
-def main(kind: str, bootstrap: str, source: str, target: str, checkpoint: str, records_per_batch: str) -> None:
+def main(
+    kind: str,
+    bootstrap: str,
+    source: str,
+    target: str,
+    checkpoint: str,
+    records_per_batch: str,
+    transaction_timeout_ms: str = "600000",
+    most_failures: str = "500",
+) -> None:
     log_file = Path(checkpoint).with_name("spark.log")
     spark = open_session("kills", master="local[2]", log_file=log_file, settings={**SHORT_LIVED, "spark.log.level": "OFF"})
     given = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": "10000"}
@@ -51,12 +58,13 @@ def main(kind: str, bootstrap: str, source: str, target: str, checkpoint: str, r
     frame = summed(records) if kind == "sum" else records.select("key", "value")
     writer = frame.writeStream.format("moldau").outputMode("append")
     writer = writer.options(**given, topic=target, checkpointLocation=checkpoint).trigger(availableNow=True)
-    for _ in range(MOST_FAILURES):
+    writer = writer.option("kafka.transaction.timeout.ms", transaction_timeout_ms)
+    for _ in range(int(most_failures)):
         try:
             writer.start().awaitTermination()
         except StreamingQueryException as error:
             told = [line.strip() for line in str(error).splitlines() if "Error" in line or "Exception" in line]
-            print("failed:", (told or [str(error)])[-1][:300], flush=True)
+            print("failed:", (told or [str(error)])[-1][:400], flush=True)
         else:
             print("done", flush=True)
             return

@@ -103,8 +103,10 @@ class Trial:
     def note(self, name: str, pid: int) -> None:
         (self.folder / name).write_text(str(pid), encoding="ascii")
 
-    def start_driver(self) -> None:
-        arguments = (self.kind, self.broker.bootstrap, self.source, self.target, str(self.folder / "checkpoint"), str(self.per_batch))
+    def start_driver(self, *more: str) -> None:
+        """`more`: further arguments of `job`."""
+        checkpoint = str(self.folder / "checkpoint")
+        arguments = (self.kind, self.broker.bootstrap, self.source, self.target, checkpoint, str(self.per_batch), *more)
         path = os.pathsep.join([str(ROOT / "proof/pipelines/faulty"), str(ROOT / "src"), str(ROOT)])
         with (self.folder / "driver.log").open("ab") as log:
             self.driver = subprocess.Popen(

@@ -37,6 +37,10 @@ def strike(step: str) -> None:
         os.kill(int((Path(FOLDER) / "broker.pid").read_text(encoding="ascii")), signal.SIGKILL)
     elif victim == "worker":
         os.kill(os.getpid(), signal.SIGKILL)
+    elif victim == "freeze":
+        (Path(FOLDER) / "frozen.pid").write_text(str(os.getpid()), encoding="ascii")
+        os.killpg(int((Path(FOLDER) / "driver.pid").read_text(encoding="ascii")), signal.SIGSTOP)
+        os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def watched(step: str, function: Callable[..., Any]) -> Callable[..., Any]:

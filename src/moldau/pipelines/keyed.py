@@ -25,8 +25,6 @@ RULE_FAILED = "RULE_FAILED"
 class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
     """Judge what belongs to one key in the order of its partition, whatever the micro-batch cut."""
 
-    dead_letters: str  # the topic for what is malformed, and for what a rule could not judge
-
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
         self.packed = handle.getValueState("packed", "state STRING, seen_ms BIGINT")
@@ -35,7 +33,7 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
         ordered = in_order(rows)
         if key[0] == NO_KEY:
             for row in ordered:
-                yield dead_letter(self.dead_letters, row, row.malformed)
+                yield self.letter(row, row.malformed)
             return
         kept = self.packed.get()
         memory, now_ms = self.unpack(kept[0] if kept else None), timerValues.getCurrentProcessingTimeInMs()
@@ -43,7 +41,7 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
             try:
                 memory, records = self.judge(memory, row)
             except Exception:  # a defect of the rule costs this record, not the query
-                records = [dead_letter(self.dead_letters, row, RULE_FAILED), *self.answers_without_judging(row)]
+                records = [self.letter(row, RULE_FAILED), *self.answers_without_judging(row)]
             yield from records
         self.packed.update((self.pack(memory), now_ms))
         if kept is None:
@@ -65,6 +63,10 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
         return []
 
     @abstractmethod
+    def letter(self, row: Row, reason: str) -> Row:
+        """The row that says that the record is malformed, or that a rule could not judge it."""
+
+    @abstractmethod
     def judge(self, memory: S, row: Row) -> tuple[S, list[Row]]: ...
     @abstractmethod
     def pack(self, memory: S) -> str: ...
@@ -74,6 +76,9 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
     """The order of each partition, whatever the records' timestamps say; partitions are merged by time of acceptance."""
+    rows = list(rows)
+    if len(rows) == 1:
+        return rows
     newest_ms: dict[tuple[str, int], int] = {}
     placed = []
     for row in sorted(rows, key=lambda row: (row.topic, row.partition, row.offset)):

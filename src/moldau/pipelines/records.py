@@ -4,11 +4,13 @@ Every function takes a DataFrame and returns one, batch or stream.  A parser is 
 that raises `Malformed`; whatever it meets, a row comes out of it, and no row ends the query.
 """
 
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StringType, StructField, StructType
 
 from moldau.pipelines.rolling import Outcome
@@ -23,17 +25,18 @@ RECORDS = "topic STRING, key BINARY, value BINARY, partition INT, reason STRING,
 Parser = Callable[[bytes | None, bytes | None], tuple[object, ...]]
 
 
-def parsed(records: DataFrame, parser: Parser, schema: str) -> DataFrame:
-    """The record's place, the fields of `schema`, and `malformed`: the reason why there are none, or null.
+def parsed(records: DataFrame, parser: Parser, schema: str, *, leave_out: Callable[[tuple[Any, ...]], bool] = lambda _: False) -> DataFrame:
+    """The record's place, `malformed` (the reason why there are no fields, or null), and the fields of `schema`.
 
     *Accepted* is the record's timestamp, but never later than the micro-batch: a client may set it to anything.  The
-    micro-batch's own time is in Spark's offset log, so a repeated batch has the same one.
+    micro-batch's own time is in Spark's offset log, so a repeated batch has the same one.  `leave_out`: of records that are as
+    they should be, those that nobody looks at.
     """
     fields = cast(StructType, StructType.fromDDL(schema))
     result = StructType([StructField("malformed", StringType()), *fields.fields])
     nothing = (None,) * len(fields.fields)
 
-    def parse(key: bytes | None, value: bytes | None) -> tuple[object, ...]:
+    def parse(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
         try:
             return (None, *parser(key, value))
         except Malformed as error:
@@ -41,15 +44,30 @@ def parsed(records: DataFrame, parser: Parser, schema: str) -> DataFrame:
         except Exception:
             return (PARSER_FAILED, *nothing)
 
+    def taken_apart(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """By columns: a row as an object of its own would cost as much as its parsing."""
+        types = to_arrow_schema(result)
+        for batch in batches:
+            pairs = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
+            found = [parse(key, value) for key, value in pairs]
+            kept = [place for place, of_it in enumerate(found) if of_it[0] is not None or not leave_out(of_it[1:])]
+            if len(kept) < len(found):
+                batch, found = batch.take(pa.array(kept, pa.int64())), [found[place] for place in kept]
+            columns = list(zip(*found, strict=True)) or [()] * len(types)
+            made = [_column(column, field.type) for column, field in zip(columns, types, strict=True)]
+            yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in PLACE), *made], names=[*PLACE, *types.names])
+
     now_ms = F.unix_millis(F.current_timestamp())
     sent_ms = F.unix_millis("timestamp")
     accepted_ms = F.when(sent_ms < 0, now_ms).otherwise(F.least(sent_ms, now_ms))
-    body = F.udf(parse, result)(F.col("key"), F.col("value"))
-    return records.select(
-        *("topic", "partition", "offset", "key", "value"),
-        F.coalesce(accepted_ms, now_ms).alias("accepted_ms"),
-        body.alias("body"),
-    ).select(*PLACE, "body.*")
+    placed = records.withColumn("accepted_ms", F.coalesce(accepted_ms, now_ms)).select(*PLACE)
+    return placed.mapInArrow(taken_apart, StructType([*placed.schema.fields, *result.fields]))
+
+
+def _column(values: Sequence[Any], declared: pa.DataType) -> pa.Array:
+    if pa.types.is_map(declared):
+        values = [None if one is None else list(one.items()) for one in values]
+    return pa.array(values, declared)
 
 
 def key_of(name: str) -> Column:

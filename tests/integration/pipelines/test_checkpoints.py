@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from moldau.pipelines.running.checkpoints import FILE, CheckpointRefused, claim
+from moldau.pipelines.running.checkpoints import FILE, CheckpointRefused, claim, refuse_former
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -32,3 +32,10 @@ def test_what_cannot_be_read_is_refused_with_the_way_out(spark: SparkSession, tm
     (tmp_path / "new" / FILE).write_text("two", encoding="ascii")
     with pytest.raises(CheckpointRefused, match="holds 'two' and no version"):
         claim(spark, f"{tmp_path}/new", range(1, 3))
+
+
+def test_a_query_that_is_no_more_is_refused(spark: SparkSession, tmp_path: Path) -> None:
+    refuse_former(spark, f"{tmp_path}/checks")
+    (tmp_path / "checks" / "offsets").mkdir(parents=True)
+    with pytest.raises(CheckpointRefused, match="is of a query that this release does not have any more: go on with the release"):
+        refuse_former(spark, f"{tmp_path}/checks")

@@ -8,8 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from moldau.pipelines.records import RECORDS, with_headers
 from moldau.pipelines.validation.faults import MALFORMED
-from moldau.pipelines.validation.frames import answer_events, created_events, parse_orders, parse_stock_requests
-from moldau.pipelines.validation.model import Check, Line, Order, State, order_json, stock_request_json, validation_json
+from moldau.pipelines.validation.frames import parse_orders, parse_stock_requests
+from moldau.pipelines.validation.model import Line, Order, State, order_json, stock_request_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -37,13 +37,11 @@ def test_each_malformed_record_is_kept_with_its_reason(spark: SparkSession) -> N
     parsed = records(spark, *[sample.value for sample in MALFORMED], key=b"\xff").transform(parse_orders)
     assert column(parsed, "malformed") == [str(sample.reason) for sample in MALFORMED]
     assert column(parsed, "customer_id") == [""] * len(MALFORMED)
-    assert records(spark, *[sample.value for sample in MALFORMED]).transform(created_events).count() == 0
 
 
 def test_of_final_orders_only_those_that_came_to_nothing_matter_to_the_checks(spark: SparkSession) -> None:
     frame = records(spark, order_json(ORDER, State.VALIDATED), order_json(ORDER, State.TIMED_OUT), None, order_json(ORDER))
     assert column(frame.transform(parse_orders), "offset") == [1, 2, 3]
-    assert column(frame.transform(created_events), "offset") == [3]
 
 
 def test_stock_requests_are_keyed_by_the_records_key(spark: SparkSession) -> None:
@@ -52,15 +50,6 @@ def test_stock_requests_are_keyed_by_the_records_key(spark: SparkSession) -> Non
     assert column(frame, "malformed") == [None, "NOT_JSON"]
     assert column(frame, "wanted")[0] == {1: 2, 2: 1}
     assert column(records(spark, stock_request_json(ORDER), key=None).transform(parse_stock_requests), "malformed") == ["MISSING_FIELD"]
-
-
-def test_answers(spark: SparkSession) -> None:
-    frame = records(spark, validation_json("o1", Check.FRAUD, "LATE"), validation_json("o1", Check.DETAILS, None), b"?").transform(
-        answer_events
-    )
-    assert column(frame, "order_id") == ["o1", "o1", ""]
-    assert column(frame, "fault") == ["LATE", None, None]
-    assert column(frame, "malformed") == [None, None, "NOT_JSON"]
 
 
 def test_a_timestamp_ahead_or_absent_is_the_time_of_the_batch(spark: SparkSession) -> None:

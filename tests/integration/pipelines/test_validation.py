@@ -78,12 +78,11 @@ def test_every_verdict_is_the_oracles(spark: SparkSession, bootstrap: str, prefi
     config = job.JobConfig(
         Ends(bootstrap, checkpoint, max_records_per_batch=1_700), catalogue, scene.topics, straggler_ms=STRAGGLER_S * 1000
     )
-    queries = job.start(spark, config)
+    query = job.start(spark, config)
     try:
         scene.read_until(ORDERS)
     finally:
-        for query in queries:
-            query.stop()
+        query.stop()
     scene.assert_as_expected()
 
 

@@ -100,21 +100,20 @@ def run(options: Options, console: Console, tell: Callable[[Figures], int]) -> i
         service = OrderService(bootstrap, topics, partitions=options.partitions)
         ledger = stack.enter_context(closing(Ledger(bootstrap, topics)))
         config = job.JobConfig(ends, catalogue, topics, deadline_ms=DEADLINE_MS, straggler_ms=STRAGGLER_MS)
-        queries = job.start(spark, config)
+        query = job.start(spark, config)
         watched, port = stack.enter_context(closing(Watched())), _page_port(options)
-        watched.follow(queries)
+        watched.follow([query])
         shown = stack.enter_context(ExitStack())
         if port:
             with step(progress, "opening the live page"):
                 url = shown.enter_context(page(directory, bootstrap, prefix, options.partitions, port, watched, is_open=False))
             console.print(f"Watch it in a browser: {url}", highlight=False)
-        stage = Stage(service, ledger, queries, progress, stopping)
+        stage = Stage(service, ledger, [query], progress, stopping)
         stack.callback(stage.stop)
         judgements = _play(stage, phases(options), sent)
-        with step(progress, "stopping the queries"):
-            batches = [batch for query in queries for batch in _micro_batches(query)]
-            for query in queries:
-                query.stop()
+        with step(progress, "stopping the query"):
+            batches = list(_micro_batches(query))
+            query.stop()
             ledger.read(1.0)  # a verdict too many would come now
         with step(progress, "asking the oracle"):
             expectation = oracle.expect(sent, catalogue, *ledger.freed)
@@ -128,7 +127,7 @@ def run(options: Options, console: Console, tell: Callable[[Figures], int]) -> i
         code = tell(figures)
         if options.stays:
             shown.close()
-            watched.follow(job.start(spark, config))
+            watched.follow([job.start(spark, config)])
             with page(directory, bootstrap, prefix, options.partitions, port, watched, is_open=True) as url:
                 console.print(f"The page takes orders now: {url}  Ctrl-C ends it.", highlight=False)
                 stopping.wait()

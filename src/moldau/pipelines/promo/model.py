@@ -5,9 +5,10 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from moldau.pipelines.rolling import Limit
-from moldau.pipelines.validation.model import FAIL, PASS, Order
+from moldau.pipelines.validation.model import Order
 
 BURGER_LIMIT = Limit(most=5)
+PASS, FAIL = "PASS", "FAIL"
 
 
 class PromoTopics(NamedTuple):

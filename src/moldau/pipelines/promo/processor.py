@@ -14,18 +14,20 @@ class PromoLimit(InPartitionOrder[Customer]):
 
     def __init__(self, topics: PromoTopics, limit: Limit) -> None:
         self.topics = topics
-        self.dead_letters = topics.dead_letters
         self.limit = limit
 
     def judge(self, memory: Customer, row: Row) -> tuple[Customer, list[Row]]:
         memory, outcome = customer.judge(self.limit, memory, row.line_id, row.bought_ms, row.accepted_ms, row.quantity)
         if outcome is Outcome.REPEATED:
-            return memory, [dead_letter(self.dead_letters, row, outcome)]
+            return memory, [self.letter(row, outcome)]
         reason = None if outcome is Outcome.PASSED else str(outcome)
         records = [record(self.topics.verdicts, row.line_id, promo_verdict_json(row.line_id, reason))]
         if outcome in (Outcome.LATE, Outcome.CLOCK_AHEAD):
-            records.append(dead_letter(self.dead_letters, row, outcome))
+            records.append(self.letter(row, outcome))
         return memory, records
+
+    def letter(self, row: Row, reason: str) -> Row:
+        return dead_letter(self.topics.dead_letters, row, reason)
 
     def pack(self, memory: Customer) -> str:
         return customer.pack(memory)

@@ -41,6 +41,17 @@ def claim(spark: SparkSession, folder: str, readable: range) -> None:
         out.close()
 
 
+def refuse_former(spark: SparkSession, folder: str) -> None:
+    """`folder`: of a query that earlier releases had and this one has not.  Errors: CheckpointRefused."""
+    jvm: Any = spark._jvm
+    offsets = jvm.org.apache.hadoop.fs.Path(folder, "offsets")
+    if offsets.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(offsets):
+        raise CheckpointRefused(
+            f"checkpoint {folder} is of a query that this release does not have any more: go on with the release that wrote it, or name "
+            "another folder as `checkpoint`, which judges all records of the topics again"
+        )
+
+
 def _number(jvm: Any, stream: Any, folder: str) -> int:
     try:
         text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))

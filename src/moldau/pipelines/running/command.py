@@ -120,7 +120,7 @@ def say(line: str) -> None:
 def run(pipeline: Pipeline, values: dict[str, Any], *, master: str) -> int:
     """Errors: OSError, ValueError, KafkaError, ProvisionError, CheckpointRefused."""
     from moldau.pipelines.ends import Ends
-    from moldau.pipelines.running.checkpoints import claim
+    from moldau.pipelines.running.checkpoints import claim, refuse_former
     from moldau.pipelines.running.keeper import Kept, keep_running
     from moldau.pipelines.running.metrics import Metrics
     from moldau.pipelines.running.missing_topics import make_missing
@@ -135,6 +135,8 @@ def run(pipeline: Pipeline, values: dict[str, Any], *, master: str) -> int:
     spark = open_session(pipeline.name, master=master, checkpoint=ends.checkpoint, settings=values["spark"])
     stopping = noted_interrupts()
     try:
+        for name in runnable.former:
+            refuse_former(spark, ends.folder(name))
         for name in runnable.queries:
             claim(spark, ends.folder(name), pipeline.state_versions)
         if values["partitions"]:

@@ -1,12 +1,12 @@
-"""● The order validation as two streaming queries: the topics wired to the frames and the processors.
+"""● The order validation as one streaming query: the topics wired to the frames and the processors.
 
     orders (by customer) ──► customer checks ──┐
-                                               ├──► order-validations ──► aggregator ──► orders
-    stock-requests (by store) ──► stock check ─┘         orders ────────────┘
+                                               ├──► aggregator ──► orders
+    stock-requests (by store) ──► stock check ─┘        └────────► stock-requests (what is given back)
                        └─► orders.dlq
 
-Two queries and not five, because a micro-batch costs 130–190 ms of planning however small it is: the checks share one
-query although they do not share a key, and fraud and details share one pass.
+One query and not three: an order passes its checks and gets its verdict in one micro-batch.  Each micro-batch costs 130–190 ms of planning
+however small it is, and an order that passed from query to query waited for the next one of each.
 
 *Time* in the aggregator is the time of its micro-batches, which no client can move and which passes without records too.  An
 order times out when a check has not answered it in time, by `deadline_ms` from when it was seen and `straggler_ms` from its
@@ -16,7 +16,7 @@ After a crash the last micro-batch is computed again from the same offsets and t
 reader of what is committed (`isolation.level=read_committed`) sees every record once.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
@@ -25,12 +25,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from moldau.pipelines.ends import Ends
 from moldau.pipelines.records import RECORDS, with_headers
 from moldau.pipelines.rolling import Limit
-from moldau.pipelines.validation.frames import answer_events, created_events, parse_orders, parse_stock_requests
+from moldau.pipelines.validation.frames import parse_orders, parse_stock_requests
 from moldau.pipelines.validation.model import Topics
-from moldau.pipelines.validation.processors import Aggregator, CustomerChecks, StockCheck
+from moldau.pipelines.validation.processors import EVENTS, Aggregator, CustomerChecks, StockCheck
 
 FRAUD_LIMIT = Limit(most=25_000)  # cents a customer within 24 hours
-CHECKS, AGGREGATOR = "checks", "aggregator"
+QUERY = "validation"
+FORMER: Sequence[str] = ("checks", "aggregator")
+"""The queries of state version 2: an order's state was theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +45,10 @@ class JobConfig:
     straggler_ms: int = 600_000
 
 
-def start_one(spark: SparkSession, config: JobConfig, name: str) -> StreamingQuery:
-    """One of the queries by its name, read and written by ends made anew."""
-    frame = customer_checks(spark, config).unionByName(stock_check(spark, config)) if name == CHECKS else aggregator(spark, config)
-    return config.ends.write(name, with_headers(frame)).trigger(processingTime=config.ends.trigger).start()
-
-
-def start(spark: SparkSession, config: JobConfig) -> list[StreamingQuery]:
+def start(spark: SparkSession, config: JobConfig) -> StreamingQuery:
     """Run until stopped."""
-    return [start_one(spark, config, name) for name in (CHECKS, AGGREGATOR)]
+    checked = customer_checks(spark, config).unionByName(stock_check(spark, config))
+    return config.ends.write(QUERY, with_headers(judged(checked, config))).trigger(processingTime=config.ends.trigger).start()
 
 
 def customer_checks(spark: SparkSession, config: JobConfig) -> DataFrame:
@@ -59,7 +56,7 @@ def customer_checks(spark: SparkSession, config: JobConfig) -> DataFrame:
         config.ends.read(spark, config.topics.orders)
         .transform(parse_orders)
         .groupBy("customer_id")
-        .transformWithState(CustomerChecks(config.topics, config.fraud_limit), RECORDS, "Append", "ProcessingTime")
+        .transformWithState(CustomerChecks(config.fraud_limit), EVENTS, "Append", "ProcessingTime")
     )
 
 
@@ -68,15 +65,10 @@ def stock_check(spark: SparkSession, config: JobConfig) -> DataFrame:
         config.ends.read(spark, config.topics.stock_requests)
         .transform(parse_stock_requests)
         .groupBy("store_id")
-        .transformWithState(StockCheck(config.topics, config.catalogue), RECORDS, "Append", "ProcessingTime")
+        .transformWithState(StockCheck(config.catalogue), EVENTS, "Append", "ProcessingTime")
     )
 
 
-def aggregator(spark: SparkSession, config: JobConfig) -> DataFrame:
-    created = created_events(config.ends.read(spark, config.topics.orders))
-    answers = answer_events(config.ends.read(spark, config.topics.validations))
-    return (
-        created.unionByName(answers)
-        .groupBy("order_id")
-        .transformWithState(Aggregator(config.topics, config.deadline_ms, config.straggler_ms), RECORDS, "Append", "ProcessingTime")
-    )
+def judged(checked: DataFrame, config: JobConfig) -> DataFrame:
+    aggregator = Aggregator(config.topics, config.deadline_ms, config.straggler_ms)
+    return checked.groupBy("order_id").transformWithState(aggregator, RECORDS, "Append", "ProcessingTime")

@@ -47,13 +47,10 @@ class Reason(StrEnum):
     OUT_OF_RANGE = strict.OUT_OF_RANGE
     WRONG_KEY = "WRONG_KEY"  # not UTF-8
     UNKNOWN_STATE = "UNKNOWN_STATE"
-    UNKNOWN_CHECK = "UNKNOWN_CHECK"
-    UNKNOWN_VERDICT = "UNKNOWN_VERDICT"
     # the record is an order, but one with its id was there before
     REPEATED = "REPEATED"
 
 
-PASS, FAIL = "PASS", "FAIL"
 # A dead letter is as large as what a compressed batch held, with headers added.
 MOST_LETTER_BYTES = 16 * 1024 * 1024
 
@@ -64,7 +61,6 @@ class Topics(NamedTuple):
 
     orders: str = "orders"
     stock_requests: str = "stock-requests"
-    validations: str = "order-validations"
     dead_letters: str = "orders.dlq"
 
     @classmethod
@@ -77,7 +73,6 @@ class Topics(NamedTuple):
         return {
             self.orders: {"cleanup.policy": "compact", **keep},
             self.stock_requests: keep,
-            self.validations: keep,
             self.dead_letters: {**keep, "max.message.bytes": str(MOST_LETTER_BYTES)},
         }
 
@@ -108,12 +103,6 @@ def stock_request_json(order: Order) -> bytes:
     for line in order.lines:
         wanted[line.product_id] = wanted.get(line.product_id, 0) + line.quantity
     return _dumps({"order_id": order.order_id, "ordered_ms": order.ordered_ms, "wanted": wanted}).encode()
-
-
-def validation_json(order_id: str, check: Check, fault: str | None, *, store_id: str | None = None) -> bytes:
-    """`store_id`: its shelf holds what the order wants."""
-    held = {} if store_id is None else {"store_id": store_id}
-    return _dumps({"order_id": order_id, "check": check, "verdict": FAIL if fault else PASS, "reason": fault, **held}).encode()
 
 
 def release_json(order_id: str) -> bytes:

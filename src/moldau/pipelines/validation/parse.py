@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from moldau.pipelines.strict import NOT_JSON, WRONG_TYPE, Malformed, integer, items, json_object, text, utf8
 from moldau.pipelines.validation import details
-from moldau.pipelines.validation.model import FAIL, PASS, Check, Line, Reason, State
+from moldau.pipelines.validation.model import Line, Reason, State
 
 
 class ParsedOrder(NamedTuple):
@@ -29,13 +29,6 @@ class ParsedRequest(NamedTuple):
     fault: str | None  # the request can be answered without looking at a shelf
     wanted: dict[int, int]  # product id → units
     is_release: bool = False  # it asks for nothing, and gives back what its order holds
-
-
-class ParsedAnswer(NamedTuple):
-    order_id: str
-    check: str
-    fault: str | None
-    store_id: str | None = None  # whose shelf holds what the order wants
 
 
 def order(key: bytes | None, value: bytes | None) -> ParsedOrder:
@@ -69,17 +62,6 @@ def stock_request(key: bytes | None, value: bytes | None) -> ParsedRequest:
     if not all(_is_product_id(product_id) for product_id in wanted):
         return ParsedRequest(order_id, store_id, ordered_ms, Reason.UNKNOWN_PRODUCT, {})
     return ParsedRequest(order_id, store_id, ordered_ms, None, {int(product_id): count for product_id, count in units})
-
-
-def answer(key: bytes | None, value: bytes | None) -> ParsedAnswer:
-    body = json_object(value)
-    order_id, check, verdict = text(body, "order_id"), text(body, "check"), text(body, "verdict")
-    if check not in list(Check):
-        raise Malformed(Reason.UNKNOWN_CHECK)
-    if verdict not in (PASS, FAIL):
-        raise Malformed(Reason.UNKNOWN_VERDICT)
-    store_id = text(body, "store_id") if verdict == PASS and "store_id" in body else None
-    return ParsedAnswer(order_id, check, None if verdict == PASS else text(body, "reason"), store_id)
 
 
 def _line(line: Any) -> Line:

@@ -1,22 +1,32 @@
-"""◇ The checks and the aggregator as Spark state processors: what joins the pure rules to their rows."""
+"""◇ The checks and the aggregator as Spark state processors: what joins the pure rules to their rows.
+
+Checks hand *events* on to the aggregator, within one micro-batch: an order with what its customer's checks found, what its store's check
+found, or a dead letter, which is nobody's key and passes.
+"""
 
 import zlib
 from array import array
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from typing import Final, TypeVar
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from moldau.pipelines import customer
 from moldau.pipelines.customer import Customer
-from moldau.pipelines.keyed import FORGET_AFTER_MS, InPartitionOrder, dead_letter, in_order, record
+from moldau.pipelines.keyed import FORGET_AFTER_MS, RULE_FAILED, InPartitionOrder, dead_letter, in_order, record
 from moldau.pipelines.records import NO_KEY
 from moldau.pipelines.rolling import Limit, Outcome
 from moldau.pipelines.validation import inventory, verdict
 from moldau.pipelines.validation.inventory import Shelf
-from moldau.pipelines.validation.model import Check, Reason, State, Topics, final_json, release_json, validation_json
+from moldau.pipelines.validation.model import Check, Reason, State, Topics, final_json, release_json
 
+EVENTS: Final = (
+    "order_id STRING, malformed STRING, faults MAP<STRING, STRING>, store_id STRING, text STRING, "
+    "topic STRING, partition INT, offset BIGINT, accepted_ms BIGINT, key BINARY, value BINARY"
+)
+S = TypeVar("S")
 MOST_PACKED_BYTES = 900_000
 # A timer that fires so much after its time: the job was away, and so were the checks.
 AWAY_MS = 60_000
@@ -28,12 +38,17 @@ FRAUD_REASONS = {
 }
 
 
-class CustomerChecks(InPartitionOrder[Customer]):
-    """Fraud, by customer, and the finding of the details check, in one pass: two answers an order."""
+class _Check(InPartitionOrder[S]):
+    """A check of the orders of one key: it emits rows of `EVENTS`."""
 
-    def __init__(self, topics: Topics, limit: Limit) -> None:
-        self.topics = topics
-        self.dead_letters = topics.dead_letters
+    def letter(self, row: Row, reason: str) -> Row:
+        return Row(order_id=NO_KEY, malformed=str(reason), faults=None, store_id=None, text=None, **_place(row), **_held(row))
+
+
+class CustomerChecks(_Check[Customer]):
+    """Fraud, by customer, and the finding of the details check, in one pass: the order with two answers."""
+
+    def __init__(self, limit: Limit) -> None:
         self.limit = limit
 
     def judge(self, memory: Customer, row: Row) -> tuple[Customer, list[Row]]:
@@ -42,19 +57,19 @@ class CustomerChecks(InPartitionOrder[Customer]):
         cents = max(row.total_cents, 0)
         memory, outcome = customer.judge(self.limit, memory, row.order_id, row.ordered_ms, row.accepted_ms, cents, holds=True)
         if outcome is Outcome.REPEATED:  # the aggregator knows all ids, and dead-letters it
-            return memory, []
+            return memory, [_ordered(row, {})]
         if row.fault is not None:  # it fails whatever the others say
             memory = customer.freed(memory, row.order_id)
         fault = FRAUD_REASONS[outcome]
-        answers = [_answer(self.topics, row, Check.FRAUD, fault), _answer(self.topics, row, Check.DETAILS, row.fault)]
+        events = [_ordered(row, {Check.FRAUD: fault, Check.DETAILS: row.fault})]
         if fault in (Reason.LATE, Reason.CLOCK_AHEAD):
-            answers.append(dead_letter(self.dead_letters, row, fault))
-        return memory, answers
+            events.append(self.letter(row, fault))
+        return memory, events
 
     def answers_without_judging(self, row: Row) -> list[Row]:
         if row.state != State.CREATED:
             return []
-        return [_answer(self.topics, row, check, Reason.RULE_FAILED) for check in (Check.FRAUD, Check.DETAILS)]
+        return [_ordered(row, {Check.FRAUD: RULE_FAILED, Check.DETAILS: RULE_FAILED})]
 
     def pack(self, memory: Customer) -> str:
         return customer.pack(memory)
@@ -63,29 +78,27 @@ class CustomerChecks(InPartitionOrder[Customer]):
         return customer.unpack(text)
 
 
-class StockCheck(InPartitionOrder[Shelf]):
+class StockCheck(_Check[Shelf]):
     """Inventory, by store: one answer an order."""
 
-    def __init__(self, topics: Topics, catalogue: Mapping[int, int]) -> None:
-        self.topics = topics
-        self.dead_letters = topics.dead_letters
+    def __init__(self, catalogue: Mapping[int, int]) -> None:
         self.packed_catalogue = pack_catalogue(catalogue)
 
     def judge(self, memory: Shelf, row: Row) -> tuple[Shelf, list[Row]]:
         if row.is_release:
             return inventory.freed(memory, row.order_id), []
         if row.fault is not None:
-            return memory, [_answer(self.topics, row, Check.INVENTORY, row.fault)]
+            return memory, [_answered(row, row.fault)]
         if customer.is_ahead(row.ordered_ms, row.accepted_ms):
-            return memory, [_answer(self.topics, row, Check.INVENTORY, Reason.CLOCK_AHEAD)]
+            return memory, [_answered(row, Reason.CLOCK_AHEAD)]
         if row.order_id in memory.judged:
-            return memory, [dead_letter(self.dead_letters, row, Reason.REPEATED)]
+            return memory, [self.letter(row, Reason.REPEATED)]
         wanted = dict(row.wanted)  # Spark hands a map to a state processor as a list of pairs
         memory, fault = inventory.reserve(unpack_catalogue(self.packed_catalogue), memory, row.order_id, row.ordered_ms, wanted)
-        return memory, [_answer(self.topics, row, Check.INVENTORY, fault, store_id=row.store_id if fault is None else None)]
+        return memory, [_answered(row, fault, store_id=row.store_id if fault is None else None)]
 
     def answers_without_judging(self, row: Row) -> list[Row]:
-        return [] if row.is_release else [_answer(self.topics, row, Check.INVENTORY, Reason.RULE_FAILED)]
+        return [] if row.is_release else [_answered(row, RULE_FAILED)]
 
     def pack(self, memory: Shelf) -> str:
         return inventory.pack(memory)
@@ -120,14 +133,14 @@ class Aggregator(StatefulProcessor):
         kept, now_ms = self.packed.get(), timerValues.getCurrentProcessingTimeInMs()
         before = order = verdict.unpack(kept[0] if kept else None)
         for row in events:
-            event = _event(row)
-            if verdict.is_repeat(order, event):
-                yield dead_letter(self.topics.dead_letters, row, Reason.REPEATED)
-            if (store_id := verdict.freed_late(order, event)) is not None:
-                yield _release(self.topics, key[0], store_id)
-            order, judged = verdict.step(order, event)
-            if judged is not None:
-                yield from _final(self.topics, key[0], judged)
+            for event in _events(row):
+                if verdict.is_repeat(order, event):
+                    yield dead_letter(self.topics.dead_letters, row, Reason.REPEATED)
+                if (store_id := verdict.freed_late(order, event)) is not None:
+                    yield _release(self.topics, key[0], store_id)
+                order, judged = verdict.step(order, event)
+                if judged is not None:
+                    yield from _final(self.topics, key[0], judged)
         if order != before:
             self._keep(order, self._due_ms(before, order, kept[1] if kept else None, now_ms), timer_ms=kept[1] if kept else None)
 
@@ -188,10 +201,11 @@ def unpack_catalogue(packed: bytes) -> dict[int, int]:
     return dict(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def _event(row: Row) -> verdict.Created | verdict.Answer:
-    if row.check is None:
-        return verdict.Created(row.text, row.partition)
-    return verdict.Answer(Check(row.check), row.fault, row.store_id)
+def _events(row: Row) -> Iterator[verdict.Created | verdict.Answer]:
+    if row.text is not None:
+        yield verdict.Created(row.text, row.partition)
+    for check, fault in row.faults:  # Spark hands a map to a state processor as a list of pairs
+        yield verdict.Answer(Check(check), fault, row.store_id)
 
 
 def _final(topics: Topics, order_id: str, judged: verdict.Verdict) -> Iterator[Row]:
@@ -205,5 +219,21 @@ def _release(topics: Topics, order_id: str, store_id: str) -> Row:
     return record(topics.stock_requests, store_id, release_json(order_id))
 
 
-def _answer(topics: Topics, row: Row, check: Check, fault: str | None, *, store_id: str | None = None) -> Row:
-    return record(topics.validations, row.order_id, validation_json(row.order_id, check, fault, store_id=store_id))
+def _ordered(row: Row, faults: Mapping[Check, str | None]) -> Row:
+    """A new order and what its customer's checks say of it; its bytes go along for the case that it is one too many."""
+    found = [(str(check), None if fault is None else str(fault)) for check, fault in faults.items()]
+    return Row(order_id=row.order_id, malformed=None, faults=found, store_id=None, text=row.text, **_place(row), **_held(row))
+
+
+def _answered(row: Row, fault: str | None, *, store_id: str | None = None) -> Row:
+    """`store_id`: its shelf holds what the order wants."""
+    found = [(str(Check.INVENTORY), None if fault is None else str(fault))]
+    return Row(order_id=row.order_id, malformed=None, faults=found, store_id=store_id, text=None, **_place(row), key=None, value=None)
+
+
+def _place(row: Row) -> dict[str, object]:
+    return {"topic": row.topic, "partition": row.partition, "offset": row.offset, "accepted_ms": row.accepted_ms}
+
+
+def _held(row: Row) -> dict[str, object]:
+    return {"key": row.key, "value": row.value}

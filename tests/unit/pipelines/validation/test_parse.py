@@ -11,7 +11,6 @@ from moldau.pipelines.strict import INT64_MOST, MOST_BYTES, Malformed
 from moldau.pipelines.validation import parse
 from moldau.pipelines.validation.faults import MALFORMED
 from moldau.pipelines.validation.model import (
-    Check,
     Line,
     Order,
     State,
@@ -19,7 +18,6 @@ from moldau.pipelines.validation.model import (
     order_json,
     release_json,
     stock_request_json,
-    validation_json,
 )
 
 ORDER = Order("o1", "c1", "s1", 7, (Line(1, 2, 300), Line(2, 1, 200)), 500)
@@ -119,18 +117,9 @@ def test_what_is_no_request(key: bytes | None, change: dict[str, Any], reason: s
     assert reason_of(parse.stock_request, key, changed(stock_request_json(ORDER), **change)) == reason
 
 
-def test_answers() -> None:
-    assert parse.answer(None, validation_json("o", Check.FRAUD, "LATE")) == ("o", "fraud", "LATE", None)
-    assert parse.answer(None, validation_json("o", Check.DETAILS, None)) == ("o", "details", None, None)
-    assert parse.answer(None, validation_json("o", Check.INVENTORY, None, store_id="s")) == ("o", "inventory", None, "s")
-    assert reason_of(parse.answer, None, changed(validation_json("o", Check.INVENTORY, None), store_id=7)) == "WRONG_TYPE"
-
-
 def test_a_release() -> None:
     assert parse.stock_request(b"s", release_json("o")) == ("o", "s", 0, None, {}, True)
     assert reason_of(parse.stock_request, b"s", b'{"order_id":"o","released":false}') == "MISSING_FIELD"
-    assert reason_of(parse.answer, None, changed(validation_json("o", Check.FRAUD, None), check="taste")) == "UNKNOWN_CHECK"
-    assert reason_of(parse.answer, None, changed(validation_json("o", Check.FRAUD, None), verdict="MAYBE")) == "UNKNOWN_VERDICT"
 
 
 JSON = st.recursive(
@@ -144,7 +133,7 @@ FIELDS = st.sampled_from(
 KEYS = st.none() | st.binary(max_size=5)
 
 
-@given(st.sampled_from([parse.order, parse.stock_request, parse.answer]), KEYS, st.none() | st.binary(max_size=60))
+@given(st.sampled_from([parse.order, parse.stock_request]), KEYS, st.none() | st.binary(max_size=60))
 def test_any_bytes(parser: Any, key: bytes | None, value: bytes | None) -> None:
     assert_fields_or_malformed(parser, key, value)
 

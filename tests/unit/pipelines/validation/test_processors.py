@@ -24,6 +24,7 @@ def order_row(offset: int, **fields: Any) -> Row:
         "wanted": [(1, 1)],
         "is_release": False,
         "state": "CREATED",
+        "text": '{"order_id":"o"}',
         "store_id": "s",
         "topic": "orders",
         "partition": 0,
@@ -36,8 +37,11 @@ def order_row(offset: int, **fields: Any) -> Row:
 
 
 def said(records: list[Row]) -> list[tuple[str, str, str | None]]:
-    answers = [json.loads(record.value) for record in records if record.topic == TOPICS.validations]
-    return [(answer["order_id"], answer["check"], answer["reason"]) for answer in answers]
+    return [(event.order_id, check, fault) for event in records if event.malformed is None for check, fault in event.faults]
+
+
+def letters(events: list[Row]) -> list[tuple[str, int, bytes | None, bytes | None]]:
+    return [(event.malformed, event.offset, event.key, event.value) for event in events if event.malformed is not None]
 
 
 def harness(processor: Any) -> TwsTester:
@@ -46,7 +50,7 @@ def harness(processor: Any) -> TwsTester:
 
 def test_customer_checks_judge_in_partition_order_not_in_the_order_of_the_shuffle() -> None:
     rows = [order_row(2, total_cents=60), order_row(1, total_cents=70), order_row(3, total_cents=30, fault="QUANTITY")]
-    records = harness(CustomerChecks(TOPICS, Limit(most=100))).test("c", rows)
+    records = harness(CustomerChecks(Limit(most=100))).test("c", rows)
     assert said(records) == [
         *[("o1", "fraud", None), ("o1", "details", None)],
         *[("o2", "fraud", "SPENT_LIMIT"), ("o2", "details", None)],
@@ -56,52 +60,49 @@ def test_customer_checks_judge_in_partition_order_not_in_the_order_of_the_shuffl
 
 def test_a_late_order_is_answered_and_dead_lettered_as_it_was_sent() -> None:
     rows = [order_row(1, ordered_ms=DAY_MS, accepted_ms=DAY_MS), order_row(2, ordered_ms=0, accepted_ms=DAY_MS, value=b"as sent")]
-    records = harness(CustomerChecks(TOPICS, Limit(most=1_000))).test("c", rows)
+    records = harness(CustomerChecks(Limit(most=1_000))).test("c", rows)
     assert ("o2", "fraud", "LATE") in said(records)
-    (letter,) = [record for record in records if record.topic == TOPICS.dead_letters]
-    assert (letter.key, letter.value, letter.reason, letter.source) == (b"o2", b"as sent", "LATE", "orders-0@2")
+    assert letters(records) == [("LATE", 2, b"o2", b"as sent")]
 
 
 def test_malformed_records_leave_no_state() -> None:
-    checks = harness(CustomerChecks(TOPICS, Limit(most=1_000)))
+    checks = harness(CustomerChecks(Limit(most=1_000)))
     rows = [order_row(1, malformed="NOT_JSON", value=b"\xff", key=b"\xfe"), order_row(2, malformed="NO_VALUE", value=None, key=None)]
     records = checks.test("", rows)
-    assert [(record.topic, record.key, record.value, record.reason) for record in records] == [
-        (TOPICS.dead_letters, b"\xfe", b"\xff", "NOT_JSON"),
-        (TOPICS.dead_letters, None, None, "NO_VALUE"),
-    ]
+    assert [record.order_id for record in records] == ["", ""]
+    assert letters(records) == [("NOT_JSON", 1, b"\xfe", b"\xff"), ("NO_VALUE", 2, None, None)]
     assert checks.peekValueState("packed", "") is None
 
 
 def test_an_order_from_the_future_fails_and_moves_no_clock() -> None:
     ahead, good = order_row(1, ordered_ms=4_102_444_800_000), order_row(2)
-    records = harness(CustomerChecks(TOPICS, Limit(most=1_000))).test("c", [ahead, good])
+    records = harness(CustomerChecks(Limit(most=1_000))).test("c", [ahead, good])
     assert said(records)[::2] == [("o1", "fraud", "CLOCK_AHEAD"), ("o2", "fraud", None)]
-    stock = harness(StockCheck(TOPICS, {1: 2}))
+    stock = harness(StockCheck({1: 2}))
     assert said(stock.test("s", [ahead, good])) == [("o1", "inventory", "CLOCK_AHEAD"), ("o2", "inventory", None)]
     next_day = order_row(3, ordered_ms=DAY_MS, accepted_ms=DAY_MS, wanted=[(1, 2)])
     assert said(stock.test("s", [next_day])) == [("o3", "inventory", None)]
 
 
 def test_an_id_uses_the_limits_once() -> None:
-    checks = harness(CustomerChecks(TOPICS, Limit(most=100)))
+    checks = harness(CustomerChecks(Limit(most=100)))
     assert len(said(checks.test("c", [order_row(1), order_row(2, order_id="o1")]))) == 2
-    stock = harness(StockCheck(TOPICS, {1: 2}))
+    stock = harness(StockCheck({1: 2}))
     stock.test("s", [order_row(1), order_row(2, order_id="o1")])
     assert said(stock.test("s", [order_row(3)])) == [("o3", "inventory", None)]
 
 
 def test_a_rule_that_raises_costs_its_record() -> None:
-    stock = harness(StockCheck(TOPICS, {1: 2}))
+    stock = harness(StockCheck({1: 2}))
     records = stock.test("s", [order_row(1, wanted=7), order_row(2)])
-    assert [(record.reason, record.source) for record in records] == [("RULE_FAILED", "orders-0@1"), (None, None), (None, None)]
+    assert [one[:2] for one in letters(records)] == [("RULE_FAILED", 1)]
     assert said(records) == [("o1", "inventory", "RULE_FAILED"), ("o2", "inventory", None)]
-    checks = harness(CustomerChecks(TOPICS, Limit(most=100)))
+    checks = harness(CustomerChecks(Limit(most=100)))
     assert said(checks.test("c", [order_row(1, total_cents="much")])) == [("o1", "fraud", "RULE_FAILED"), ("o1", "details", "RULE_FAILED")]
 
 
 def test_what_an_order_spent_is_freed_when_it_fails() -> None:
-    checks = harness(CustomerChecks(TOPICS, Limit(most=100)))
+    checks = harness(CustomerChecks(Limit(most=100)))
     first = order_row(1), order_row(2, order_id="o1", state="FAILED", fault="QUANTITY"), order_row(3)
     assert [reason for _, check, reason in said(checks.test("c", list(first))) if check == "fraud"] == [None, None]
     again = order_row(4, order_id="o1", state="TIMED_OUT"), order_row(5)
@@ -110,14 +111,13 @@ def test_what_an_order_spent_is_freed_when_it_fails() -> None:
 
 
 def test_an_order_that_is_wrong_in_itself_spends_nothing() -> None:
-    checks = harness(CustomerChecks(TOPICS, Limit(most=100)))
+    checks = harness(CustomerChecks(Limit(most=100)))
     assert said(checks.test("c", [order_row(1, fault="QUANTITY"), order_row(2)]))[2] == ("o2", "fraud", None)
 
 
 def test_stock_is_freed_once() -> None:
-    stock = harness(StockCheck(TOPICS, {1: 1}))
-    answer = stock.test("s", [order_row(1)])[0]
-    assert json.loads(answer.value)["store_id"] == "s"
+    stock = harness(StockCheck({1: 1}))
+    assert stock.test("s", [order_row(1)])[0].store_id == "s"
     release = order_row(2, order_id="o1", is_release=True)
     assert said(stock.test("s", [release, release, order_row(3), order_row(4)])) == [
         ("o3", "inventory", None),
@@ -136,14 +136,14 @@ def test_partitions_are_merged_by_acceptance_and_none_is_reordered() -> None:
 
 
 def test_stock_is_kept_between_batches() -> None:
-    stock = harness(StockCheck(TOPICS, {1: 2}))
+    stock = harness(StockCheck({1: 2}))
     assert said(stock.test("s", [order_row(1), order_row(2)])) == [("o1", "inventory", None), ("o2", "inventory", None)]
     assert said(stock.test("s", [order_row(3)])) == [("o3", "inventory", "OUT_OF_STOCK")]
     assert said(stock.test("t", [order_row(4)])) == [("o4", "inventory", None)]
 
 
 def test_a_silent_key_is_forgotten_and_a_busy_one_is_not() -> None:
-    stock = harness(StockCheck(TOPICS, {1: 2}))
+    stock = harness(StockCheck({1: 2}))
     stock.test("silent", [order_row(1)])
     stock.test("busy", [order_row(1)])
     stock.setProcessingTime(DAY_MS)
@@ -159,11 +159,11 @@ PLACE = {"topic": "orders", "partition": 1, "offset": 9, "accepted_ms": 5, "key"
 
 
 def created(**fields: Any) -> Row:
-    return Row(**(PLACE | {"check": None, "fault": None, "store_id": None, "text": '{"order_id":"o","lines":[]}'} | fields))
+    return Row(**(PLACE | {"faults": [], "store_id": None, "text": '{"order_id":"o","lines":[]}'} | fields))
 
 
 def answer(check: str, fault: str | None = None, store_id: str | None = None) -> Row:
-    return Row(**(PLACE | {"topic": "order-validations", "check": check, "fault": fault, "store_id": store_id, "text": None}))
+    return Row(**(PLACE | {"topic": "stock-requests", "faults": [(check, fault)], "store_id": store_id, "text": None}))
 
 
 def aggregator(deadline_ms: int = 600, straggler_ms: int = 600) -> TwsTester:
@@ -200,6 +200,18 @@ def test_an_order_that_timed_out_gives_its_stock_back_whenever_that_is_known() -
     late.test("o", [created()])
     assert released(late.setProcessingTime(601)) == []
     assert released(late.test("o", [answer("inventory", None, "s")])) == [RELEASE]
+
+
+def test_a_dead_letter_passes_as_it_came() -> None:
+    (letter,) = aggregator().test("", [created(malformed="LATE")])
+    assert (letter.topic, letter.key, letter.value, letter.reason, letter.source) == ("orders.dlq", b"k", b"v", "LATE", "orders-1@9")
+
+
+def test_an_order_with_its_answers_is_one_event() -> None:
+    (event,) = harness(CustomerChecks(Limit(most=100))).test("c", [order_row(1)])
+    stock = harness(StockCheck({1: 2})).test("s", [order_row(7, order_id="o1")])
+    (record,) = aggregator().test("o1", [*stock, event])
+    assert (record.key, json.loads(record.value)["state"]) == (b"o1", "VALIDATED")
 
 
 def test_an_id_is_judged_once() -> None:

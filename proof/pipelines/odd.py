@@ -1,0 +1,242 @@
+"""● Generated records of all kinds on every input between good orders: good ones are judged soon, all others dead-lettered as they came.
+
+    python -m proof.pipelines.odd ours --records 10000          python -m proof.pipelines.odd apache --records 10000 --seed 2
+
+Four producers, whose clocks say −6 h, −10 min, +59 min and the truth, send side by side.  What is odd is so by construction: no parser of
+ours says which record is to become a dead letter.
+"""
+
+import argparse
+import json
+import random
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
+from pyspark.sql import SparkSession
+
+from moldau.pipelines.ends import Ends
+from moldau.pipelines.session import SHORT_LIVED, open_session
+from moldau.pipelines.topics import create_topics
+from moldau.pipelines.validation import job
+from moldau.pipelines.validation.model import Line, Order, Topics, order_json, stock_request_json
+from moldau.testing.child import NodeProcess
+from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import ApacheKafka
+
+GOOD_EVERY = 10
+WARM_UP = 20
+PARTITIONS = 2
+WITHIN_S = 600.0
+SKEWS_MS = (-6 * 3_600_000, -600_000, 59 * 60_000, 0)
+CATALOGUE = {1: 10**9}
+ORDER = Order("odd", "c", "s", 0, (Line(1, 1, 100),), 100)
+LETTER = tuple[str, bytes | None, bytes | None]
+"""Source, key, value."""
+
+
+class Odd(NamedTuple):
+    kind: str
+    to_orders: bool
+    key: bytes | None
+    value: bytes | None
+
+
+def odd_records(draw: random.Random) -> Iterator[Odd]:
+    """Without end; each is no order, or no request, whatever reads it."""
+    while True:
+        to_orders = draw.random() < 0.5
+        kind = draw.choice(list(KINDS))
+        whole = order_json(ORDER) if to_orders else stock_request_json(ORDER)
+        value = KINDS[kind](draw, whole)
+        key = draw.choice([b"k", b"s", None, draw.randbytes(draw.randrange(9)), b"\xff\xfe"])
+        yield Odd(kind, to_orders, key, value)
+
+
+def _field(draw: random.Random, whole: bytes) -> bytes:
+    """One field that is needed is of a wrong kind."""
+    body = json.loads(whole)
+    name = draw.choice([name for name in body if name != "state"])
+    wrong: list[Any] = [None, True, 1.5, {}, {"a": {"b": []}}, 2**63, -(2**64)] + ([] if isinstance(body[name], str) else ["7", ""])
+    if name not in ("lines", "wanted"):
+        wrong.append([7])
+    if name == "wanted":
+        wrong = [one for one in wrong if one not in ({}, {"a": {"b": []}})] + [{"1": None}, {"1": "2"}, {"1": 2**63}, {"1": [1]}, [1]]
+    body[name] = draw.choice(wrong)
+    return json.dumps(body).encode()
+
+
+def _without(draw: random.Random, whole: bytes) -> bytes:
+    body = json.loads(whole)
+    del body[draw.choice(list(body))]
+    return json.dumps(body).encode()
+
+
+def _broken_text(draw: random.Random, whole: bytes) -> bytes:
+    return whole.replace(
+        b'"odd"', draw.choice([b'"\xff\xfe"', b'"\\ud800"', b'"\xc3"', b'"\xed\xa0\x80"', b'""', b'"' + b"x" * 1_001 + b'"'])
+    )
+
+
+KINDS: dict[str, Callable[[random.Random, bytes], bytes | None]] = {
+    "no value": lambda draw, whole: None,
+    "empty": lambda draw, whole: b"",
+    "random bytes": lambda draw, whole: b"\x00" + draw.randbytes(draw.randrange(200)),
+    "cut off": lambda draw, whole: whole[: draw.randrange(1, len(whole) - 1)],
+    "bytes behind": lambda draw, whole: whole + draw.choice([b"}", b"\x00", b"{}", b",", b"null"]),
+    "single quotes": lambda draw, whole: whole.replace(b'"', b"'"),
+    "other JSON": lambda draw, whole: draw.choice([b"null", b"7", b"[]", b'"text"', b"true", b"1e999", b"NaN", b"[" + whole + b"]"]),
+    "deep": lambda draw, whole: b"[" * draw.randrange(2_000, 60_000),
+    "deep and closed": lambda draw, whole: b'{"a":' * 3_000 + b"1" + b"}" * 3_000,
+    "no number": lambda draw, whole: whole.replace(
+        b'"ordered_ms":0', draw.choice([b'"ordered_ms":NaN', b'"ordered_ms":00', b'"ordered_ms":0x1'])
+    ),
+    "a field": _field,
+    "a field less": _without,
+    "broken text": _broken_text,
+    "large": lambda draw, whole: b" " * draw.randrange(270_000, 300_000) + whole,
+}
+
+
+class Run:
+    """One job and its topics."""
+
+    def __init__(self, bootstrap: str, topics: Topics, draw: random.Random) -> None:
+        self.topics, self.draw = topics, draw
+        configs = topics.configs()
+        configs[topics.orders] = {}  # not compacted, so that it can hold records without a key
+        create_topics(bootstrap, configs, partitions=PARTITIONS)
+        self.producers = [Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "partitioner": "murmur2_random"}) for _ in SKEWS_MS]
+        self.consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "odd", "enable.auto.commit": False})
+        names = (topics.orders, topics.dead_letters)
+        self.consumer.assign([TopicPartition(name, number, OFFSET_BEGINNING) for name in names for number in range(PARTITIONS)])
+        self.sent_ms: dict[str, int] = {}
+        self.verdicts: dict[str, tuple[str, int]] = {}
+        self.repeats = 0
+        self.expected: set[LETTER] = set()
+        self.letters: list[LETTER] = []
+        self.kinds: Counter[str] = Counter()
+        self.refused: list[str] = []
+
+    def send_good(self, order_id: str) -> None:
+        number = self.draw.randrange(len(SKEWS_MS))
+        at_ms = _now_ms() + SKEWS_MS[number]
+        order = ORDER._replace(order_id=order_id, customer_id=order_id, ordered_ms=at_ms, store_id=f"s{number}")
+        self.sent_ms[order_id] = _now_ms()
+        for topic, key, value in (
+            (self.topics.orders, order.customer_id, order_json(order)),
+            (self.topics.stock_requests, order.store_id, stock_request_json(order)),
+        ):
+            self.producers[number].produce(topic, value, key, timestamp=at_ms, on_delivery=self._delivered)
+
+    def send_odd(self, one: Odd) -> None:
+        self.kinds[one.kind] += 1
+        number = self.draw.randrange(len(SKEWS_MS))
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            self._delivered(error, message)
+            self.expected.add((f"{message.topic()}-{message.partition()}@{message.offset()}", one.key, one.value))
+
+        topic = self.topics.orders if one.to_orders else self.topics.stock_requests
+        at_ms = _now_ms() + SKEWS_MS[number]
+        self.producers[number].produce(topic, one.value, one.key, timestamp=at_ms, on_delivery=delivered)
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None:
+            self.refused.append(str(error))
+
+    def read(self, timeout_s: float) -> None:
+        for message in self.consumer.consume(1_000, timeout_s):
+            if message.topic() == self.topics.dead_letters:
+                source = dict(message.headers() or [])["source"]
+                assert isinstance(source, bytes)
+                self.letters.append((source.decode(), message.key(), message.value()))
+                continue
+            try:
+                body = json.loads(message.value() or b"null")
+                order_id, state = body["order_id"], body["state"]
+            except (ValueError, KeyError, TypeError, RecursionError):
+                continue
+            if state != "CREATED" and isinstance(order_id, str):
+                self.repeats += order_id in self.verdicts
+                self.verdicts[order_id] = (state, message.timestamp()[1])
+
+    def flush(self) -> None:
+        for producer in self.producers:
+            assert producer.flush(60) == 0
+        assert self.refused == []
+
+
+def judge_between(spark: SparkSession, bootstrap: str, checkpoint: str, *, records: int, rate: float, seed: int, prefix: str) -> str:
+    """What there is to say of a run without a difference.  Errors: AssertionError."""
+    draw = random.Random(seed)
+    run = Run(bootstrap, Topics.prefixed(prefix), draw)
+    query = job.start(spark, job.JobConfig(Ends(bootstrap, checkpoint), CATALOGUE, run.topics))
+    with closing(run.consumer):
+        try:
+            for number in range(WARM_UP):
+                run.send_good(f"warm-{number}")
+            _until(run, query, lambda: len(run.verdicts) >= WARM_UP)
+            started, generated = time.monotonic(), odd_records(draw)
+            for number in range(records):
+                if number % GOOD_EVERY == 0:
+                    run.send_good(f"good-{number}")
+                run.send_odd(next(generated))
+                for producer in run.producers:
+                    producer.poll(0)
+                while time.monotonic() < started + number / rate:
+                    run.read(0.01)
+            run.flush()
+            _until(run, query, lambda: len(run.verdicts) >= len(run.sent_ms) and len(run.letters) >= len(run.expected))
+        finally:
+            query.stop()
+        run.read(2.0)
+    wrong = {order_id: found for order_id, found in run.verdicts.items() if found[0] != "VALIDATED"}
+    assert not wrong and run.verdicts.keys() == run.sent_ms.keys(), f"{len(wrong)} good orders came to nothing: {list(wrong.items())[:5]}"
+    assert run.repeats == 0, f"{run.repeats} verdicts are repeated"
+    assert len(run.letters) == len(set(run.letters)), "a dead letter is there twice"
+    lost, strange = run.expected - set(run.letters), set(run.letters) - run.expected
+    assert not lost and not strange, f"{len(lost)} are no dead letters, such as {list(lost)[:3]}; {len(strange)} should not be"
+    waited = sorted((run.verdicts[one][1] - at_ms) / 1000 for one, at_ms in run.sent_ms.items() if one.startswith("good"))
+    return (
+        f"{records} odd records of {len(run.kinds)} kinds dead-lettered byte for byte, {len(waited)} good orders between them judged: "
+        f"half within {waited[len(waited) // 2]:.1f} s, all within {waited[-1]:.1f} s"
+    )
+
+
+def _until(run: Run, query: Any, is_done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not is_done():
+        assert query.exception() is None, query.exception()
+        assert time.monotonic() < deadline, (
+            f"{len(run.verdicts)} of {len(run.sent_ms)} verdicts, {len(run.letters)} of {len(run.expected)} letters"
+        )
+        run.read(0.2)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("broker", choices=["ours", "apache"])
+    parser.add_argument("--records", type=int, default=10_000)
+    parser.add_argument("--rate", type=float, default=200.0, help="odd records a second")
+    parser.add_argument("--seed", type=int, default=1)
+    told = parser.parse_args(arguments)
+    folder = Path(tempfile.mkdtemp(prefix="odd-"))
+    broker: NodeProcess = BrokerProcess() if told.broker == "ours" else ApacheKafka()
+    with broker:
+        spark = open_session("odd", master="local[2]", log_file=folder / "spark.log", settings=SHORT_LIVED)
+        print(judge_between(spark, broker.bootstrap, str(folder / "c"), records=told.records, rate=told.rate, seed=told.seed, prefix=""))
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

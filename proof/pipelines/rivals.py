@@ -1,0 +1,196 @@
+"""● What is not a kill: two drivers, a driver frozen beyond its time-out, a broker restarted, a checkpoint older than its output.
+
+    python -m proof.pipelines.rivals ours          python -m proof.pipelines.rivals apache --only frozen older
+
+Each trial copies a topic as `kills` does; what is committed must be the input, once.
+"""
+
+import argparse
+import os
+import random
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Producer
+
+from moldau.pipelines.topics import create_topics
+from moldau.testing.child import NodeProcess
+from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import ApacheKafka
+from proof.pipelines.kills import PARTITIONS, Trial, fill
+
+RECORDS: Final = 600
+PER_BATCH: Final = 60
+TIMEOUT_MS: Final = 6_000
+ENDS_WITHIN_S: Final = 240.0
+PROPERTIES: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+
+
+class Rivals(Trial):
+    """One topic and its driver, or two."""
+
+    def prepared(self) -> "Rivals":
+        create_topics(self.broker.bootstrap, {self.source: {}, self.target: {}}, partitions=PARTITIONS)
+        fill(self.broker.bootstrap, self.source, self.records)
+        self.note("broker.pid", self.broker.pid)
+        return self
+
+    def more(self, count: int) -> None:
+        """Records that come later."""
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap})
+        for number in range(self.records, self.records + count):
+            producer.produce(self.source, key=str(number), value=str(number))
+        producer.flush()
+        self.records += count
+
+    def to_the_end(self, *more: str) -> None:
+        self.start_driver(*more)
+        self.ended()
+
+    def ended(self, expected: int = 0) -> None:
+        self.wait(lambda: False, ENDS_WITHIN_S)
+        assert self.driver is None, f"the driver does not end: {self.said()[-500:]}"
+        assert self.returncode == expected, self.said()[-1000:]
+
+    def said(self) -> str:
+        return (self.folder / "driver.log").read_text(encoding="utf-8", errors="replace")
+
+    def freeze_at(self, step: str) -> None:
+        """Until the driver has come to the step, and stands still there."""
+        (self.folder / "pending").write_text(f"{step} freeze", encoding="ascii")
+        (self.folder / "pending").rename(self.folder / "fault")
+        self.wait((self.folder / "frozen.pid").exists, ENDS_WITHIN_S)
+        assert (self.folder / "frozen.pid").exists(), f"the driver never came to {step}: {self.said()[-500:]}"
+
+    def thaw(self, pid: int) -> None:
+        os.kill(int((self.folder / "frozen.pid").read_text(encoding="ascii")), signal.SIGCONT)
+        os.killpg(pid, signal.SIGCONT)
+        (self.folder / "frozen.pid").unlink()
+
+
+def newest_commit_removed(trial: Rivals) -> str:
+    trial.to_the_end()
+    commits = sorted((trial.folder / "checkpoint" / "commits").glob("[0-9]*"), key=lambda path: int(path.name))
+    commits[-1].unlink()
+    commits[-1].with_name(f".{commits[-1].name}.crc").unlink(missing_ok=True)
+    trial.more(200)
+    trial.to_the_end()
+    return "the micro-batch that was there was not written again"
+
+
+def older_checkpoint(trial: Rivals) -> str:
+    trial.to_the_end()
+    shutil.copytree(trial.folder / "checkpoint", trial.folder / "older")
+    trial.more(200)
+    trial.to_the_end()
+    shutil.rmtree(trial.folder / "checkpoint")
+    (trial.folder / "older").rename(trial.folder / "checkpoint")
+    trial.more(0)
+    trial.start_driver(str(TIMEOUT_MS), "2")
+    trial.ended(expected=1)
+    assert "the checkpoint is older than the output" in trial.said(), trial.said()[-1000:]
+    return "refused, and nothing written"
+
+
+def two_drivers(trial: Rivals) -> str:
+    trial.start_driver()
+    first = trial.driver
+    trial.wait((trial.folder / "checkpoint" / "commits" / "2").exists, ENDS_WITHIN_S)
+    trial.driver = None
+    trial.start_driver()
+    trial.ended()
+    assert first is not None
+    try:
+        code = first.wait(ENDS_WITHIN_S)
+    finally:
+        if first.poll() is None:
+            os.killpg(first.pid, signal.SIGKILL)
+    return f"the second came to the end, the first ended with {code}; {trial.said().count('failed:')} queries failed on the way"
+
+
+def frozen(trial: Rivals) -> str:
+    """Beyond its transaction's time-out, and then it goes on by itself."""
+    for step in ("task:before", "batch:after", "commit:before", "end:before"):
+        trial.start_driver(str(TIMEOUT_MS))
+        trial.freeze_at(step)
+        assert trial.driver is not None
+        time.sleep(2 * TIMEOUT_MS / 1000)
+        trial.thaw(trial.driver.pid)
+        trial.ended()
+        trial.more(200)
+    trial.to_the_end()
+    return f"four times; {trial.said().count('failed:')} queries failed on the way"
+
+
+def frozen_and_replaced(trial: Rivals) -> str:
+    """While it is frozen another driver takes its place and comes to the end; then it goes on."""
+    trial.start_driver(str(TIMEOUT_MS))
+    trial.freeze_at("commit:before")
+    first = trial.driver
+    assert first is not None
+    trial.driver = None
+    trial.to_the_end()
+    trial.thaw(first.pid)
+    try:
+        code = first.wait(ENDS_WITHIN_S)
+    finally:
+        if first.poll() is None:
+            os.killpg(first.pid, signal.SIGKILL)
+    return f"the thawed one ended with {code}; {trial.said().count('failed:')} queries failed on the way"
+
+
+def broker_restarted(trial: Rivals) -> str:
+    """Coordinators stop in order and load again, five times while micro-batches go on."""
+    trial.start_driver()
+    count = 0
+    for number in range(1, 6):
+        trial.wait((trial.folder / "checkpoint" / "commits" / str(number)).exists, ENDS_WITHIN_S)
+        if trial.driver is None:
+            break
+        trial.broker.stop()
+        trial.broker.start()
+        trial.note("broker.pid", trial.broker.pid)
+        count += 1
+    if trial.driver is not None:
+        trial.ended()
+    return f"{count} times; {trial.said().count('failed:')} queries failed on the way"
+
+
+TRIALS: Final[dict[str, Callable[[Rivals], str]]] = {
+    "commit": newest_commit_removed,
+    "older": older_checkpoint,
+    "two": two_drivers,
+    "frozen": frozen,
+    "replaced": frozen_and_replaced,
+    "restarted": broker_restarted,
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("broker", choices=["ours", "apache"])
+    parser.add_argument("--only", nargs="+", choices=list(TRIALS), default=list(TRIALS))
+    told = parser.parse_args(arguments)
+    broker: NodeProcess = BrokerProcess(properties=PROPERTIES) if told.broker == "ours" else ApacheKafka(properties=PROPERTIES)
+    with broker:
+        for name in told.only:
+            folder = Path(tempfile.mkdtemp(prefix=f"rivals-{name}-"))
+            trial = Rivals(broker, folder, random.Random(1), kind="copy", records=RECORDS, per_batch=PER_BATCH)
+            trial.source, trial.target = f"in-{name}", f"out-{name}"
+            try:
+                found = TRIALS[name](trial.prepared())
+                trial.judge()
+                print(f"{name}: {found}; the output is the input, once", flush=True)
+                shutil.rmtree(folder)
+            finally:
+                if trial.driver is not None:
+                    os.killpg(trial.driver.pid, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    main()

@@ -109,7 +109,13 @@ def main() -> None:
     print(folder, flush=True)
     java = java_environment().get("JAVA_HOME") or os.environ.get("JAVA_HOME", "")
     spark_home = Path(pyspark.__file__).parent
-    ours = {**os.environ, "PYTHONPATH": this_tree_first(), "SPARK_LOCAL_IP": HERE, "SPARK_HOME": str(spark_home)}
+    ours = {
+        **os.environ,
+        "PYTHONPATH": this_tree_first(),
+        "SPARK_LOCAL_IP": HERE,
+        "SPARK_HOME": str(spark_home),
+        "PYSPARK_PYTHON": sys.executable,
+    }
     bare = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "SPARK_LOCAL_IP": THERE, "SPARK_HOME": str(told.worker_pyspark / "pyspark")}
     if java:
         bare["JAVA_HOME"] = ours["JAVA_HOME"] = java

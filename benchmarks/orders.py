@@ -1,0 +1,122 @@
+"""● The order validation: orders a second in a flood, seconds from CREATED to verdict in a steady stream, and CPU time an order.
+
+    python -m benchmarks.orders ours          python -m benchmarks.orders apache --flood 6000 --steady 1000 --rate 100
+
+CPU time is told by process: Spark's JVM, its Python workers, the broker, and this process, which sends and reads.  It says what two cores
+could do at most, whatever else runs on the machine.  Every verdict is held against the oracle.
+"""
+
+import argparse
+import os
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from threading import Thread
+from typing import Final
+
+from pyspark.sql.streaming.query import StreamingQuery
+
+from moldau.pipelines import retail
+from moldau.pipelines.demo.figures import quantile
+from moldau.pipelines.ends import Ends
+from moldau.pipelines.session import open_session
+from moldau.pipelines.validation import job, oracle
+from moldau.pipelines.validation.faults import NO_FAULTS, with_faults
+from moldau.pipelines.validation.ledger import Ledger
+from moldau.pipelines.validation.model import Topics
+from moldau.pipelines.validation.service import OrderService
+from moldau.testing.child import NodeProcess
+from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import ApacheKafka
+
+WARM_UP: Final = 1_000
+PARTITIONS: Final = 2
+WITHIN_S: Final = 600.0
+TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(broker: int) -> dict[str, float]:
+    """Of this process and all below it, by kind."""
+    ticks: Counter[str] = Counter()
+    for pid, kind in _family(os.getpid(), "sending and reading", broker):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue
+        ticks[kind] += sum(int(field) for field in fields[11:13])
+    return {kind: count / TICKS_PER_S for kind, count in ticks.items()}
+
+
+def _family(pid: int, kind: str, broker: int) -> Iterator[tuple[int, str]]:
+    yield pid, kind
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, thread.read_text(encoding="ascii").split()):
+            name = Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip()
+            below = "the broker" if child == broker or kind == "the broker" else "Spark's JVM" if name == "java" else "Spark's Python"
+            yield from _family(child, below, broker)
+
+
+def judge(ledger: Ledger, query: StreamingQuery, count: int) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while len(ledger.verdicts) < count:
+        ledger.read(0.05)
+        assert query.exception() is None, query.exception()
+        assert time.monotonic() < deadline, f"{len(ledger.verdicts)} of {count} verdicts"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("broker", choices=["ours", "apache"])
+    parser.add_argument("--flood", type=int, default=6_000)
+    parser.add_argument("--steady", type=int, default=1_500)
+    parser.add_argument("--rate", type=float, default=100.0, help="orders a second of the steady stream")
+    parser.add_argument("--trigger-ms", type=int, default=500)
+    told = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="bench-orders-"))
+    broker: NodeProcess = BrokerProcess() if told.broker == "ours" else ApacheKafka()
+    sent = list(with_faults(retail.orders(WARM_UP + told.flood + told.steady), NO_FAULTS))
+    catalogue = retail.catalogue()
+    with broker:
+        topics = Topics()
+        spark = open_session("orders", master="local[2]", log_file=folder / "spark.log")
+        service = OrderService(broker.bootstrap, topics, partitions=PARTITIONS)
+        ends = Ends(broker.bootstrap, str(folder / "checkpoint"), trigger_ms=told.trigger_ms)
+        query = job.start(spark, job.JobConfig(ends, catalogue, topics))
+        with closing(Ledger(broker.bootstrap, topics)) as ledger:
+            service.send(sent[:WARM_UP])
+            judge(ledger, query, WARM_UP)
+            before, begun = cpu_seconds(broker.pid), time.perf_counter()
+            service.send(sent[WARM_UP : WARM_UP + told.flood])
+            judge(ledger, query, WARM_UP + told.flood)
+            took_s = time.perf_counter() - begun
+            used = {kind: seconds - before.get(kind, 0) for kind, seconds in cpu_seconds(broker.pid).items()}
+            print(f"flood of {told.flood}: {told.flood / took_s:,.0f} orders/s, load {os.getloadavg()[0]:.0f}")
+            each = {kind: seconds * 1000 / told.flood for kind, seconds in used.items()}
+            print("CPU ms an order:", ", ".join(f"{kind} {ms:.2f}" for kind, ms in each.items()), f"= {sum(each.values()):.2f}")
+            print(f"two cores of their own would bear at most {2000 / sum(each.values()):,.0f} orders/s")
+            for progress in query.recentProgress[-60:]:
+                if progress.numInputRows:
+                    told_of = f"{progress.numInputRows} rows, {progress.batchDuration} ms"
+                    print(f"  micro-batch {progress.batchId}: {told_of}", progress.durationMs)
+            rest = sent[WARM_UP + told.flood :]
+            sender = Thread(target=service.send, args=(rest,), kwargs={"rate": told.rate}, daemon=True)
+            sender.start()
+            judge(ledger, query, len(sent))
+            sender.join()
+            newest = [one.order.order_id for one in sent[WARM_UP + told.flood :] if one.order]
+            waited = [(ledger.verdicts[one].judged_ms - ledger.verdicts[one].created_ms) / 1000 for one in newest]
+            shown = ", ".join(f"p{share * 100:.0f} {quantile(waited, share):.2f} s" for share in (0.5, 0.99))
+            print(f"steady at {told.rate:g}/s: {shown}, load {os.getloadavg()[0]:.0f}")
+            while ledger.read(1.0):
+                pass
+            differences = oracle.differences(oracle.expect(sent, catalogue, *ledger.freed).orders, ledger.outcomes())
+            assert not differences and not ledger.repeats, differences[:5]
+        query.stop()
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

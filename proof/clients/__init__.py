@@ -1,1 +1,1 @@
-"""● What our clients are proven with: a model of a cluster that can be cruel to them, and schedules of its cruelties.  Start at `model`."""
+"""● The proof of our clients: a model of a cluster with faults, and schedules of these.  Start at `model`."""

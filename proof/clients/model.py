@@ -79,7 +79,7 @@ class ModelPartition:
     producers: dict[int, ModelProducer] = field(default_factory=dict)
 
     def append(self, data: bytes) -> tuple[ErrorCode, int]:
-        """As a leader does: (code, base offset)."""
+        """Append as a leader does.  Returns (code, base offset)."""
         header = read_header(data)
         producer = None
         if header.producer_id >= 0:
@@ -118,7 +118,7 @@ class ModelPartition:
 
     @property
     def values(self) -> list[bytes | None]:
-        """Of all records for consumers, in order."""
+        """The values of all records for consumers, in order."""
         return [
             None if record.value is None else bytes(record.value)
             for batch in self.batches
@@ -144,7 +144,7 @@ class Seen:
 
 @dataclass(slots=True)
 class Verdict:
-    """What a rule does to a request.  `answer`: instead of serving it.  `drop_before`, `drop_after`: break the connection before it is
+    """The effect of a rule on a request.  `answer`: instead of serving it.  `drop_before`, `drop_after`: break the connection before it is
     served or instead of answering.  `delay_s`: the answer waits so long."""
 
     answer: Response | None = None
@@ -410,7 +410,7 @@ class World:
         return Cluster.connect(self.bootstrap, network=self.network)
 
     def run(self, work: Coroutine[Any, Any, T], *, within_s: float = 3600) -> T:
-        """On the client's machine, within so much virtual time.  What the loop caught is a failure."""
+        """Run on the client's machine, within so much virtual time.  An exception that the loop caught is a failure."""
 
         async def limited() -> T:
             async with asyncio.timeout(within_s):

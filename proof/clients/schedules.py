@@ -43,7 +43,7 @@ REFUSALS: Final = (
 
 @dataclass(slots=True)
 class Told:
-    """What was said of the records, by their numbers."""
+    """The outcomes of the records, by their numbers."""
 
     places: dict[int, RecordMetadata] = field(default_factory=dict)
     errors: dict[int, KafkaError] = field(default_factory=dict)

@@ -88,7 +88,7 @@ class Measuring:
         self.of: Final = of
         self.gaps_s: Final[list[float]] = []
         self.moved_s: Final[list[float]] = []
-        """Until there is a leader, or an active controller, that lives."""
+        """The seconds until there is a live leader, or a live active controller."""
         self.errors: list[str] = []
         self._pause: Final = threading.Event()
 

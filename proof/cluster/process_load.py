@@ -29,7 +29,7 @@ PATIENCE_S: Final = 15.0
 
 @dataclass
 class History:
-    """What clients were told, and what is wrong whatever comes later."""
+    """The answers that clients got, and the violations that no later event can excuse."""
 
     acknowledged: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     acknowledged_at_s: list[float] = field(default_factory=list)
@@ -49,7 +49,7 @@ class History:
     errors: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
     explanations: list[str] = field(default_factory=list)
-    """What was found where a violation points to."""
+    """The evidence around each violation."""
 
 
 class Client(threading.Thread):

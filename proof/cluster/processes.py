@@ -69,7 +69,7 @@ class Hurting:
         }
 
     def run(self, rounds: int, only: Sequence[str] = ()) -> list[str]:
-        """What is wrong, in words."""
+        """Run.  Returns the violations in words."""
         self._begin()
         kinds = list(only or self._kinds)
         try:
@@ -105,7 +105,7 @@ class Hurting:
             self._calm(BETWEEN_LOOKS_S)
 
     def _catch_up(self) -> None:
-        """Nobody hangs: without new records, the group and the copier reach the end."""
+        """Check that nothing hangs: without new records, the group and the copier reach the end."""
         writer, history = self._clients[0], self.history
         writer.told_to_stop.set()
         writer.join(WITHIN_S)
@@ -196,7 +196,7 @@ class Hurting:
             self.history.violations.append(f"node {node_id} stopped with {code} after {time.monotonic() - began_s:.1f} s")
 
     def _wait_until_whole(self, kind: str) -> None:
-        """Until every broker says of every partition that all its replicas are in sync."""
+        """Wait until every broker reports all replicas of every partition in sync."""
         began_s, missing, told = time.monotonic(), ["nobody asked yet"], False
         while missing:
             missing = list(self._missing())

@@ -76,7 +76,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
 
 @dataclass(slots=True)
 class Result:
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     digest: str = ""
@@ -248,7 +248,7 @@ class Simulation:
         self.network.crash(self.machine, silently=False)
 
     async def _end(self, node: Node | None) -> None:
-        """As SIGTERM does it: a node that is still starting gives up its start."""
+        """End a node as SIGTERM does: a node that is still starting gives up its start."""
         if node is not None:
             await node.stop()
         elif self._serving is not None:

@@ -1,4 +1,4 @@
-"""● What lies on a stopped broker's disk of one partition, read without the broker: records, epochs, indexes.
+"""● Reads one partition on a stopped broker's disk, without the broker: records, epochs, indexes.
 
 wrong_indexes(folder)         entries of its indexes that do not say what its log says
 different_histories(folders)  which epoch began where, and which transactions were aborted: the same on all replicas
@@ -20,7 +20,7 @@ TIME_ENTRY: Final = struct.Struct(">qi")
 """Time in milliseconds, offset after the segment's first."""
 PRODUCERS_HEAD_BYTES: Final = 10
 PRODUCER_BYTES: Final = 46
-"""Of a snapshot of producers: its version, check sum and count, and each of its entries."""
+"""The bytes of a producer snapshot: its version, check sum and count, and each of its entries."""
 NEIGHBOURS: Final = 2
 
 
@@ -36,7 +36,7 @@ def segments_of(folder: Path) -> list[Path]:
 
 
 def epochs(folder: Path) -> list[str]:
-    """Those that have records: a leader notes the others, too."""
+    """The epochs of a stopped replica that have records: a leader notes empty ones, too."""
     path = folder / "leader-epoch-checkpoint"  # some write none before there is something to say
     lines = path.read_text(encoding="ascii").split("\n")[2:] if path.exists() else []
     end = max((header.next_offset for segment in segments_of(folder) for _, header, _ in batches_of(segment)), default=0)
@@ -58,7 +58,7 @@ def different_histories(name: str, folders: Mapping[int, Path]) -> Iterator[str]
 
 
 def _producers(folder: Path) -> list[bytes]:
-    """What a clean stop has left, in no order."""
+    """The producers that a clean stop has left, in no order."""
     found = sorted(folder.glob("*.snapshot"))
     entries = found[-1].read_bytes()[PRODUCERS_HEAD_BYTES:] if found else b""
     return sorted(entries[start : start + PRODUCER_BYTES] for start in range(0, len(entries), PRODUCER_BYTES))
@@ -88,7 +88,7 @@ def wrong_indexes(folder: Path) -> Iterator[str]:
 
 
 def _whole(path: Path, size: int) -> bytes:
-    """Without what a broker that was killed had allocated of an entry."""
+    """The entries without a partial one that a killed broker had allocated."""
     data = path.read_bytes() if path.exists() else b""
     return data[: len(data) // size * size]
 
@@ -99,13 +99,13 @@ class Written:
 
     values: list[int] = field(default_factory=list)
     sent_once: list[int] = field(default_factory=list)
-    """Without those that their producer sent again under a newer epoch of its own: no broker can know these for what they are.
+    """The records without those that their producer sent again under a newer epoch of its own, which no broker can recognise.
 
     librdkafka (2.16 too) raises its epoch after OUT_OF_ORDER_SEQUENCE_NUMBER in one partition.  Then it sends again, with new numbers,
     all that was not acknowledged in any partition: also what a broker had stored before it answered that it leads no more (its issue 4953).
     """
     seams: set[tuple[int, int]] = field(default_factory=set)
-    """Where that begins: the value before, and the one that is sent again."""
+    """The seams at which that begins: the value before, and the one that is sent again."""
 
     @property
     def resent(self) -> int:

@@ -60,7 +60,7 @@ EXPECTED: Final = BEFORE_THE_APPEND | {
     ErrorCode.INCONSISTENT_TOPIC_ID,
     ErrorCode.INVALID_REPLICATION_FACTOR,  # of a topic to create, while the only broker is fenced
 }
-"""What a client may meet while a broker comes and goes.  Any other code is a violation."""
+"""The errors that a client may meet while a broker comes and goes.  Any other code is a violation."""
 
 
 @dataclass(slots=True)
@@ -76,7 +76,7 @@ class Topics:
 
 @dataclass(slots=True)
 class Notes:
-    """What all clients of one round write into."""
+    """The notes of all clients of one round."""
 
     topics: Topics = field(default_factory=Topics)
     history: History = field(default_factory=History)
@@ -179,7 +179,7 @@ class Client:
             topics.ids[name] = result.topic_id
 
     async def missing_topics(self) -> list[str]:
-        """Those that were created and are not there, or not the same any more.  Errors: OSError, KafkaError."""
+        """The created topics that are missing, or no longer the same.  Errors: OSError, KafkaError."""
         ids = self._notes.topics.ids
         asked = MetadataRequest(topics=[MetadataRequestTopic(name=name) for name in ids], allow_auto_topic_creation=False)
         response = await (await self.channel()).send(asked)

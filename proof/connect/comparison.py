@@ -31,7 +31,7 @@ KINDS = ("source", "sink")
 
 
 def shown(answer: httpx.Response, folder: str) -> dict[str, Any]:
-    """What is compared of one answer."""
+    """The compared part of one answer."""
     own = f"127.0.0.1:{answer.url.port}"
     text = answer.text.replace(own, "WORKER").replace(folder, "FOLDER")
     kind = (answer.headers.get("content-type") or "").partition(";")[0]

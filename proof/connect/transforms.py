@@ -49,7 +49,7 @@ class Oracle:
 
 
 def ours(case: Case) -> Any:
-    """In the oracle's form."""
+    """Our result in the oracle's form."""
     converter = JsonConverter(schemas_enable=case["schemas"])
 
     def read(name: str) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ from moldau.testing.child import HOST, ChildProcess, free_ports
 
 
 def worker_properties(bootstrap: str, port: int, extra: Mapping[str, str]) -> dict[str, str]:
-    """What Kafka's worker and ours both run with."""
+    """The properties of Kafka's worker and ours."""
     return {
         "bootstrap.servers": bootstrap,
         "group.id": "connect-cluster",

@@ -1,4 +1,4 @@
-"""● Who uses the cluster: idempotent producers that never give a batch up, and an operator who moves replicas, leaders and voters."""
+"""● The users of the cluster: idempotent producers that never give a batch up, and an operator who moves replicas, leaders and voters."""
 
 import asyncio
 import random
@@ -46,7 +46,7 @@ EXPECTED: Final = frozenset(
         ErrorCode.BROKER_NOT_AVAILABLE,
     }
 )
-"""What a producer may meet, and can try again.  Any other code is a violation."""
+"""The errors that a producer may meet, and can try again.  Any other code is a violation."""
 
 
 class Acknowledged(NamedTuple):
@@ -139,7 +139,7 @@ class Producer(Client):
         return None
 
     async def _look_for_leader(self) -> None:
-        """Of the newest epoch that it has heard of, as Kafka's clients: a broker that is cut off tells of a leader that leads no more."""
+        """Find the leader of the newest known epoch, as Kafka's clients do: a broker that is cut off may name a former leader."""
         request = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)], allow_auto_topic_creation=False)
         response = await self.ask(self.anyone(), request)
         for topic in () if response is None else response.topics:

@@ -60,7 +60,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
 
 
 class Shape(NamedTuple):
-    """Which nodes there are.  Without controllers of its own each broker is one, too."""
+    """The nodes of a fleet.  Without controllers of its own each broker is one, too."""
 
     brokers: int
     controllers: int
@@ -213,7 +213,7 @@ class Fleet:
         self.loop.call_soon(self._gave_up, member, machine)
 
     def _gave_up(self, member: Member, machine: Machine) -> None:
-        """As a process that exits: its disk failed, or it must not start on that disk."""
+        """Give up like a process that exits: its disk failed, or it must not start on that disk."""
         if member.is_up and member.machine is machine:
             self.kill(member.id, with_power=True)  # what a failed sync left in doubt may be gone
 
@@ -231,7 +231,7 @@ class Fleet:
         member.files.held_locks.clear()
 
     async def stop(self, node_id: int, *, within_s: float) -> None:
-        """As SIGTERM: one that is still starting is killed, as whoever waits too long does."""
+        """Stop as SIGTERM does: a node that is still starting is killed."""
         member = self.members[node_id]
         machine = member.machine
         if member.is_up and member.node is not None:

@@ -51,7 +51,7 @@ class WatchedLoop(SimLoop):
 
 @dataclass(slots=True)
 class Result:
-    """What became of one seed."""
+    """The result of one seed."""
 
     seed: int
     shape: str = ""
@@ -398,7 +398,7 @@ class Life:
             await asyncio.sleep(BETWEEN_LOOKS_S)
 
     def _check_records(self) -> None:
-        """What was acknowledged is there, at its offset, once, and in the order in which each producer sent it."""
+        """Check that every acknowledged record is at its offset, once, and in the order in which its producer sent it."""
         for number in range(PARTITIONS):
             there = self._values(number)
             by_offset = dict(there)

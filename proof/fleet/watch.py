@@ -1,4 +1,4 @@
-"""● What must hold after every event of a cluster of real nodes; a broken promise is told to `on_wrong`, in words.
+"""● Checks the promises after every event of a cluster of real nodes; a broken promise is told to `on_wrong`, in words.
 
 Metadata    an epoch of the quorum has one leader; a node's high watermark never goes back; what two nodes take for committed is the same,
             byte for byte, and makes the same image; in-sync ⊆ replicas, a leader is in sync, epochs never go back
@@ -55,7 +55,7 @@ def stored(log: Log, start: int, end: int) -> Iterator[Stored]:
 
 
 class Committed:
-    """What is committed of one log, as the first that said so had it."""
+    """The committed part of one log, as the first node that reported it."""
 
     def __init__(self) -> None:
         self.batches: list[Stored] = []
@@ -248,7 +248,7 @@ class Watch:
         )
 
     def unequal(self) -> str | None:
-        """What still differs between the replicas of anything; None once all are equal, to the last byte."""
+        """The first difference between the replicas; None once all are equal, to the last byte."""
         members = [one for one in self.fleet.members.values() if one.is_up]
         for member in members:
             if member.node is None:

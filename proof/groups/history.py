@@ -1,4 +1,4 @@
-"""◇ What group members were told, and what must hold of it: one owner a partition, no commit by who is out, no commit lost.
+"""◇ The answers that group members got, and the promises to check: one owner a partition, no commit by a removed member, no commit lost.
 
 Times are those of the loop, in milliseconds.  A member holds a partition from the answer that gave it until it gives it up, is told that it
 is out, or has heard nothing good for a session: then it must take itself for gone.
@@ -159,7 +159,7 @@ def _by_key(those: Iterable[T]) -> defaultdict[tuple[str, str], list[T]]:
 
 
 def holders(history: GroupHistory, group: str, keys: Sequence[str], now_ms: float) -> dict[str, list[str]]:
-    """Who holds each of these now."""
+    """The present holder of each partition."""
     held: dict[str, list[str]] = {key: [] for key in keys}
     for hold in history.holds:
         if hold.group == group and hold.key in held and hold.since_ms <= now_ms < hold.until_ms:

@@ -90,7 +90,7 @@ class Protocol(Enum):
 
 
 class Stage(Enum):
-    """What a member is about to ask."""
+    """The next request of a member."""
 
     OUTSIDE = "outside"
     JOIN = "join"
@@ -105,7 +105,7 @@ class Ask(NamedTuple):
     kind: str
     epoch: int
     offsets: Mapping[str, int]
-    """Of a commit: by key."""
+    """The offsets of a commit, by key."""
     member_id: str
 
 
@@ -127,7 +127,7 @@ class Member:
     session_ms: int = SESSION_MS
     rebalance_ms: int = REBALANCE_MS
     death_chance: float = 0.02
-    """Of each request."""
+    """The chance to die with each request."""
     may_die: bool = True
     """Turned off, it stays what it is."""
     is_leaving: bool = False
@@ -184,7 +184,7 @@ class Member:
                 return self._leave()
 
     def die(self, now_ms: float) -> None:
-        """Without a word, whatever it was waiting for; another life begins in its place."""
+        """Die without a word, whatever it was waiting for; another life begins in its place."""
         self._abandon(now_ms)
 
     def _is_in(self) -> bool:
@@ -203,7 +203,7 @@ class Member:
         return self.next(now_ms)
 
     def _as_former(self) -> Ask | None:
-        """What a zombie would say: with what it was before."""
+        """A zombie's request, with the former identity."""
         if self.former is None:
             return None
         member_id, epoch, offsets = self.former

@@ -44,7 +44,7 @@ LOOKS_EVERY_S: Final = 0.25
 
 @dataclass(slots=True)
 class Report:
-    """What became of it."""
+    """The outcome of a run."""
 
     settled_after_s: list[float] = field(default_factory=list)
     """First when all have come, then after each burst."""

@@ -1,1 +1,1 @@
-"""What a peer can ask that costs most: see `worst.py`."""
+"""The most expensive requests of a hostile peer: see `worst.py`."""

@@ -18,7 +18,7 @@ from moldau.server.node.process import YOUNG_OBJECTS
 from moldau.testing.embedded import EmbeddedBroker
 
 LONGEST_TURN_S: Final = 0.25
-"""What grows with the square of a request's size takes seconds."""
+"""The longest turn allowed.  Work that grows with the square of a request's size would take seconds."""
 
 
 class Turns:

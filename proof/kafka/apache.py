@@ -133,7 +133,7 @@ def formatted(bootstrap: str, topic: str, formatter: str) -> str:
 
 
 def formatted_objects(bootstrap: str, topic: str, formatter: str) -> list[dict[str, dict[str, Any]]]:
-    """What a formatter that prints JSON says of every record.  It writes one object right behind the other."""
+    """The records as a formatter prints them in JSON, one object right behind the other."""
     text = formatted(bootstrap, topic, formatter)
     found, decoder = [], json.JSONDecoder()
     at = text.find("{")

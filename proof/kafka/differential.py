@@ -187,7 +187,7 @@ _KEYS: Final = (
 
 
 def _key(one: Struct) -> str:
-    """What a struct in a list is known by: the first of these that it has, with its type where it has one."""
+    """The name by which a struct in a list is known: the first of these fields that it has, with its type where it has one."""
     names = {field.name for field in one.FIELDS}
     found = [repr(getattr(one, name)) for name in _KEYS if name in names][:1]
     kinds = [repr(getattr(one, name)) for name in ("resource_type", "source") if name in names]

@@ -39,7 +39,7 @@ BROKERS: Final = (1, 2, 3)
 
 
 class Moving(Hurting):
-    """Whose leaders are moved from broker to broker, too."""
+    """A mixed cluster with leaders that move from broker to broker."""
 
     def __init__(
         self, cluster: MixedCluster, seed: int, say: Callable[[str], None] = print, *, has_copier: bool = True, moves: int = MOVES
@@ -91,7 +91,7 @@ class Moving(Hurting):
             self._wait_until_whole(f"node {node_id} replaced")
 
     def _move_leader(self, topic: str, index: int, wanted: int) -> None:
-        """By making another replica the preferred one, as kafka-reassign-partitions and kafka-leader-election do."""
+        """Move a leader by making another replica the preferred one, as kafka-reassign-partitions and kafka-leader-election do."""
         node = self.cluster.nodes[1 + index % len(BROKERS)]
         replicas = [wanted, *(each for each in BROKERS if each != wanted)]
         asked = ReassignableTopic(name=topic, partitions=[ReassignablePartition(partition_index=index, replicas=replicas)])
@@ -118,7 +118,7 @@ class Moving(Hurting):
 
 
 def untrue_files(cluster: Cluster) -> Iterator[str]:
-    """Of stopped nodes: what lies beside the records and contradicts them."""
+    """Files of stopped nodes that contradict the records beside them."""
     for name in COMPARED:
         folders: dict[str, dict[int, Path]] = {}
         for node in cluster.nodes.values():
@@ -131,7 +131,7 @@ def untrue_files(cluster: Cluster) -> Iterator[str]:
 
 
 def explained(cluster: Cluster, violation: str) -> Iterator[str]:
-    """What the replicas hold around the values that a violation names."""
+    """The replicas' records around the values that a violation names."""
     where = re.search(r"(\w+-\d+)", violation)
     values = re.findall(r"\b\d+\b", violation.partition(where[1])[2]) if where else []
     for value in values[-2:]:

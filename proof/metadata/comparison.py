@@ -1,4 +1,4 @@
-"""● What we decide beside what Kafka decides, case by case.
+"""● Compares our decisions with Kafka's, case by case.
 
 `begin` draws a case and decides it with our rules; `differences` holds the answers of Kafka's classes to it.  Records are compared field by
 field, in any order, since Kafka walks hash maps; responses field by field; refusals by their kind.
@@ -58,7 +58,7 @@ class JavaRandom:
 
 
 class Decided(NamedTuple):
-    """By us, at one step."""
+    """Our decision at one step."""
 
     step: Step
     before: MetadataImage
@@ -77,7 +77,7 @@ class Case:
     decided: list[Decided] = field(default_factory=list)
 
     def question(self) -> dict[str, Any]:
-        """As `Oracle.ask` wants it."""
+        """The question in the form of `Oracle.ask`."""
         steps = []
         for one in self.decided:
             step = one.step

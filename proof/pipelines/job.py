@@ -34,7 +34,7 @@ class Sums(StatefulProcessor):
 
 
 def summed(records: DataFrame) -> DataFrame:
-    """Of each tenth number a running sum, kept in state.  A Python sink gets what is appended, and nothing else."""
+    """A running sum of each tenth number, kept in state.  A Python sink gets appended rows only."""
     number = F.col("value").cast("string").cast("bigint")
     keyed = records.select((number % 10).cast("string").alias("key"), number.alias("number")).groupBy("key")
     return keyed.transformWithState(Sums(), "key STRING, value STRING", "Append", "None")

@@ -1,4 +1,4 @@
-"""● What happens to the replicas of one life: faults and a client, then healing."""
+"""● The events of one life of replicas: faults and a client, then healing."""
 
 from typing import Final
 from uuid import UUID
@@ -14,7 +14,7 @@ from proof.raft.world import World
 CHAOS_MS: Final = 5000
 HEALED_WITHIN_MS: Final = 30_000
 HUNTED: Final = 0.5
-"""In so many lives new leaders are hunted."""
+"""The share of lives in which new leaders are hunted."""
 
 
 class Life:

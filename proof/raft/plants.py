@@ -13,7 +13,7 @@ from proof.raft.replica import Driver, Plant
 
 
 class VotesBeforeTheDisk(Driver):
-    """What an election rests on leaves before it is on the disk."""
+    """Sends messages that rest on an election before it is on the disk."""
 
     def persist(self, ready: Ready) -> None:
         for reply in ready.replies:
@@ -70,7 +70,7 @@ class ForgetsTheVote(RaftNode):
 
 
 class ForgetsLeaderAndVote(ForgetsTheVote):
-    """And the leader, when it is lost."""
+    """Forgets the vote, and the leader, when it is lost."""
 
     def _ask_first(self, role: Any, now_ms: int) -> None:
         role.election = role.election._replace(leader_id=NO_LEADER)
@@ -111,7 +111,7 @@ class VotesTwice(RaftNode):
 
 
 class LeadsOnAfterRestart(RaftNode):
-    """Who led goes on in its epoch."""
+    """Goes on leading its epoch after a restart."""
 
     def _first_role(self, election: ElectionState, now_ms: int) -> Any:
         role = super()._first_role(election, now_ms)
@@ -125,7 +125,7 @@ class LeadsOnAfterRestart(RaftNode):
 
 
 class LedIsUnattached(RaftNode):
-    """Who led starts without a leader, free to vote in its epoch."""
+    """Starts a former leader without a leader, free to vote in its epoch."""
 
     def _first_role(self, election: ElectionState, now_ms: int) -> Any:
         role = super()._first_role(election, now_ms)

@@ -166,7 +166,7 @@ class Quorum:
 
     @property
     def initial_controllers(self) -> str:
-        """As `kafka-storage format --initial-controllers` takes it."""
+        """The voters in the form of `kafka-storage format --initial-controllers`."""
         found = ((one.id, one.addresses[0].port, uuid_to_text(one.directory_id)) for one in self.voters.by_id.values())
         return ",".join(f"{number}@{HOST}:{port}:{directory}" for number, port, directory in found)
 
@@ -218,7 +218,7 @@ class Quorum:
                     one.told.changed.clear()
 
     async def kill(self, member: Member) -> None:
-        """As kill -9 does: the door shuts, nothing more is written or told; the page cache stays."""
+        """Kill as kill -9 does: the door shuts, nothing more is written or told; the page cache stays."""
         driver, member.driver = member.driver, None
         await member.door.close()
         member.door.driver = None

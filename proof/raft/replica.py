@@ -50,7 +50,7 @@ CANDIDATE_LIVES_MS: Final = 8
 
 
 class Broken(AssertionError):
-    """What must never be."""
+    """A promise was broken."""
 
 
 class Item(NamedTuple):
@@ -69,7 +69,7 @@ base_of = attrgetter("base_offset")
 
 @dataclass(slots=True)
 class Disk:
-    """What is left when the process ends, or the power."""
+    """The files that are left when the process ends, or the power."""
 
     directory_id: UUID
     formatted: VoterChange
@@ -123,7 +123,7 @@ class Disk:
 
 
 class Driver:
-    """What `raft/driver.py` is to a machine; plants override its steps."""
+    """The work of `raft/driver.py` for a machine; plants override its steps."""
 
     def __init__(self, world: "World", number: int, disk: Disk) -> None:
         self.world = world
@@ -345,7 +345,7 @@ class Driver:
     # snapshots
 
     def write_snapshot(self) -> None:
-        """Of all that is committed; the log begins behind it."""
+        """Write a snapshot of all committed records; the log begins behind it."""
         node, disk = self.node, self.disk
         if node is None or self.persisting is not None or not node.high_watermark or node.high_watermark <= disk.start.offset:
             return

@@ -36,7 +36,7 @@ class World:
         self.leaders: dict[int, int] = {}
         self.votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
         self.log: list[Item] = []
-        """What is committed, from offset 0 on."""
+        """The committed log, from offset 0 on."""
         self.commit_epochs: list[int] = []
         """Of whose leader it was."""
         self.snapshot_voters: dict[OffsetAndEpoch, VoterChange] = {}
@@ -134,7 +134,7 @@ class World:
                     self.fail(f"{voter.key} votes for {candidate}, of whose voters it is none: {node.voters}")
 
     def persisted(self, driver: Driver, before: ElectionState, now: ElectionState) -> None:
-        """What an epoch's leader and vote are stays on the disk through the epoch."""
+        """Check that an epoch's leader and vote stay on the disk through the epoch."""
         if now.epoch < before.epoch:
             self.fail(f"{driver.number} goes back from epoch {before.epoch} to {now.epoch}")
         if now.epoch == before.epoch:
@@ -144,7 +144,7 @@ class World:
                 self.fail(f"{driver.number} forgets its vote of epoch {now.epoch}: {before} becomes {now}")
 
     def check_sent(self, source: Driver, request: object) -> None:
-        """What a replica says of its log is on its disk."""
+        """Check that a replica reports only records that are on its disk."""
         end_offset = request.end_offset if isinstance(request, Vote) else request.offset if isinstance(request, Fetch) else 0
         if end_offset > source.disk.synced_offset:
             self.fail(f"{source.number} says that it has the log up to {end_offset}, its disk has {source.disk.synced_offset}: {request}")

@@ -68,7 +68,7 @@ NODE: Final = NodeConfig.parse(
 
 @dataclasses.dataclass(slots=True)
 class Said:
-    """What the metadata says of one partition."""
+    """The metadata of one partition."""
 
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -107,7 +107,7 @@ class ReplicaBroker:
     # Its lives
 
     def start(self) -> "asyncio.Task[None]":
-        """On what it finds on its disk."""
+        """Start on the files that are on its disk."""
         self.cluster.epochs += 1
         self.epoch = self.cluster.epochs
         self.is_up, self.is_ready = True, False
@@ -209,7 +209,7 @@ class ReplicaBroker:
     # What it does
 
     def apply(self, number: int) -> None:
-        """What the controller has said of a partition."""
+        """Apply the controller's decision about a partition."""
         if not self.is_ready:
             return
         cluster, said = self.cluster, self.cluster.partitions[number]

@@ -1,4 +1,4 @@
-"""● What brokers of a schedule promise each other, asked of what lies on their disks.  Each gives what is wrong, or None.
+"""● The promises between brokers of a schedule, checked on their disks.  Each gives what is wrong, or None.
 
 A schedule rarely lives to see what a broken promise costs: a leader has to die at the right moment.  Called by `schedules.py`.
 """
@@ -19,7 +19,7 @@ LOOKED_AT: Final = 8
 
 
 def value_at(log: Log, offset: int) -> bytes | None:
-    """Of the one record of a batch."""
+    """The value of the one record of a batch."""
     data = log.read(offset, 1, min_one_batch=True)
     if isinstance(data, ErrorCode) or data.records is None:
         return None
@@ -37,19 +37,19 @@ def end_of(log: Log) -> list[tuple[int, bytes | None]]:
 
 
 def is_everywhere(brokers: "Mapping[int, Broker]", isr: Sequence[int], offset: int, value: bytes) -> str | None:
-    """What is acknowledged is in the log of everybody whom the controller takes for in sync."""
+    """Check that every acknowledged record is in the log of each replica that the controller counts as in sync."""
     without = [each for each in isr if brokers[each].is_up and value_at(brokers[each].log, offset) != value]
     return f"{value!r} at {offset} is acknowledged, and {without} of the in-sync {isr} do not have it" if without else None
 
 
 def may_join(joiner: "Broker", acknowledged: Mapping[int, bytes]) -> str | None:
-    """Who becomes in sync has all that was acknowledged."""
+    """Check that a replica that becomes in sync has every acknowledged record."""
     missing = [offset for offset, value in acknowledged.items() if value_at(joiner.log, offset) != value]
     return f"{joiner.id} becomes in sync without what was acknowledged at {missing[:3]}" if missing else None
 
 
 def believes_rightly(leader: "Broker", brokers: "Mapping[int, Broker]") -> str | None:
-    """What a leader thinks that a follower has, the follower has as the leader has it."""
+    """Check that a follower has the records that its leader counts, as the leader has them."""
     for broker_id, state in leader.partition.followers.items():
         other, last = brokers[broker_id], state.log_end_offset - 1
         is_of_this_life = other.is_up and state.broker_epoch in (-1, other.epoch)

@@ -50,7 +50,7 @@ LOG_CONFIG: Final = LogConfig.load({"min.insync.replicas": "2", "log.flush.polic
 
 
 class Violation(AssertionError):
-    """What must not happen has happened."""
+    """A promise was broken."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class UnderWay:
 
 
 class Decided(NamedTuple):
-    """What the controller has said to a proposal."""
+    """The controller's answer to a proposal."""
 
     proposal: IsrProposal
     code: ErrorCode
@@ -94,7 +94,7 @@ class Broker:
         self.followed: Followed | None = None
         self.answer: UnderWay | None = None
         self.proposal: IsrProposal | None = None
-        """What the controller is to be asked for."""
+        """The proposal for the controller."""
         self.asked: IsrProposal | None = None
         """Under way to it."""
         self.decided: Decided | None = None
@@ -271,7 +271,7 @@ class Schedule:
         broker.answer = UnderWay(leader.id, FetchResponse(session_id=session_id, responses=topics))
 
     def _answer(self, leader: Broker, follower: Broker, asked: FetchPartition) -> PartitionData:
-        """As `handlers/fetch.py`."""
+        """The answer, as of `handlers/fetch.py`."""
         partition = leader.partition
         refusal = partition.refusal_of(asked.current_leader_epoch, from_leader_only=True)
         if not refusal and (partition.is_stale(follower.id, follower.epoch) or follower.id not in partition.followers):
@@ -345,7 +345,7 @@ class Schedule:
             broker.decided = Decided(proposal, code, self.leader_epoch, self.partition_epoch, self.isr)
 
     def hear(self) -> None:
-        """What the controller has decided."""
+        """Take the controller's decision."""
         broker = self._anyone()
         if broker is None or broker.decided is None:
             return
@@ -358,7 +358,7 @@ class Schedule:
             broker.proposal = proposal
 
     def _decide(self, broker: Broker, proposal: IsrProposal) -> ErrorCode:
-        """What the controller says of an in-sync set."""
+        """The controller's decision about an in-sync set."""
         if broker.id != self.leader_id or proposal.leader_epoch != self.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         if proposal.partition_epoch != self.partition_epoch:
@@ -492,7 +492,7 @@ class Schedule:
 
 
 def _epochs(log: Log) -> list[EpochEntry]:
-    """Those with records."""
+    """The epochs with records."""
     return [entry for entry in log.epochs.entries if entry.start_offset < log.log_end_offset]
 
 

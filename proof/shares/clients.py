@@ -1,4 +1,4 @@
-"""● Who works with a simulated queue, and what everybody was told: a producer, and members of a share group that ask byte by byte.
+"""● The users of a simulated queue, and the answers that they got: a producer, and members of a share group that ask byte by byte.
 
 A member fetches with and without a strict limit, accepts most and releases some, acknowledges with its next fetch or by itself, and goes at
 times, with or without a word.
@@ -46,7 +46,7 @@ Said = dict[Where, AcknowledgeType]
 
 @dataclass(slots=True)
 class QueueNotes:
-    """What everybody was told."""
+    """The answers that all clients got."""
 
     topic_id: UUID | None = None
     sent: dict[Place, int] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class QueueClient:
         raise NotImplementedError
 
     def broke(self) -> None:
-        """Nobody knows what became of the last request."""
+        """Note that the fate of the last request is not known."""
 
     async def ask(self, request: Any) -> Any:
         """Errors: OSError, KafkaError."""

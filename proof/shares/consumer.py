@@ -16,7 +16,7 @@ LIFE_S: Final = 20.0
 """On average."""
 CLOSES_WITHIN_S: Final = 10.0
 EXPECTED: Final = (OSError, Unreachable, KafkaError, TimeoutError)
-"""What a client may see while faults strike; it begins again."""
+"""The errors that a client may see while faults strike; it then begins again."""
 
 
 class QueueConsumer(QueueClient):

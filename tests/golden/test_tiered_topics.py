@@ -1,4 +1,4 @@
-"""Which options a tiered topic may have: our answers beside those that LogConfig.validate of Apache Kafka 4.3.1 gave (Answers.java)."""
+"""The valid options of a tiered topic: our answers beside those that LogConfig.validate of Apache Kafka 4.3.1 gave (Answers.java)."""
 
 import json
 from pathlib import Path

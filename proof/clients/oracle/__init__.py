@@ -1,4 +1,4 @@
-"""● What Java's clients choose: partitions of keys, and assignments.  `Choices.java` says how it is asked."""
+"""● The choices of Java's clients: partitions of keys, and assignments.  `Choices.java` says how it is asked."""
 
 import os
 import subprocess

@@ -17,7 +17,7 @@ MOVES = int(os.environ.get("MOLDAU_LEADERSHIP_MOVES", "6"))
 
 
 def test_a_cluster_moves_from_kafka_to_ours_node_by_node_and_back(tmp_path: Path) -> None:
-    """And to ours again: the last of Kafka's to stop would wait for a majority of the controllers."""
+    """The cluster moves back to ours, too, because the last of Kafka's nodes to stop would wait for a majority of the controllers."""
     with MixedCluster(brokers=3, java={1, 2, 3}, properties=QUICK, directory=tmp_path) as cluster:
         moving = Moving(cluster, seed=5, has_copier=False)
         assert moving.run(4, ["replaced node by node", "leader killed", "replaced node by node", "replaced node by node"]) == []

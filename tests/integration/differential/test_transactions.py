@@ -62,7 +62,7 @@ class Teller:
             time.sleep(0.05)
 
     def finds_coordinators(self) -> None:
-        """Which makes the internal topics, too."""
+        """The request also makes the internal topics."""
         for key_type, key in ((0, f"group-{self.name}"), (1, self.name)):
             self.ask(FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key]), 4, lambda said: said.coordinators[0].error_code)
 

@@ -1,4 +1,4 @@
-"""Which state a release goes on from: its own, older ones that it reads, and no other."""
+"""The state from which a release goes on: its own, older ones that it reads, and no other."""
 
 from pathlib import Path
 

@@ -54,7 +54,7 @@ def test_shapes_that_change(seed: int) -> None:
 
 
 def test_records_alike_are_read_together() -> None:
-    """Which the tests above would not notice if it never came to it."""
+    """The tests above would not notice if alike records were never read together."""
     batch = build_batch([NewRecord(1000 + number % 3, b"k", b"value") for number in range(300)])
     data = memoryview(batch)[HEADER_SIZE:]
     first = read_alike(data, 0, 0, 300)

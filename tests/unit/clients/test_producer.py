@@ -91,7 +91,7 @@ def test_lost_answers_and_moved_leaders_cost_neither_order_nor_records(drop: str
 
 
 def test_a_batch_refused_for_good_takes_only_itself_down() -> None:
-    """Those behind it are refused as out of order, get sequences of a new epoch, and arrive."""
+    """The batches behind it are refused as out of order, get sequences of a new epoch, and arrive."""
     world = a_world()
     world.cluster.rules.append(fails(ErrorCode.NONE, ErrorCode.INVALID_RECORD))
 

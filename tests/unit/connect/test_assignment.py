@@ -1,4 +1,4 @@
-"""Who runs what: nothing twice, nothing forgotten, evenly shared, and settled after a few rounds."""
+"""The assignment of connectors and tasks: nothing twice, nothing forgotten, evenly shared, and settled after a few rounds."""
 
 from hypothesis import given
 from hypothesis import strategies as st

@@ -99,7 +99,7 @@ def test_another_process_with_the_same_number() -> None:
 
 
 def test_after_an_unclean_stop_the_last_known_leader_leads_recovering() -> None:
-    """Nobody else is left; what it had not synced may be gone, so the partition says so."""
+    """No other replica is left.  Records that it had not synced may be gone, so the partition is marked as recovering."""
     image = with_topic(an_image(1), 1)
     image, _ = register(image, registration(previous_broker_epoch=-1))
     assert (partition(image).leader, partition(image).isr, partition(image).elr, partition(image).last_known_elr) == (-1, (), (), (1,))

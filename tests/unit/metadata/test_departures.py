@@ -1,4 +1,4 @@
-"""What happens to partitions when brokers come and go."""
+"""Changes of partitions when brokers come and go."""
 
 from uuid import UUID
 

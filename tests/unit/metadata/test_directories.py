@@ -1,4 +1,4 @@
-"""Which directory a replica lies in, as its broker tells it."""
+"""The directory of each replica, as its broker reports it."""
 
 from uuid import UUID
 

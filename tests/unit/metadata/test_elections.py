@@ -1,4 +1,4 @@
-"""Who leads and who is in sync on request: elections, proposals of leaders, reassignments."""
+"""Leaders and in-sync sets on request: elections, proposals of leaders, reassignments."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Who lives, and what a broker may do next."""
+"""Live brokers, and the next state of each."""
 
 from uuid import UUID
 

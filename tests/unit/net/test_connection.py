@@ -55,7 +55,7 @@ def frame_of(api_key: int, content: bytes) -> bytes:
 
 
 class Peer:
-    """Whose requests are produces; `answer` is shown what comes after the API's key."""
+    """A peer that sends produces; `answer` gets the bytes behind the API's key."""
 
     def __init__(self, answer: Answer, **limits: int) -> None:
         self.transport = NotedTransport()
@@ -88,7 +88,7 @@ async def turns(count: int = 4) -> None:
 
 
 def a_parked_peer() -> tuple[Peer, dict[bytes, Later[list[Part]]]]:
-    """Whose requests all wait, and what each of them waits for."""
+    """A peer with requests that all wait, and the `Later` of each."""
     parked: dict[bytes, Later[list[Part]]] = {}
 
     def answer(frame: memoryview) -> Later[list[Part]]:

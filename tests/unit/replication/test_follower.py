@@ -53,7 +53,7 @@ class Bench:
         return request
 
     def answer(self, *answers: PartitionData, session_id: int = 9) -> list[tuple[Followed, PartitionData]]:
-        """Those that count, each taken and settled."""
+        """The answers that count, each taken and settled."""
         found = []
         for followed, data in self.follower.answers(response(*answers, session_id=session_id)):
             found.append((followed, data))

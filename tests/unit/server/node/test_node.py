@@ -201,7 +201,7 @@ def test_a_topic_deleted_and_made_again_begins_anew() -> None:
 
 
 def test_a_topic_that_a_question_makes_is_unknown_until_the_next_question() -> None:
-    """Who deletes a topic and asks whether it is gone is told so, although the question makes it again."""
+    """A client that deletes a topic and asks whether it is gone gets a yes, although the request makes the topic again."""
     world = World()
     world.up()
 

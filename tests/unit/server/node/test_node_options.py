@@ -130,7 +130,7 @@ def test_options_of_the_broker_reach_what_goes_by_them() -> None:
 
 
 def test_options_of_a_group_reach_its_members() -> None:
-    """Those of one group within the broker's limits as they are now, and those of all groups that can be set at run time."""
+    """A group's own options count within the broker's present limits; options of all groups can be set at run time."""
     world = World()
     node = world.up(group__consumer__max__heartbeat__interval__ms="12000")
     environment = node.broker.requests.coordinators.group_environment

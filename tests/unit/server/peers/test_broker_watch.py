@@ -1,4 +1,4 @@
-"""Which brokers a controller takes for dead before their sessions end."""
+"""The brokers that a controller takes for dead before their sessions end."""
 
 import asyncio
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def watch_over(port: Port, dead: list[int]) -> BrokerWatch:
 
 
 def after_its_connection_breaks(port: Port, *, is_heard_again: bool = False) -> tuple[list[int], float]:
-    """Who is dead, and how long that took to find out."""
+    """The dead broker, and how long it took to find out."""
     loop, dead = SimLoop(), list[int]()
 
     async def live() -> None:

@@ -1,4 +1,4 @@
-"""Which request comes on a connection that its sender has replaced."""
+"""Requests on a connection that their sender has replaced."""
 
 import tracemalloc
 

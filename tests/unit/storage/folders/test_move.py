@@ -257,7 +257,7 @@ def test_every_call_fails_once() -> None:
 
 
 def fail_at(number: int) -> tuple[bool, bool]:
-    """Which of source and target are online after the call has failed."""
+    """Whether source and target are online after the call has failed."""
     files = MemoryFiles()
     moving = Moving(files)
     remaining, struck = number, ""

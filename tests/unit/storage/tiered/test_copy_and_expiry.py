@@ -95,7 +95,7 @@ def test_local_segments_go_only_when_they_are_in_remote_storage() -> None:
 
 
 def test_local_segments_go_only_after_a_flush() -> None:
-    """Whose leader epochs are not on the disk could not be found in remote storage after a power failure."""
+    """A segment without its leader epochs on the disk could not be found in remote storage after a power failure."""
     log, remote = a_log(count=22, local_retention_bytes=0, retention_ms=-1), RemoteLog(WHERE)
     copy_all(log, remote)
     log.durability.recovery_point = 12

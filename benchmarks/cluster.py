@@ -43,7 +43,7 @@ PROMISES: Final[Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]]] = {
     "os": ({"log.flush.policy": "os"}, {}),
     "ack": ({}, {"log.flush.interval.messages": "1"}),
 }
-"""What ours and Kafka's are told: an acknowledged record is in memory, or on the disk, of all in-sync replicas."""
+"""The promise of our brokers and Kafka's: an acknowledged record is in memory, or on the disk, of all in-sync replicas."""
 CATCH_UP_BYTES: Final = 128 << 20
 IN_SYNC_WITHIN_S: Final = 120.0
 RECORD_SIZE: Final = 1024

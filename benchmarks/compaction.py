@@ -37,7 +37,7 @@ SEGMENT_BYTES = 64 << 20
 BATCHES = 10
 BATCH_BYTES = 500_000
 LEFT_OVER = 0.1
-"""Of what was to be compacted: less is done."""
+"""The share of records to compact that may be left over."""
 DONE_WITHIN_S = 300.0
 PROPERTIES = {"log.cleaner.backoff.ms": "100", "log.segment.delete.delay.ms": "1000"}
 Broker = ApacheKafka | BrokerProcess
@@ -98,7 +98,7 @@ def fill(broker: Broker, topic: str, batches: list[bytes], total_bytes: float) -
 
 
 def sizes(folder: Path) -> list[int]:
-    """Of the segments, oldest first."""
+    """The sizes of the segments, oldest first."""
     found = []
     for path in sorted(folder.glob("*.log")):
         try:

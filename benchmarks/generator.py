@@ -26,7 +26,7 @@ READ_SIZE = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What to do; travels as JSON to the generator's process."""
+    """A load; it travels as JSON to the generator's process."""
 
     kind: str
     port: int
@@ -47,7 +47,7 @@ class Load:
 
 @dataclass(slots=True)
 class Tally:
-    """What one process saw inside the measured window, and the bytes that it moved in all."""
+    """The counts of one process inside the measured window, and the bytes that it moved in all."""
 
     requests: int = 0
     bytes: int = 0

@@ -39,7 +39,7 @@ TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(broker: int) -> dict[str, float]:
-    """Of this process and all below it, by kind."""
+    """The processor time of this process and all below it, by kind."""
     ticks: Counter[str] = Counter()
     for pid, kind in _family(os.getpid(), "sending and reading", broker):
         try:

@@ -31,7 +31,7 @@ BATCHES = 4
 
 
 def rows_per_s(query: StreamingQuery) -> float:
-    """Of all micro-batches with records."""
+    """The rows a second of all micro-batches with records."""
     query.awaitTermination()
     told = [progress for progress in query.recentProgress if progress.numInputRows]
     return sum(progress.numInputRows for progress in told) / sum(progress.batchDuration for progress in told) * 1000

@@ -57,7 +57,7 @@ def values_of(load: Load) -> list[bytes]:
 
 
 def percentiles(times: list[float]) -> Numbers:
-    """Of seconds, in milliseconds; the first tenth is for warming up."""
+    """Percentiles of seconds, in milliseconds; the first tenth is for warming up."""
     measured = sorted(times[len(times) // 10 :])
     return {"p50_ms": measured[len(measured) // 2] * 1e3, "p99_ms": measured[len(measured) * 99 // 100] * 1e3}
 

@@ -19,7 +19,7 @@ Rounds = Mapping[str, Sequence[Mapping[str, float]]]
 
 
 class Ratio(NamedTuple):
-    """Of rounds: the median, and the lowest and highest."""
+    """The ratio of rounds: the median, and the lowest and highest."""
 
     median: float
     low: float

@@ -26,11 +26,11 @@ from moldau.testing.process import BrokerProcess
 from proof.kafka.apache import ApacheKafka
 
 TOPIC_PARTITIONS = 100
-"""What one request spreads over: the size of its reply has to be known."""
+"""The number of partitions of one request: the size of its reply has to be known."""
 CHECKPOINT_MS = 2000
 FIRST_FETCH_WITHIN_S = 300.0
 NOT_LED_YET = {b"\0\0", b"\0\3", b"\0\6"}
-"""What the partitions of a topic answer while it is being made."""
+"""The answers for partitions of a topic that is being made."""
 Broker = ApacheKafka | BrokerProcess
 
 

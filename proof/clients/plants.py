@@ -23,11 +23,11 @@ Plant = tuple[type[Any], str, Callable[..., Any]]
 
 
 def _keeps(self: ConsumerWork, partitions: Iterable[TopicPartition]) -> None:
-    """What was given up is still read."""
+    """Goes on reading partitions that were given up."""
 
 
 async def _commits_ahead(self: Commits) -> None:
-    """What was fetched counts as done."""
+    """Counts fetched records as done."""
     positions = self._positions.by_partition.values()
     self.handed_out = {one.topic_partition: (one.fetch_offset, -1) for one in positions if one.fetch_offset is not None}
     await _commit_quietly(self)
@@ -47,7 +47,7 @@ async def _forgets_names(self: HeartbeatMember, assigned: Sequence[TopicPartitio
 
 
 def _takes_from_behind(self: Positions, max_records: int | None) -> list[Any]:
-    """What was fetched last is handed out first."""
+    """Hands the last fetched records out first."""
     return _take(self, max_records)[::-1]
 
 

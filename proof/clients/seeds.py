@@ -15,7 +15,7 @@ class Seeded(Protocol):
     """A schedule."""
 
     done: Counter[str]
-    """What happened, counted."""
+    """The counted events."""
 
     def run(self) -> list[str]: ...
 

@@ -192,7 +192,7 @@ class Groups:
         return wrong
 
     def take_violations(self) -> list[str]:
-        """Of this round; the next begins with a blank page."""
+        """The violations of this round; the next round begins without any."""
         found = check_groups(self.history)
         self._notes.done["group commits acknowledged"] += sum(commit.outcome is Outcome.OK for commit in self.history.commits)
         self._notes.done["group holds"] += len(self.history.holds)

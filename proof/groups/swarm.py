@@ -35,9 +35,9 @@ BURST_S: Final = 10.0
 CALM_S: Final = 5.0
 """After the group has settled: nobody can commit in a rebalance, and with hundreds of members a burst is one."""
 DEPARTURES_A_SECOND: Final = 10
-"""Of members that are through with joining."""
+"""The number of members that leave a second, once they have joined."""
 KILLS_A_SECOND: Final = 5
-"""Of whoever it strikes."""
+"""The number of members that are killed a second."""
 SETTLES_WITHIN_S: Final = 60.0
 LOOKS_EVERY_S: Final = 0.25
 

@@ -45,7 +45,7 @@ def size_in_bytes(request: Request[Any], version: int) -> int:
 
 
 def elements_of(message: Struct, version: int) -> int:
-    """Of all its lists."""
+    """The number of elements of all its lists."""
     count = 0
     for field in message.FIELDS:
         value = getattr(message, field.name)

@@ -43,7 +43,7 @@ TIMEOUTS: Final = Timeouts(election_ms=200, fetch_ms=400, election_backoff_max_m
 NOTHING: Final = OffsetAndEpoch(0, 0)
 CHUNK: Final = b"half of a snapshot"
 CRASHES_WITH_ELECTION: Final = 0.08
-"""Of the elections that go to the disk so many meet a crash on the way."""
+"""The share of elections on their way to the disk that meet a crash."""
 CRASHES_OF_CANDIDATES: Final = 0.1
 CANDIDATE_LIVES_MS: Final = 8
 """So many candidates crash so soon after they have asked for votes, and are back at once."""

@@ -19,7 +19,7 @@ from proof.raft.replica import Broken, Disk, Driver, Item, Plant, base_of
 LISTENER: Final = "CONTROLLER"
 EVENTS_TOLD: Final = 60
 FALSE_REFUSALS: Final = 0.005
-"""Of the requests so many are refused though somebody listens."""
+"""The share of requests that are refused though a process listens."""
 
 
 class World:
@@ -38,7 +38,7 @@ class World:
         self.log: list[Item] = []
         """The committed log, from offset 0 on."""
         self.commit_epochs: list[int] = []
-        """Of whose leader it was."""
+        """The epoch of the leader that committed it."""
         self.snapshot_voters: dict[OffsetAndEpoch, VoterChange] = {}
         self.lost_disks: dict[ReplicaKey, Disk] = {}
         self.value = 0

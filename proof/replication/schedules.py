@@ -106,7 +106,7 @@ class Broker:
 
     @property
     def durable_end(self) -> int:
-        """What it found on its disk when it was started is on it."""
+        """The log end that was on its disk when it started."""
         return max(self.log.recovery_point, self._loaded_end)
 
     def start(self) -> None:
@@ -178,9 +178,9 @@ class Schedule:
         self.isr: tuple[int, ...] = (1, 2, 3)
         self.leader_id, self.leader_epoch, self.partition_epoch = NO_LEADER, 0, 0
         self.lost_answers: Final = self.choice.choice((0.05, 0.1, 0.5))
-        """Of the controller."""
+        """The lost answers of the controller."""
         self.unclean_epoch = 0
-        """What leaders of earlier ones acknowledge from then on is lost."""
+        """The epoch of an unclean election: later acknowledgements of earlier leaders are lost."""
         self.done: dict[str, int] = {}
         for broker in self.brokers.values():
             broker.start()

@@ -1,5 +1,8 @@
-"""◇ Reads the segments of a log: records by offset, with their aborted transactions; batches by time.  The log passes the bounds of a
-reading as arguments. Source: LocalLog.read, UnifiedLog.fetchOffsetByTimestamp.  Called by `log`."""
+"""◇ Reads the segments of a log: records by offset, with their aborted transactions; batches by time.
+
+The log passes the bounds of a reading as arguments.
+Source: LocalLog.read, UnifiedLog.fetchOffsetByTimestamp.  Called by `log`.
+"""
 
 from moldau.errors import ErrorCode
 from moldau.storage.index import AbortedTransaction

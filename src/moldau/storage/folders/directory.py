@@ -1,5 +1,8 @@
-"""◇ One of a node's log directories, its logs, and the checkpoint files beside them.  Long steps can run in a thread: `FoundLog.load` and
-`Checkpoint.write` touch nothing of the manager. Source: LogManager, LogDirFailureChannel, OffsetCheckpointFile; KIP-112."""
+"""◇ One of a node's log directories, its logs, and the checkpoint files beside them.
+
+Long steps can run in a thread: `FoundLog.load` and `Checkpoint.write` touch nothing of the manager.
+Source: LogManager, LogDirFailureChannel, OffsetCheckpointFile; KIP-112.
+"""
 
 from collections.abc import Iterator
 from contextlib import suppress

@@ -1,14 +1,14 @@
 """● `python -m proof.fleet --seeds 100`: so many lives of clusters of real nodes, and what went wrong in them."""
 
 import argparse
-import gc
 import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
 
 from proof.fleet.fleet import SHAPES
-from proof.fleet.life import Life
+from proof.fleet.life import live
+from proof.fleet.plants import PLANTS, planted
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,18 +17,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=20, help="how many")
     parser.add_argument("--shape", choices=[str(one) for one in SHAPES], help="only this one; otherwise the seed chooses")
+    parser.add_argument("--plants", action="store_true", help="plant each fault in turn, and tell which seed finds it")
     parser.add_argument("--verbose", action="store_true", help="show what the nodes log")
     given = parser.parse_args(arguments)
     shape = next((one for one in SHAPES if str(one) == given.shape), None)
-    gc.collect()
-    gc.freeze()  # each simulation looks for garbage at its ends: not among modules and classes
+    if given.plants:
+        return sum(not _found(name, given.first, given.seeds) for name in PLANTS)
     done: Counter[str] = Counter()
     shapes: Counter[str] = Counter()
     alive_s: list[float] = []
     bad: list[int] = []
     virtual_s, looks, begun = 0.0, 0, time.process_time()
     for number, seed in enumerate(range(given.first, given.first + given.seeds), start=1):
-        result = Life(seed, shape=shape, verbose=given.verbose).run()
+        result = live(seed, shape=shape, verbose=given.verbose)
         done += result.done
         shapes[result.shape] += 1
         virtual_s, looks = virtual_s + result.virtual_s, looks + result.looks
@@ -44,6 +45,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )
     _say(", ".join(f"{name} {count:,}" for name, count in sorted((done + shapes).items())))
     return int(bool(bad))
+
+
+def _found(name: str, first: int, seeds: int) -> bool:
+    with planted(name):
+        for number in range(seeds):
+            result = live(first + number)
+            if result.violations:
+                _say(f"{name}: {number + 1}: {result.violations[0][:200]}")
+                return True
+    _say(f"{name}: not in {seeds}")
+    return False
 
 
 def _say(line: str) -> None:

@@ -155,6 +155,8 @@ class Operator(Client):
     def __init__(self, fleet: Fleet) -> None:
         super().__init__(fleet, "10.0.2.1")
 
+    may_remove_voters = True
+
     async def create_topic(self) -> None:
         wanted = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=3, assignments=[], configs=[])
         while True:
@@ -178,6 +180,8 @@ class Operator(Client):
 
     async def remove_voter(self) -> None:
         """It joins again by itself."""
+        if not self.may_remove_voters:
+            return
         member = self.fleet.members[self.chance.choice(self.fleet.shape.controller_ids)]
         request = RemoveRaftVoterRequest(cluster_id=CLUSTER_ID, voter_id=member.id, voter_directory_id=member.directory_id)
         await self.ask(self.anyone(), request)

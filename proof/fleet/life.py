@@ -68,14 +68,14 @@ class Result:
 class Life:
     """See the module.  Without `shape` the seed chooses."""
 
-    def __init__(self, seed: int, *, shape: Shape | None = None, keep_trace: bool = False, verbose: bool = False) -> None:
+    def __init__(self, seed: int, *, shape: Shape | None = None, chaos_s: float = CHAOS_S, keep_trace: bool = False) -> None:
+        self.chaos_s: Final = chaos_s
         self.chance: Final = random.Random(seed)
         chosen = self.chance.choice(SHAPES)
         self.loop: Final = WatchedLoop(Trace(keep=keep_trace))
         self.fleet: Final = Fleet(self.loop, self.chance, shape or chosen)
         self.watch: Final = Watch(self.fleet)
         self.result: Final = Result(seed, str(self.fleet.shape))
-        self.is_verbose: Final = verbose
         self.producers: list[Producer] = []
         self.wiped: int | None = None
         self.is_chaos = True
@@ -87,14 +87,10 @@ class Life:
         self.fleet.on_wrong = self._wrong
 
     def run(self) -> Result:
+        """Use `live`: what is left of the nodes must be thrown away before anything else is done."""
         result = self.result
-        if not self.is_verbose:
-            logging.disable()  # thousands of lines of nodes that are killed over and over
-        gc.collect(0)
-        was_enabled = gc.isenabled()
-        gc.disable()  # what a dead machine left must not run its `finally`s at a moment that depends on memory
         try:
-            with warnings.catch_warnings(action="ignore", category=RuntimeWarning), known_while_starting(self.fleet):
+            with known_while_starting(self.fleet):
                 self.loop.run_until_complete(self._run())
         except Stuck as error:
             result.violations.append(f"stuck: {error}")
@@ -105,22 +101,11 @@ class Life:
         result.digest, result.events, result.looks, result.virtual_s = trace.digest, trace.events, self.watch.looks, self.loop.time()
         result.done["start"] = self.fleet.starts
         result.done["acknowledged"] = sum(len(one.acknowledged) for one in self.producers)
-        self._clear_away()
-        if was_enabled:
-            gc.enable()
-        logging.disable(logging.NOTSET)
-        return result
-
-    def _clear_away(self) -> None:
-        """Whoever is still alive ends here and now, outside of any loop, and not in the middle of the next simulation."""
-        usual, sys.unraisablehook = sys.unraisablehook, lambda _: None
         for member in self.fleet.members.values():
             self.loop.kill(member.machine)
-            member.node = member.shared = member.broker = None
         self.loop.forget_the_dead()
         self.loop.close()
-        gc.collect()
-        sys.unraisablehook = usual
+        return result
 
     def _wrong(self, text: str) -> None:
         self.result.violations.append(f"at {self.loop.time():.3f} s: {text}")
@@ -158,7 +143,7 @@ class Life:
     # faults
 
     async def _chaos(self, operator: Operator) -> None:
-        until_s = self.loop.time() + CHAOS_S
+        until_s = self.loop.time() + self.chaos_s
         self.operator = operator
         while True:
             await asyncio.sleep(self.chance.expovariate(1 / self.between_faults_s))
@@ -308,6 +293,7 @@ class Life:
         if self.wiped is not None or not self._is_spare(member := self._some()):
             return
         self.wiped = member.id
+        self.operator.may_remove_voters = False
         self.fleet.kill(member.id, with_power=True)
         member.files = member.new_disk()
         member.directory_id = UUID(int=self.chance.getrandbits(128), version=4)
@@ -322,7 +308,13 @@ class Life:
             for said in topic.partitions:
                 if member.id in (*said.isr, *said.elr) and len({*said.isr, *said.elr} - {member.id}) < 2:
                     return False
-        return True
+        return not member.is_controller or self._has_all_voters()
+
+    def _has_all_voters(self) -> bool:
+        """Nobody knows of fewer: with one voter removed and another's disk lost, those that are left may be no majority."""
+        drivers = [one.shared.driver for one in self.fleet.members.values() if one.shared is not None]
+        sets = [driver.node.voters for driver in drivers if hasattr(driver, "node")]
+        return len(sets) == len(self.fleet.members) and all(len(one) == len(self.fleet.shape.controller_ids) for one in sets)
 
     async def _swap_disks(self) -> None:
         """Two nodes get each other's: both must refuse to start, and then work as before."""
@@ -428,6 +420,27 @@ class Life:
 
 async def _all(work: "list[asyncio.Task[None]]") -> None:
     await asyncio.gather(*work)
+
+
+def live(seed: int, *, shape: Shape | None = None, chaos_s: float = CHAOS_S, verbose: bool = False) -> Result:
+    """One life.  What a dead machine left must not run its `finally`s at a moment that depends on memory, so garbage waits for the end."""
+    usual, was_enabled = sys.unraisablehook, gc.isenabled()
+    gc.disable()
+    gc.freeze()  # what was there before is not looked through at the end
+    if not verbose:
+        logging.disable()  # thousands of lines of nodes that are killed over and over
+    try:
+        with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
+            result = Life(seed, shape=shape, chaos_s=chaos_s).run()
+            sys.unraisablehook = lambda _: None
+            gc.collect()
+        return result
+    finally:
+        sys.unraisablehook = usual
+        gc.unfreeze()
+        logging.disable(logging.NOTSET)
+        if was_enabled:
+            gc.enable()
 
 
 Fault = Callable[[Life], Awaitable[None]]

@@ -307,8 +307,7 @@ ACCEPTED: Final[Mapping[str, Callable[[Decided, str], bool]]] = {
         lambda ours, _: isinstance(ours.step.request, BrokerHeartbeatRequest) and bool(ours.step.request.offline_log_dirs and ours.records)
     ),
     "a partition without a leader gets a new epoch: Kafka notes -1 as its last known leader": (lambda _, theirs: "[-1]" in theirs),
-    "a replica whose directory is told: Kafka judges by the directory before, and writes two records": (
-        lambda ours, _: ours.step.op == "assign_directories"
-    ),
+    "a replica whose directory is told: Kafka judges by the directory before, and writes two records; it lets a last known leader lead "
+    "on the empty disk that replaced its own": (lambda ours, _: ours.step.op == "assign_directories"),
 }
 """Why we differ, and at which steps."""

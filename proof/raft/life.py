@@ -232,7 +232,12 @@ class Life:
         directory = UUID(int=(driver.number << 32) + 1)
         driver.disk = Disk(directory, VoterChange(FORMATTED, VoterSet(), 1))
         driver.snapshots = {}
-        self.world.later(self.chance.random() * 100, driver.start)
+        self.world.later(self.chance.random() * 100, self.start_anew, driver)
+
+    def start_anew(self, driver: Driver) -> None:
+        """Unless it was started meanwhile: one that was down when it lost its disk comes back as after any crash."""
+        if driver.node is None:
+            driver.start()
 
     # the end
 

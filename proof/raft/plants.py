@@ -291,6 +291,26 @@ class LosesElection(Driver):
             self.disk.election = None
 
 
+class WaitsForTheWinner(RaftNode):
+    """Who has voted waits to be told who won, though it is a voter no more."""
+
+    def _send_what_is_due(self, now_ms: int) -> None:
+        election = self.role.election
+        if not (isinstance(self.role, Unattached) and election.has_voted and not election.has_leader):
+            super()._send_what_is_due(now_ms)
+
+
+class LostIsCommitted(RaftNode):
+    """What a full disk did not take counts as committed where that was told with it."""
+
+    def _lost(self, end_offset: int, now_ms: int) -> None:
+        told = self.high_watermark, self._ready.high_watermark, None if self._in_hand is None else self._in_hand.high_watermark
+        super()._lost(end_offset, now_ms)
+        self.high_watermark, self._ready.high_watermark = told[:2]
+        if self._in_hand is not None:
+            self._in_hand.high_watermark = told[2]
+
+
 class StaysInPower(RaftNode):
     """A leader that nobody hears goes on for ever."""
 
@@ -329,6 +349,8 @@ NODES: Final = (
     OldVotesCount,
     PreVotesCount,
     ResignedCommits,
+    WaitsForTheWinner,
+    LostIsCommitted,
 )
 DRIVERS: Final = (VotesBeforeTheDisk, NeverPersists, AppendsAreDurableAtOnce, TruncationIsNotSynced)
 

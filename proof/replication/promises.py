@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.errors import ErrorCode
 from moldau.protocol.records.batch import read_header, records_of
+from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import Log
 
 if TYPE_CHECKING:
@@ -27,6 +28,16 @@ def value_at(log: Log, offset: int) -> bytes | None:
     header = read_header(view)
     (record,) = records_of(view)
     return bytes(record.value or b"") if header.base_offset == offset else None
+
+
+def epochs_of(log: Log) -> list[EpochEntry]:
+    """The epochs with records."""
+    return [entry for entry in log.epochs.entries if entry.start_offset < log.log_end_offset]
+
+
+def content_of(log: Log) -> bytes:
+    """Every byte of its segments."""
+    return b"".join(segment.file.pread(segment.size, 0) for segment in log.segments)
 
 
 def end_of(log: Log) -> list[tuple[int, bytes | None]]:

@@ -33,12 +33,11 @@ from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Isolation, Partition, refused_partition
 from moldau.replication.waits import ProduceWait
 from moldau.storage.config import LogConfig
-from moldau.storage.epochs import EpochEntry
 from moldau.storage.log import AppendResult, Log
 from moldau.storage.manager import LogManager
 from moldau.testing.files import MemoryFiles
 from moldau.types import NO_LEADER, FileSlice, TopicPartition
-from proof.replication.promises import believes_rightly, end_of, is_everywhere, keeps_what_is_common, may_join, value_at
+from proof.replication import promises
 
 WHERE: Final = TopicPartition("t", 0)
 TOPIC_ID: Final = UUID(int=9)
@@ -212,8 +211,6 @@ class Schedule:
             self.check()
         self.settle()
 
-    # Steps
-
     def _anyone(self) -> Broker | None:
         alive = [broker for broker in self.brokers.values() if broker.is_up]
         return self.choice.choice(alive) if alive else None
@@ -236,13 +233,15 @@ class Schedule:
         if slot.error_code or leader.partition.leader_epoch < self.unclean_epoch:
             return
         self.acknowledged[offset] = value
-        durable = [broker.id for broker in self.brokers.values() if broker.durable_end > offset and value_at(broker.log, offset) == value]
+        durable = [
+            broker.id for broker in self.brokers.values() if broker.durable_end > offset and promises.value_at(broker.log, offset) == value
+        ]
         if len(durable) < 2 or leader.id not in durable:
             raise Violation(
                 f"seed {self.seed}: {value!r} at {offset}, of {leader.id}, is acknowledged and on stable storage of {durable} only"
             )
         if leader.id == self.leader_id and leader.partition.leader_epoch == self.leader_epoch:
-            self._must_not(is_everywhere(self.brokers, self.isr, offset, value))
+            self._must_not(promises.is_everywhere(self.brokers, self.isr, offset, value))
 
     def fetch(self) -> None:
         broker = self._anyone()
@@ -306,12 +305,12 @@ class Schedule:
             broker.follower.lost()
             return
         for followed, data in broker.follower.answers(answer.response):
-            before = end_of(broker.log)
+            before = promises.end_of(broker.log)
             verdict = take(broker.logs, followed.partition, data, WALL_MS)
             broker.follower.settle(followed, verdict, self.now_ms)
             leader = self.brokers[followed.partition.leader_id]
             if leader.is_up and leader.partition.is_leader and leader.partition.leader_epoch == followed.leader_epoch:
-                self._must_not(keeps_what_is_common(broker, leader, before))
+                self._must_not(promises.keeps_what_is_common(broker, leader, before))
             if verdict is Verdict.OUT_OF_RANGE:
                 found = leader.partition if leader.is_up else None
                 if found is not None and not found.refusal_of(followed.leader_epoch, from_leader_only=True):
@@ -370,7 +369,7 @@ class Schedule:
             if not other.is_up or epoch not in (-1, other.epoch):
                 return ErrorCode.INELIGIBLE_REPLICA
         for each in set(proposal.isr) - set(self.isr):
-            self._must_not(may_join(self.brokers[each], self.acknowledged))
+            self._must_not(promises.may_join(self.brokers[each], self.acknowledged))
         self.isr = proposal.isr
         self.partition_epoch += 1
         return ErrorCode.NONE
@@ -386,6 +385,10 @@ class Schedule:
         if broker is None:
             return
         broker.crash(with_power=self.choice.random() < 0.7)
+        self._fence(broker)
+
+    def _fence(self, broker: Broker) -> None:
+        """It leads no more, and is not in sync where others are."""
         others = tuple(each for each in self.isr if each != broker.id)
         if broker.id in self.isr and others:
             self.isr = others
@@ -399,11 +402,14 @@ class Schedule:
             broker = self.choice.choice(down)
             if broker.id not in self.isr and self.choice.random() < 0.3:
                 broker.lose_disk()
-            broker.start()
-            self.partition_epoch += 1
-            if self.leader_id == NO_LEADER and broker.id in self.isr:
-                self._elect(broker.id)
-            self._tell(broker)
+            self._start(broker)
+
+    def _start(self, broker: Broker) -> None:
+        broker.start()
+        self.partition_epoch += 1
+        if self.leader_id == NO_LEADER and broker.id in self.isr:
+            self._elect(broker.id)
+        self._tell(broker)
 
     def elect(self) -> None:
         candidates = [each for each in self.isr if self.brokers[each].is_up]
@@ -413,7 +419,7 @@ class Schedule:
         broker = self._anyone()
         if broker is not None and broker.id not in self.isr:
             log = broker.log
-            self.acknowledged = {offset: value for offset, value in self.acknowledged.items() if value_at(log, offset) == value}
+            self.acknowledged = {offset: value for offset, value in self.acknowledged.items() if promises.value_at(log, offset) == value}
             self.isr = (broker.id,)
             self._elect(broker.id)
             self.unclean_epoch = self.leader_epoch
@@ -426,7 +432,7 @@ class Schedule:
             return
         log = self.brokers[broker_id].log if self.brokers[broker_id].is_up else None
         for offset, value in self.acknowledged.items():
-            if log is not None and value_at(log, offset) != value:
+            if log is not None and promises.value_at(log, offset) != value:
                 raise Violation(f"seed {self.seed}: {value!r} was acknowledged at {offset}, and new leader {broker_id} does not have it")
 
     def _tell(self, broker: Broker) -> None:
@@ -443,8 +449,6 @@ class Schedule:
         )
         broker.partition.take_eligible(alive, self.now_ms)
 
-    # What must hold
-
     def check(self) -> None:
         for broker in self.brokers.values():
             if not broker.is_up or not broker.partition.is_leader:
@@ -454,7 +458,7 @@ class Schedule:
                 raise Violation(f"seed {self.seed}: the high watermark of {broker.partition} went back to {watermark}")
             self.watermarks[key] = watermark
             if (broker.id, broker.partition.leader_epoch) == (self.leader_id, self.leader_epoch):
-                self._must_not(believes_rightly(broker, self.brokers))
+                self._must_not(promises.believes_rightly(broker, self.brokers))
 
     def _must_not(self, wrong: str | None) -> None:
         if wrong is not None:
@@ -480,21 +484,16 @@ class Schedule:
                 self.alter()
                 self.hear()
                 self.sync()
+        self.check_settled()
+
+    def check_settled(self) -> None:
+        """All replicas are in sync and equal, and have what was acknowledged."""
         logs = [broker.log for broker in self.brokers.values()]
-        contents = [(log.log_end_offset, _epochs(log), _content(log)) for log in logs]
+        contents = [(log.log_end_offset, promises.epochs_of(log), promises.content_of(log)) for log in logs]
         if any(content != contents[0] for content in contents):
             raise Violation(f"seed {self.seed}: in the end the logs differ: {[content[:2] for content in contents]}")
         if len(self.isr) < len(self.brokers):
             raise Violation(f"seed {self.seed}: in the end only {self.isr} are in sync")
         for offset, value in self.acknowledged.items():
-            if value_at(logs[0], offset) != value:
+            if promises.value_at(logs[0], offset) != value:
                 raise Violation(f"seed {self.seed}: in the end {value!r} at {offset}, which was acknowledged, is gone")
-
-
-def _epochs(log: Log) -> list[EpochEntry]:
-    """The epochs with records."""
-    return [entry for entry in log.epochs.entries if entry.start_offset < log.log_end_offset]
-
-
-def _content(log: Log) -> bytes:
-    return b"".join(segment.file.pread(segment.size, 0) for segment in log.segments)

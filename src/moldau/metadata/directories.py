@@ -4,7 +4,8 @@ The controller has to know: when a broker reports a directory as failed, the rep
 directory which is offline already leaves its in-sync set at once.
 
 A replica that begins anew because its directory is gone has lost its log: where there are other replicas, it must not lead until it has
-fetched from one of them.  Kafka 4.3.1 elects it if it was the last known leader, and all replicas then truncate to its empty log.
+fetched from one of them.  Where it was the last known leader, Kafka 4.3.1 elects it when the next broker is unfenced, and all replicas
+truncate to its empty log.
 Source: ReplicationControlManager.handleAssignReplicasToDirs.
 """
 

@@ -1,0 +1,47 @@
+"""Clusters of several real nodes under faults, from seeds; `python -m proof.fleet --seeds 1000` runs more and longer lives."""
+
+import os
+
+import pytest
+
+from proof.fleet.fleet import SHAPES
+from proof.fleet.life import FAULTS, Result, live
+from proof.fleet.plants import planted
+
+SEEDS = int(os.environ.get("MOLDAU_FLEET_SEEDS", "200"))
+CHAOS_S = 6.0
+"""Shorter than by hand, so that more lives fit into the time that tests have."""
+AT_A_TIME = 25
+ONCE_BROKEN = (2, 12)
+"""The last known leader came back with an empty disk; a full disk and the metadata log."""
+
+
+def run(seed: int, chaos_s: float = CHAOS_S) -> Result:
+    result = live(seed, chaos_s=chaos_s)
+    assert not result.violations, f"seed {seed} ({result.shape}): {result.violations}"
+    return result
+
+
+@pytest.mark.parametrize("first", range(0, SEEDS, AT_A_TIME))
+def test_nothing_goes_wrong(first: int) -> None:
+    results = [run(seed) for seed in range(first, min(first + AT_A_TIME, SEEDS))]
+    assert {result.shape for result in results} == set(map(str, SHAPES))
+    assert sum(result.done["acknowledged"] for result in results) > 20 * AT_A_TIME, "too little happened to prove anything"
+    struck = {name for result in results for name in result.done if name.startswith("fault: ")}
+    assert len(struck) > len(set(FAULTS)) * 0.7, struck
+
+
+@pytest.mark.parametrize("seed", ONCE_BROKEN)
+def test_what_was_found_stays_away(seed: int) -> None:
+    run(seed, 20.0)
+
+
+def test_a_seed_is_the_same_history_every_time() -> None:
+    assert run(5).digest == run(5).digest != run(6).digest
+
+
+@pytest.mark.parametrize("plant", ["acknowledged-by-leader", "whoever-lives-leads", "same-leader-epoch"])
+def test_a_planted_fault_is_found(plant: str) -> None:
+    """docs/reliability/simulation.md says how many lives each fault takes."""
+    with planted(plant):
+        assert any(live(seed).violations for seed in range(3))

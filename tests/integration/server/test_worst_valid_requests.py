@@ -26,7 +26,6 @@ from moldau.protocol.messages.alter_partition_reassignments import (
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -71,7 +70,7 @@ WIDE: Final = "wide"
 NAMES: Final = [f"t{number:06d}" for number in range(TOPICS)]
 GROUP_IDS: Final = [f"g{number:06d}" for number in range(GROUPS)]
 TIMEOUT_S: Final = 120.0
-ATTEMPTS: Final = 600
+ATTEMPTS: Final = 300
 PASSING: Final = {14, 15, 16, 51}
 """COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS: asked again."""
 
@@ -357,7 +356,6 @@ REQUESTS: Final[dict[str, tuple[Make, int | None]]] = {
         ),
         None,
     ),
-    "DeleteGroups": (lambda asker: DeleteGroupsRequest(groups_names=GROUP_IDS[1:]), None),
     "CreateTopics": (lambda asker: creation([f"n{number:06d}" for number in range(NEW_TOPICS)], 1), None),
     "DeleteTopics": (
         lambda asker: DeleteTopicsRequest(
@@ -376,5 +374,4 @@ def test_no_request_that_is_carried_out_holds_the_loop(asker: Asker, turns: Turn
     gc.freeze()  # the request that this test made is none of the broker's objects
     turns.begin()
     asker.ask(request, version)
-    print(f"{name}: {turns.longest_s:.3f} s in {turns.what}")
     assert turns.longest_s <= LONGEST_TURN_S, f"{name}: {turns.longest_s:.3f} s in {turns.what}"

@@ -26,6 +26,7 @@ from moldau.protocol.messages.alter_partition_reassignments import (
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from moldau.protocol.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
@@ -356,6 +357,7 @@ REQUESTS: Final[dict[str, tuple[Make, int | None]]] = {
         ),
         None,
     ),
+    "DeleteGroups": (lambda asker: DeleteGroupsRequest(groups_names=GROUP_IDS[1:]), None),
     "CreateTopics": (lambda asker: creation([f"n{number:06d}" for number in range(NEW_TOPICS)], 1), None),
     "DeleteTopics": (
         lambda asker: DeleteTopicsRequest(

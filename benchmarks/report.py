@@ -13,7 +13,8 @@ from benchmarks.scenarios import Metric, Scenario
 
 PAIRS = (("moldau", "kafka"), ("moldau-os", "kafka"), ("moldau", "kafka-synced"), ("moldau", "moldau-before"))
 """Us, and whom we are compared with: as both come, then with the same promise, which is Kafka's and then ours.  The first pair that was
-measured is the one that is judged."""
+measured is the one that is judged.
+"""
 Rounds = Mapping[str, Sequence[Mapping[str, float]]]
 """Peer → one dictionary of numbers a round."""
 

@@ -145,7 +145,8 @@ class Seen:
 @dataclass(slots=True)
 class Verdict:
     """The effect of a rule on a request.  `answer`: instead of serving it.  `drop_before`, `drop_after`: break the connection before it is
-    served or instead of answering.  `delay_s`: the answer waits so long."""
+    served or instead of answering.  `delay_s`: the answer waits so long.
+    """
 
     answer: Response | None = None
     drop_before: bool = False

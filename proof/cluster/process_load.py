@@ -24,7 +24,8 @@ ABORTED_EVERY: Final = 7
 LONGEST_UNSENT: Final = 2000
 PATIENCE_S: Final = 15.0
 """Of a transactional producer with one call, before another producer takes its place: librdkafka 2.10 to 2.16 at least waits for minutes in
-`send_offsets_to_transaction` where the group's coordinator was missing in the metadata for a moment (its issue 5511)."""
+`send_offsets_to_transaction` where the group's coordinator was missing in the metadata for a moment (its issue 5511).
+"""
 
 
 @dataclass
@@ -108,7 +109,8 @@ class Writer(Client):
 
 REUSED: Final = "sequence desynchronization"
 """Of a transactional producer of librdkafka (2.16).  Where a broker had stored a batch and was killed before it answered, the producer
-gives the batch up with its transaction, and numbers the records of the next one from the same number on.  No broker may take these."""
+gives the batch up with its transaction, and numbers the records of the next one from the same number on.  No broker may take these.
+"""
 
 
 class GivenUp(Exception):

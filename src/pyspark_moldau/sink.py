@@ -15,7 +15,9 @@ is an offset of the group named as the transactional id, set within the transact
 One producer's records in a partition are numbered, so only one task may write there.  Tasks that cannot know hand their records to the
 driver, up to `maxBytesThroughDriver`, then write by themselves and hope: two that did so to one partition fail the commit.
 `by_output_partition` arranges a frame so that they know.  A task that is tried a second time cannot
-tell what the first wrote: it fails the micro-batch, which then begins anew with a new epoch.  Source: KIP-98, KIP-890.
+tell what the first wrote: it fails the micro-batch, which then begins anew with a new epoch.
+
+Source: KIP-98, KIP-890.
 """
 
 import json
@@ -149,7 +151,8 @@ class Written(WriterCommitMessage):
 
 class _Writer:
     """The common base of both writers.  It is pickled on its way to the tasks, once there are tasks for sure: that begins the
-    transaction."""
+    transaction.
+    """
 
     def __init__(self, options: Options, schema: StructType, given: Mapping[str, str]) -> None:
         self.options = options

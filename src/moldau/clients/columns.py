@@ -127,7 +127,8 @@ def _read(data: bytes | bytearray | memoryview, count: int, found: _Growing) -> 
 
 def _read_each(data: bytes, found: _Growing, first: int, end: int) -> None:  # hot: 0.5 µs a record
     """The records from number `first` up to `end`.  Numbers of one and of two bytes are read here: a call costs as much as half a
-    record."""
+    record.
+    """
     position = found.position
     times, keys, values = found.times, found.keys, found.values
     written_offsets = offset_deltas(end)[first:]

@@ -1,7 +1,9 @@
 """◇ Turns one partition's part of a Fetch response into the records that a consumer sees.
 
 Control records are left out; with read_committed the records of aborted transactions are, too.  A transaction of `producer_id` that the
-response lists as aborted covers its records from `first_offset` up to its ABORT marker.  Source: CompletedFetch.java, KIP-98.
+response lists as aborted covers its records from `first_offset` up to its ABORT marker.
+
+Source: CompletedFetch.java, KIP-98.
 """
 
 from collections.abc import Iterator

@@ -5,7 +5,8 @@
     Producer(options=read_properties(text))
 
 An unknown option is an error that names the nearest known one.  Options of Java's clients without a meaning here are accepted;
-`WITHOUT_EFFECT` lists each with its reason."""
+`WITHOUT_EFFECT` lists each with its reason.
+"""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields

@@ -6,7 +6,9 @@
         for record in records: …                    # or one by one
 
 Control records are left out; with read_committed the records of aborted transactions are, too.  A transaction of `producer_id` that the
-response lists as aborted covers its records from `first_offset` up to its ABORT marker.  Source: CompletedFetch.java, KIP-98.
+response lists as aborted covers its records from `first_offset` up to its ABORT marker.
+
+Source: CompletedFetch.java, KIP-98.
 """
 
 from bisect import bisect_left

@@ -1,4 +1,6 @@
-"""◇ Connect's data: schemas, structs and records.  Source: org.apache.kafka.connect.data, ConnectRecord.
+"""◇ Connect's data: schemas, structs and records.
+
+Source: org.apache.kafka.connect.data, ConnectRecord.
 
 | type | Python | type | Python |
 |---|---|---|---|

@@ -1,7 +1,9 @@
 """◇ Options of client metrics subscriptions: which clients push which metrics, and how often (KIP-714).
 
 A value of `match` names a property of clients and a pattern for it, as in `client_id=app-.*`.  Patterns are those of `java.util.regex`:
-Kafka compiles them when they are set, and refuses what it cannot.  Source: ClientMetricsConfigs.java.
+Kafka compiles them when they are set, and refuses what it cannot.
+
+Source: ClientMetricsConfigs.java.
 """
 
 import re

@@ -3,8 +3,9 @@
 A value comes from the first of these that has it: the resource itself, this broker's dynamic configs, those of all brokers, the
 properties file, the default.  `synonyms` lists all of them in that order, as DescribeConfigs tells it.
 
-Made once from the node's properties and its rooms' option classes.  Source: KafkaConfigSchema, ConfigHelper.scala, LogConfig.validate,
-DynamicBrokerConfig, ControllerConfigurationValidator; KIP-226.
+Made once from the node's properties and its rooms' option classes.
+
+Source: KafkaConfigSchema, ConfigHelper.scala, LogConfig.validate, DynamicBrokerConfig, ControllerConfigurationValidator; KIP-226.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -196,7 +197,8 @@ class ConfigSchema:
         """Every place that sets the broker's option `key`, in falling precedence, the default last.
 
         Entries before the first one named `key` itself are left out, as in Kafka: log.retention.hours alone is no synonym of
-        log.retention.ms.  The result is cached while the brokers' configs stay: every topic and group has it behind its own values."""
+        log.retention.ms.  The result is cached while the brokers' configs stay: every topic and group has it behind its own values.
+        """
         of_all, own = image.config_of(ResourceType.BROKER, ""), image.config_of(ResourceType.BROKER, str(self.node_id))
         if self._synonyms is None or self._synonyms[0] is not of_all or self._synonyms[1] is not own:
             self._synonyms = of_all, own, {}
@@ -268,7 +270,8 @@ class ConfigSchema:
         """Check whether a running broker, or all brokers for an empty name, can take these values.  Errors: INVALID_REQUEST.
 
         Kafka checks fewer relations here than at the start, and then runs with values that it would not start with.  Another node's file is
-        not known here, so for another broker only the values themselves are checked."""
+        not known here, so for another broker only the values themselves are checked.
+        """
         fixed = [
             key
             for key in configs

@@ -88,7 +88,8 @@ def list_config_resources(
 
 def set_records(resource: Resource, changes: Changes, current: Mapping[str, str]) -> list[StoredRecord]:
     """The records for values that differ from the present ones.  A broker's values are always written: the broker then reads files and
-    secrets anew."""
+    secrets anew.
+    """
     return [
         ConfigRecord(resource_type=resource.type, resource_name=resource.name, name=name, value=value)
         for name, value in changes.items()

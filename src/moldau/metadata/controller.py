@@ -10,7 +10,9 @@ this node ceases to lead, the image with uncommitted records is dropped and ever
 undo.
 
 A lone node writes no NoOpRecord while it is idle, unless metadata.max.idle.interval.ms is in its properties: the record shows followers
-that their leader lives, and each one costs a sync.  Source: QuorumController; KIP-631, 835.
+that their leader lives, and each one costs a sync.
+
+Source: QuorumController; KIP-631, 835.
 """
 
 import asyncio

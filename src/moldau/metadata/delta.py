@@ -5,7 +5,9 @@
 Copy on write: a mapping of the image is copied when the first record touches it, so the cost of a change depends on what it touches (one
 topic among 10,000: a copy of one dictionary).  A snapshot comes as a delta too: `Delta.between(old, new)`.
 
-Publishers read `changed_topics` and the like.  Source: MetadataDelta.java, TopicsDelta.java.
+Publishers read `changed_topics` and the like.
+
+Source: MetadataDelta.java, TopicsDelta.java.
 """
 
 from collections.abc import Callable, Iterable, Mapping

@@ -1,8 +1,10 @@
 """◇ Features of a cluster: names, levels, what each release finalizes, what depends on what, and the record versions a level allows.
 
 `metadata.version` decides which records may be in the log; the other features switch protocols on.  `kraft.version` stands in control
-records of the log, in no image.  `feature_updates.py` decides about changes of features.  Source: MetadataVersion.java, Feature.java of
-4.3.1; KIP-584, 778, 1022."""
+records of the log, in no image.  `feature_updates.py` decides about changes of features.
+
+Source: MetadataVersion.java, Feature.java of 4.3.1; KIP-584, 778, 1022.
+"""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple

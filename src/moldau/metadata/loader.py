@@ -7,7 +7,9 @@ ends; the records of an aborted one never do.  A snapshot comes to publishers as
 published before everything that lay in the log at the start is loaded: the first delta holds all of it.
 
 The loader also knows when a snapshot is due (metadata.log.max.record.bytes.between.snapshots, metadata.log.max.snapshot.interval.ms), and
-has it written.  Source: MetadataLoader, SnapshotGenerator; KIP-630, 868.
+has it written.
+
+Source: MetadataLoader, SnapshotGenerator; KIP-630, 868.
 """
 
 import asyncio

@@ -5,7 +5,10 @@ the last known leader, if both sets are empty; with `unclean`, the first replica
 records, so the partition is then marked as recovering.
 
 With eligible leader replicas (KIP-966) an in-sync set may become empty.  A replica that left it below min.insync.replicas without losing
-its log stays eligible.  Source: PartitionChangeBuilder.java, ReplicationControlManager.generateLeaderAndIsrUpdates."""
+its log stays eligible.
+
+Source: PartitionChangeBuilder.java, ReplicationControlManager.generateLeaderAndIsrUpdates.
+"""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -189,7 +192,8 @@ def change_of(
     image: MetadataImage, schema: ConfigSchema, topic: TopicImage, number: int, *, is_active: Callable[[int], bool] | None = None
 ) -> PartitionChange:
     """A change of this partition that changes nothing yet.  `is_active` says which brokers may lead; by default the active ones of the
-    image.  A replica whose log directory is offline never leads."""
+    image.  A replica whose log directory is offline never leads.
+    """
     partition = topic.partitions[number]
     is_unclean_enabled = schema.is_unclean_election_enabled(image, topic.name)
     return PartitionChange(

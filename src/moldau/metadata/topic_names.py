@@ -1,6 +1,8 @@
 """◇ Checks names of topics, and finds names that collide.
 
-Names that differ only in `.` and `_` collide: metrics write both as `_`.  Source: org.apache.kafka.common.internals.Topic.
+Names that differ only in `.` and `_` collide: metrics write both as `_`.
+
+Source: org.apache.kafka.common.internals.Topic.
 """
 
 import re

@@ -1,7 +1,9 @@
 """◇ CreateTopics, DeleteTopics, CreatePartitions: every check in Kafka's order, one atomic batch a request.
 
 Topics of one request do not depend on each other: a refused topic does not keep the others from being created.  Only a request that
-would write more than 10,000 records is refused as a whole.  Source: ReplicationControlManager, ControllerApis.scala; KIP-4, 195, 525, 516.
+would write more than 10,000 records is refused as a whole.
+
+Source: ReplicationControlManager, ControllerApis.scala; KIP-4, 195, 525, 516.
 """
 
 from collections import Counter

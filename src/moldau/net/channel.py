@@ -4,7 +4,8 @@
     response = await channel.send(MetadataRequest(topics=None))                    # any number at a time, answered in order
 
 A request without an answer in time ends the connection, because the answers behind it cannot come either.  The end of the connection fails
-every request in flight with the same reason.  Used by clients, and between brokers."""
+every request in flight with the same reason.  Used by clients, and between brokers.
+"""
 
 import asyncio
 import math

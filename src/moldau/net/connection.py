@@ -12,7 +12,8 @@ All frames of one receive are dispatched first; then their replies leave togethe
 
 Three limits stop reading, and none of them loses data: the requests in work, the bytes of parked requests, and the bytes of replies that
 the peer does not take.  `overdue` gives the reason to close a connection: the peer was silent, took no replies, or sent its request too
-slowly.  `stop` ends gracefully: it takes no new requests, sends the replies of the requests in work, and closes."""
+slowly.  `stop` ends gracefully: it takes no new requests, sends the replies of the requests in work, and closes.
+"""
 
 import asyncio
 import logging
@@ -40,7 +41,8 @@ SIDE_BY_SIDE: Final = frozenset({ProduceRequest.API_KEY, OffsetCommitRequest.API
 """Requests that begin while others of their kind wait, so that many share one sync: their logs keep them in order.
 
 Any other request begins when all requests before it are answered.  Otherwise a request for metadata or for the end of a log, behind a
-waiting fetch, would get an answer older than the records of that fetch.  A commit behind a produce could outlive the records. """
+waiting fetch, would get an answer older than the records of that fetch.  A commit behind a produce could outlive the records.
+"""
 MIN_RECEIVE_RATE: Final = 1024
 """The bytes a second at which a request must arrive, once `ConnectionLimits.frame_grace_ms` are over."""
 

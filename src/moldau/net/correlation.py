@@ -4,7 +4,10 @@
     number, response = correlation.response(frame)
 
 A broker answers in the order of requests.  A response to another request than the oldest one means that the stream cannot be trusted any
-more.  After `agree` took an ApiVersions response, requests use the newest version that both sides know.  Source: KIP-35, KIP-511."""
+more.  After `agree` took an ApiVersions response, requests use the newest version that both sides know.
+
+Source: KIP-35, KIP-511.
+"""
 
 from collections import deque
 from typing import Any, Final, NamedTuple

@@ -6,7 +6,8 @@ later.attempt(step)                         a step towards the answer: what it r
 later.map(transform, rescue).then(take, failed)     by the one who passes the answer on
 
 This module is the one place that contains the failure of a late answer.  `complete`, `fail` and `attempt` never raise an error of a
-transform, a rescue, a taker or a step.  They are called from timers, the flusher and replicated logs, which serve other requests, too."""
+transform, a rescue, a taker or a step.  They are called from timers, the flusher and replicated logs, which serve other requests, too.
+"""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar

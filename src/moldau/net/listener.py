@@ -1,8 +1,10 @@
 """● One listener: accepts connections within limits, looks after those that stand, ends them gracefully.
 
 `ConnectionQuotas` is shared by all listeners of a process.  A connection above a limit is closed at once, and one log line a second at
-most says so.  Source: max.connections, max.connections.per.ip (with overrides), max.connection.creation.rate; KIP-402, KIP-612.
-Differs from Kafka: at max.connections it leaves new connections waiting in the kernel's queue, where the client sees nothing but silence.
+most says so.
+
+Source: max.connections, max.connections.per.ip (with overrides), max.connection.creation.rate; KIP-402, KIP-612. Differs from Kafka: at
+max.connections it leaves new connections waiting in the kernel's queue, where the client sees nothing but silence.
 """
 
 import asyncio

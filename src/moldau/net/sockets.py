@@ -4,7 +4,8 @@ Connections within this machine are not paced.  Where BBR is the system's conges
 segment; on loopback, where nothing is congested, ten consumers get a fifth more without it.
 
 The send buffer has a fixed size, which bounds the kernel's memory for a peer that does not read.  Consumers on this machine get as much
-with it as with the kernel's own size, which grows to megabytes.  Only paced connections lost half by it."""
+with it as with the kernel's own size, which grows to megabytes.  Only paced connections lost half by it.
+"""
 
 import asyncio
 import contextlib

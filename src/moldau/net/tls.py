@@ -4,7 +4,8 @@
     transport = await network.connect("broker", 9093, receiver)      # has shaken hands, and has verified the name `broker`
 
 A slice of a file is read and encrypted piece by piece.  Closing tells the peer (close_notify).  A stream that ends without that is an
-error, because bytes may be missing."""
+error, because bytes may be missing.
+"""
 
 import asyncio
 import contextlib

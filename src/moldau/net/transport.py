@@ -1,7 +1,8 @@
 """● The door to the network: `Network` makes connections, a `Transport` carries bytes, a `Receiver` takes them.
 
 The real form is `sockets.SystemNetwork`, the simulated one `moldau.testing.network.SimNetwork`; every other module uses only these
-interfaces.  The loop calls a `Receiver` once at a time, and never from within a call to its `Transport`."""
+interfaces.  The loop calls a `Receiver` once at a time, and never from within a call to its `Transport`.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol

@@ -1,8 +1,8 @@
 """◇ The bytes before a body: request headers v1 and v2, response headers v0 and v1, and the frame's length.
 
-frame    = length:int32 header body                     length counts what follows it
-request  v1 = api_key:int16 api_version:int16 correlation_id:int32 client_id:nullable string      v2 = v1 tagged fields
-response v0 = correlation_id:int32                                                                v1 = v0 tagged fields
+    frame    = length:int32 header body                     length counts what follows it
+    request  v1 = api_key:int16 api_version:int16 correlation_id:int32 client_id:nullable string      v2 = v1 tagged fields
+    response v0 = correlation_id:int32                                                                v1 = v0 tagged fields
 
 Flexible versions of an API have v2 and v1.  `client_id` keeps its two-byte length in v2, so that a broker can read the header of a
 version it does not know.  An ApiVersions response always has v0, because the client does not know yet what the broker speaks.

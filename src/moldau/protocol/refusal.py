@@ -1,6 +1,8 @@
 """◇ A request's own refusal: its response with one error everywhere, derived from the declarations.
 
-Callers use `Request.refused`.  Source: getErrorResponse of each org.apache.kafka.common.requests class.
+Callers use `Request.refused`.
+
+Source: getErrorResponse of each org.apache.kafka.common.requests class.
 """
 
 from typing import Any, Final

@@ -1,6 +1,8 @@
 """◇ KRaft's control records: the message of each type, and its bytes.
 
-A value begins with its own version, the same number that it is encoded in.  Source: ControlRecordUtils.java.
+A value begins with its own version, the same number that it is encoded in.
+
+Source: ControlRecordUtils.java.
 """
 
 from typing import Final, TypeAlias

@@ -10,9 +10,9 @@ batch.  Messages are taken while a sync runs; an answer waits for no sync but th
 committed any more: `on_failure` is called, every waiting caller gets KAFKA_STORAGE_ERROR, and the voters are told to elect another leader.
 A leader with a full disk resigns if there is another voter.
 
-`replica_log.py` has the files, `log_keeping.py` the operations on them, `log_bytes.py` their bytes.  Source: KafkaRaftClient; KIP-595, 630,
-853.
-Called by `server/node/node.py`; its listener is `metadata/loader.py`.
+`replica_log.py` has the files, `log_keeping.py` the operations on them, `log_bytes.py` their bytes.
+
+Source: KafkaRaftClient; KIP-595, 630, 853. Called by `server/node/node.py`; its listener is `metadata/loader.py`.
 
 A broker without a controller runs the same driver as an observer: its (id, directory) is in no set of voters, so it only fetches.
 """
@@ -90,7 +90,8 @@ class RaftDriver(LogKeeper):
 
         `addresses`: the addresses at which this node listens as a voter; the voters in the log are corrected by them; empty for an
         observer.  `listener_name`: the first of controller.listener.names, at which voters are reached.  Without `network` no request is
-        sent: for a node that is alone."""
+        sent: for a node that is alone.
+        """
         disk = ReplicaLog(
             files=files,
             clock=clock,

@@ -2,7 +2,8 @@
 
 Everything below the newest snapshot was on stable storage.  At the start a torn tail after it is cut off, as in Kafka, and fetched again.
 A lone voter never truncates: there a whole batch that contradicts the checkpoint of epochs is no torn tail, and the start is refused.
-Source: KafkaRaftLog, FileQuorumStateStore; KIP-630.  Called by `driver.py`."""
+Source: KafkaRaftLog, FileQuorumStateStore; KIP-630.  Called by `driver.py`.
+"""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence

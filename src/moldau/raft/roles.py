@@ -5,7 +5,9 @@
         │_______________________________________│___________│      Follower ◀── from any that learns of a leader
 
 `ALLOWED` is that drawing as data.  `ElectionState` must be on the disk before a vote or an epoch is acted on.  It is the file
-`quorum-state`, JSON as Kafka writes it.  Source: QuorumState.java, ElectionState.java, FileQuorumStateStore.java; KIP-595, 853, 996.
+`quorum-state`, JSON as Kafka writes it.
+
+Source: QuorumState.java, ElectionState.java, FileQuorumStateStore.java; KIP-595, 853, 996.
 """
 
 import json

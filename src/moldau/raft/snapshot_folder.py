@@ -1,7 +1,10 @@
 """◇ The snapshots in the folder of a metadata log: their list, writing one, and when the oldest may be deleted.
 
 A snapshot counts once it bears its name: it is written under another name and renamed when it is on the disk.  A retired snapshot is
-renamed first and unlinked later.  `driver.py` keeps snapshots and log in step.  Source: KafkaMetadataLog, Snapshots.java."""
+renamed first and unlinked later.  `driver.py` keeps snapshots and log in step.
+
+Source: KafkaMetadataLog, Snapshots.java.
+"""
 
 from collections.abc import Iterable
 from contextlib import suppress

@@ -1,7 +1,9 @@
 """◇ The voter set, its two written forms, and its majority.
 
 A set from `controller.quorum.voters` is fixed and knows no directory ids; one from a `VotersRecord` in the log or in a snapshot can change
-(kraft.version 1, KIP-853).  Source: VoterSet.java, QuorumConfig.
+(kraft.version 1, KIP-853).
+
+Source: VoterSet.java, QuorumConfig.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

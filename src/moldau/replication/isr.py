@@ -4,7 +4,9 @@
     high watermark = the smallest log end offset over the maximal set and over followers that are about to join it
 
 Guarantees: the high watermark never goes back while the leader leads; it stands still while fewer replicas than min.insync.replicas are
-in sync (KIP-966).  Source: kafka.cluster.Partition, Replica; KIP-497, 841, 903, 966.  Called by `partition.py`.
+in sync (KIP-966).
+
+Source: kafka.cluster.Partition, Replica; KIP-497, 841, 903, 966.  Called by `partition.py`.
 """
 
 from collections.abc import Collection, Iterable, Mapping

@@ -1,8 +1,10 @@
 """◇ The partitions of this broker: made, led, followed and removed as the metadata says.
 
 `hosted` is asked once a partition on the hot path, so it is a plain dictionary by (topic, partition).  All waiting requests share one
-`Timeouts`; logs come from the `LogManager`.  Source: kafka.server.ReplicaManager.  Called by `server/node/publisher.py` (the metadata) and
-by the handlers of the data plane."""
+`Timeouts`; logs come from the `LogManager`.
+
+Source: kafka.server.ReplicaManager.  Called by `server/node/publisher.py` (the metadata) and by the handlers of the data plane.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, Protocol
@@ -125,7 +127,8 @@ class ReplicaManager:
         """How long a follower's fetch may wait.
 
         A follower names a partition that it has just begun to follow with its next fetch.  So for a moment after leaders have changed no
-        fetch waits long: acknowledgements of producers would wait with it."""
+        fetch waits long: acknowledgements of producers would wait with it.
+        """
         return min(max_wait_ms, RESTLESS_WAIT_MS) if now_ms < self._restless_until_ms else max_wait_ms
 
     def _leads_anew(self, now_ms: int) -> None:

@@ -408,7 +408,8 @@ class Partition:
         """One partition's part of a fetch response.  The caller has asked `refusal_of`.
 
         Errors: OFFSET_OUT_OF_RANGE; OFFSET_MOVED_TO_TIERED_STORAGE, together with the log's start: a follower begins after the records in
-        remote storage, and needs to know where those begin (see `tier_start`)."""
+        remote storage, and needs to know where those begin (see `tier_start`).
+        """
         log = self.log
         if last_fetched_epoch != NO_EPOCH:
             diverging = self._divergence(offset, last_fetched_epoch)

@@ -4,7 +4,9 @@
     replication.start()
     await replication.stop()                    # nothing is fetched or asked any more
 
-The `Peers` of a `ReplicaManager`.  Source: ReplicaFetcherManager, ReplicaManager.maybeShrinkIsr.  Put together by `server/node`.
+The `Peers` of a `ReplicaManager`.
+
+Source: ReplicaFetcherManager, ReplicaManager.maybeShrinkIsr.  Put together by `server/node`.
 """
 
 import asyncio

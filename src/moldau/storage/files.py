@@ -8,7 +8,8 @@ Guarantees that every form keeps (`SystemFiles` here, `MemoryFiles` in testing):
 - A `File` that something still references (a `FileSlice` on its way to a socket) stays readable after `close`, `unlink` and `rename`.
 
 Calls run inline: the page cache answers in microseconds.  Calls that may block (fsync, recovery, deleting) go through `run`, long
-computations (compressing anew, examining many records) through `compute`."""
+computations (compressing anew, examining many records) through `compute`.
+"""
 
 import errno
 import fcntl
@@ -131,7 +132,8 @@ class Files(Protocol):
         """Whether one more file may stay open.
 
         The last descriptors are for the next segments of logs in use, and the very last for files that are opened for a moment, to sync
-        them or to note an offset."""
+        them or to note an offset.
+        """
         ...
 
     async def run(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> _T:

@@ -204,7 +204,8 @@ class Log:
     @property
     def certain_start_offset(self) -> int:
         """The start that a checkpoint may have: no crash leaves the log with an end below it.  So a noted start beyond the end is damage,
-        and no reason to drop the log."""
+        and no reason to drop the log.
+        """
         return min(self.log_start_offset, max(self.recovery_point, self._segments.bases[0]))
 
     @property
@@ -506,7 +507,8 @@ class Log:
 
         With `min_one_batch` the first batch comes whole, however large it is; without, nothing comes if it does not fit.
         Errors: OFFSET_OUT_OF_RANGE, OFFSET_MOVED_TO_TIERED_STORAGE when it is in remote storage only, KAFKA_STORAGE_ERROR, CORRUPT_MESSAGE
-        if the file has no batch there."""
+        if the file has no batch there.
+        """
         end_offset = self.log_end_offset
         if self.failure is not None:
             return ErrorCode.KAFKA_STORAGE_ERROR
@@ -666,7 +668,8 @@ class Log:
     def drop_below_start(self, now_ms: int, *, is_start_noted: bool = True) -> int:
         """Drop segments that lie wholly below the log's start, and those that the local retention of a tiered log releases.  Note the start
         on the disk first: a crash may bring some segments back.  If a full disk has no room for the note, they are dropped one after the
-        other.  Unflushed segments wait for the flush.  Returns the number of dropped segments.  Errors: OSError."""
+        other.  Unflushed segments wait for the flush.  Returns the number of dropped segments.  Errors: OSError.
+        """
         start = self.certain_start_offset
         if is_start_noted:  # otherwise a crash may bring records back of which the epochs know no more
             try:
@@ -728,7 +731,8 @@ class Log:
 
     def truncate_to(self, offset: int, now_ms: int = 0) -> bool:
         """Let the log end at `offset` at the latest, and with a whole batch.  Lower the recovery-point checkpoint first: see `manager`.
-        Returns whether anything was removed.  Errors: CorruptBatch, OSError."""
+        Returns whether anything was removed.  Errors: CorruptBatch, OSError.
+        """
         offset = self.batch_boundary(offset)
         if offset >= self.log_end_offset:
             self.epochs.truncate_from_end(max(offset, self.log_end_offset))

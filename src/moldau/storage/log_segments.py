@@ -4,7 +4,10 @@
     bases              base offsets of all       `bisect` finds a segment by them
 
 A removed segment is out of the log at once and off the disk after file.delete.delay.ms, because readers may still use it.  Debts to the
-disk are noted in `durability`.  Source: LogSegments, LocalLog.roll.  Called by `log`, `log_reader`, `retention`."""
+disk are noted in `durability`.
+
+Source: LogSegments, LocalLog.roll.  Called by `log`, `log_reader`, `retention`.
+"""
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence

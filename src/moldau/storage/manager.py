@@ -285,7 +285,8 @@ class LogManager:
 
     def delete(self, wheres: Iterable[TopicPartition], now_ms: int) -> int:
         """Delete logs: they are gone at once, and off the disk after file.delete.delay.ms.  A disk that fails takes its directory offline.
-        Returns the number of logs."""
+        Returns the number of logs.
+        """
         going: dict[LogDirectory, list[Log]] = {}
         for where in wheres:
             log = self.logs.get(where)
@@ -352,7 +353,8 @@ class LogManager:
 
     def truncate_many(self, offsets: Mapping[Log, int], now_ms: int) -> dict[Log, OSError]:
         """Truncate as `truncate_to` for each log, with one checkpoint of the recovery points for all logs of a directory.  Returns the logs
-        that could not be truncated, with the reason: they are offline."""
+        that could not be truncated, with the reason: they are offline.
+        """
         failed: dict[Log, OSError] = {}
         starts: dict[Log, int] = {}
         for log, offset in offsets.items():
@@ -417,7 +419,8 @@ class LogManager:
 
     def _lower(self, log: Log, offset: int, *, start: int) -> bool:
         """Lower the recovery point, and the start to `start` at most: a noted start beyond the end would look like damage.  Returns whether
-        the disk has higher values."""
+        the disk has higher values.
+        """
         where = log.topic_partition
         directory = self.directory_of(where)
         directory.generation += 1
@@ -605,7 +608,8 @@ class LogManager:
 
     def write_checkpoints(self) -> bool:
         """Write all changed files, here and now; a directory whose disk fails goes offline.  False when one could not be written.  On a
-        full disk the old note stays valid: it covers less, but is never wrong."""
+        full disk the old note stays valid: it covers less, but is never wrong.
+        """
         are_written = True
         for directory in self._online():
             try:
@@ -622,7 +626,8 @@ class LogManager:
         """Save, sync and note everything; the next start of each working directory is then a clean one.
 
         If the start ended before all logs were loaded, the notes of the others must stay, and the next start is as clean as this one was.
-        The same holds without an epoch: that broker never served."""
+        The same holds without an epoch: that broker never served.
+        """
         served = broker_epoch is not None
         complete = [directory for directory in self._online() if self._is_loaded(directory) and (served or directory.logs)]
         for directory in self._online():

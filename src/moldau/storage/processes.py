@@ -5,7 +5,8 @@
 
 A call is a function of a module; its arguments and its result are pickled.  A process (`python -m moldau.storage.processes`) is started
 when a call finds none idle, kept for the next call, and ends when its standard input does: with its owner, however that ends.  A call whose
-process dies is tried once more in a new one."""
+process dies is tried once more in a new one.
+"""
 
 import pickle
 import signal

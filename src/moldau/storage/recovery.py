@@ -8,7 +8,9 @@
   stable storage: if it has changed, the log is refused (`LogDamaged`) and left as it is, so that a replica or a backup can help. -
   Producers: the latest usable snapshot, then the batches after it, in the same reading.
 
-A second recovery finds nothing to do.  Source: LogLoader.
+A second recovery finds nothing to do.
+
+Source: LogLoader.
 """
 
 from contextlib import suppress
@@ -152,7 +154,8 @@ def load_log(
 
 def _settle_rebuilt(files: Files, directory: str, recovery: "_Recovery", recovery_point: int) -> list[Segment]:
     """The older segments whose rebuilt files are not synced yet.  A segment below the recovery point would not be read again after the next
-    crash, so its rebuilt files are synced here."""
+    crash, so its rebuilt files are synced here.
+    """
     ends = {before.base_offset: after.base_offset for before, after in pairwise(recovery.segments)}
     unsynced = []
     for segment in recovery.rebuilt:

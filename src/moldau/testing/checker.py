@@ -1,10 +1,13 @@
 """◇ Compares the acknowledgements that clients got with the records that they read, and finds the anomalies of Jepsen's `kafka` workload.
 
 A history is a list of operations in the order of their ends.  Values are unique and no client retries above the producer, so a value has
-one place for ever.  `ANOMALIES` explains each anomaly.  Source: jepsen/tests/kafka.clj (definitions), its tests (what must be found).
+one place for ever.  `ANOMALIES` explains each anomaly.
+
+Source: jepsen/tests/kafka.clj (definitions), its tests (what must be found).
 
 Power losses are part of a history: a record above everything that was acknowledged with acks=all before may be gone afterwards, even if a
-client read it, and its offset is given again.  Nothing else is forgiven."""
+client read it, and its offset is given again.  Nothing else is forgiven.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -62,7 +65,8 @@ Action = Send | Poll
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One operation of one process; a process does one at a time.  `repositions`: the process assigned, subscribed or sought before it
-    read."""
+    read.
+    """
 
     process: int
     actions: tuple[Action, ...]

@@ -1,7 +1,7 @@
 """● A program that a test starts as a process of its own: watched until it is ready, stopped or killed, started again.
 
-class BrokerProcess(NodeProcess): …        our broker            testing/process.py
-class ApacheKafka(NodeProcess): …          Kafka's               proof/kafka/apache.py
+    class BrokerProcess(NodeProcess): …        our broker            testing/process.py
+    class ApacheKafka(NodeProcess): …          Kafka's               proof/kafka/apache.py
 
 `ChildProcess` is the life of any program.  `NodeProcess` is a broker with a `server.properties`, ours or Kafka's: a test can do to both
 the same things.  Waiting ends with the program's own answer, never with a fixed time.

@@ -5,7 +5,8 @@
 
 The broker runs on a loop of its own in a thread of its own, so that blocking clients and clients on the test's loop can both use it.  It
 does not wait for the disk: an acknowledged record is in the page cache, which is enough for a test.  The pytest fixture `moldau_broker`
-gives one broker to a whole session."""
+gives one broker to a whole session.
+"""
 
 import asyncio
 import random

@@ -7,7 +7,8 @@
     broker.faults.move_time(hours=2)                   # the broker's wall clock
 
 Any client can be under test.  Rules apply in the order in which they were given, each `times` times.  `count("Produce")` is the number of
-requests of an API that have arrived.  Any thread may call this."""
+requests of an API that have arrived.  Any thread may call this.
+"""
 
 import asyncio
 import threading

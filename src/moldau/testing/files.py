@@ -9,7 +9,8 @@ or overtaken by a later one, independently of the others; a write that was lost 
 the writes before it stay in doubt for ever, a later successful one does not save them (as Linux does it).
 
 `hook` is called before every call with its name and path.  It may count, record, or make the call fail by returning a `Fault`.  The same
-calls in the same order give the same result: time and randomness come only from the arguments."""
+calls in the same order give the same result: time and randomness come only from the arguments.
+"""
 
 import asyncio
 import dataclasses

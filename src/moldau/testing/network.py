@@ -3,7 +3,8 @@
 Bytes pass as bytes, in chunks of any size, in order, as in TCP; slices of files are read when they leave.  A link has a delay for each
 chunk, now and then a long one.  Faults: `reset` breaks connections at once, `cut` holds everything between two machines back until `heal`,
 `crash` ends a machine's connections, loudly (its kernel lives and tells peers) or silently (its power is gone: peers learn of it when the
-machine is back)."""
+machine is back).
+"""
 
 import asyncio
 import errno

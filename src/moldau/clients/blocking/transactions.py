@@ -8,7 +8,10 @@ A transaction belongs to (transactional id, producer id, epoch).  Any process th
     end(cluster, "copier", producer, commit=True)
 
 With transaction.version 2 the brokers that get records and offsets add their partitions themselves.  With lower levels `add_partitions` has
-to come first.  Source: KIP-98, KIP-360, KIP-890."""
+to come first.
+
+Source: KIP-98, KIP-360, KIP-890.
+"""
 
 from collections.abc import Collection
 from typing import Final, NamedTuple

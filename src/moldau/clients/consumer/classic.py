@@ -2,8 +2,10 @@
 
 With eager assignors the member gives every partition up before it joins.  With cooperative ones it gives up only the partitions that the
 new assignment takes away, and joins again so that others get them (KIP-429).  The join waits for other members in the background.
-Revocations and assignments happen in `step`, with the user's knowledge.  Source: AbstractCoordinator, ConsumerCoordinator; KIP-62, 345,
-394, 429, 814."""
+Revocations and assignments happen in `step`, with the user's knowledge.
+
+Source: AbstractCoordinator, ConsumerCoordinator; KIP-62, 345, 394, 429, 814.
+"""
 
 import asyncio
 import logging

@@ -92,7 +92,8 @@ class Fetcher:
 
     def _fetchable(self, now_ms: int) -> dict[int, list[Position]]:
         """The partitions to fetch by the node to ask.  As much again as is buffered of a partition is fetched while the caller is at
-        work."""
+        work.
+        """
         wanted: dict[int, list[Position]] = defaultdict(list)
         most = self._options.max_partition_fetch_bytes
         if self._is_closed or self._positions.buffered_bytes >= self._options.prefetch_max_bytes:

@@ -4,7 +4,8 @@
 
 Guarantee: the member gives up the partitions that the target takes away, with the user's knowledge, before it tells the coordinator.  It
 reads added partitions only after that.  A fenced member loses all partitions at once and joins anew.  Source:
-AbstractHeartbeatRequestManager, AbstractMembershipManager."""
+AbstractHeartbeatRequestManager, AbstractMembershipManager.
+"""
 
 import asyncio
 import logging

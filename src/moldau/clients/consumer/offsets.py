@@ -1,7 +1,9 @@
 """● Reads and commits a group's offsets at its coordinator.
 
 A member's commit is refused once the group has gone on without the member.  A commit without a member is refused while the group has
-members.  Source: OffsetCommit, OffsetFetch; KIP-211, 447, 848.  Called by `consumer`.
+members.
+
+Source: OffsetCommit, OffsetFetch; KIP-211, 447, 848.  Called by `consumer`.
 """
 
 import asyncio

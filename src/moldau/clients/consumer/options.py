@@ -1,7 +1,10 @@
-"""◇ The consumer's options, by Kafka's names.  Source: ConsumerConfig.java.
+"""◇ The consumer's options, by Kafka's names.
+
+Source: ConsumerConfig.java.
 
 Defaults that differ from Kafka's: max_poll_records is none, because whole batches are handed out.  An option of its own,
-prefetch_max_bytes, limits the bytes fetched ahead."""
+prefetch_max_bytes, limits the bytes fetched ahead.
+"""
 
 import re
 from collections.abc import Callable

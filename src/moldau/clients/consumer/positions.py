@@ -5,7 +5,8 @@
       └───── offset out of range ──────┘
 
 Guarantee: `take` hands out a partition's records in order, each once, and never after the partition was given up.  A seek or a new
-assignment voids every fetch that was sent before it.  Called by `fetcher` and `consumer`."""
+assignment voids every fetch that was sent before it.  Called by `fetcher` and `consumer`.
+"""
 
 from collections import deque
 from collections.abc import Iterable

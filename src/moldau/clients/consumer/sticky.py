@@ -8,7 +8,9 @@ A member's former partitions stand in its subscription: owned_partitions and a g
     sticky               topics:array(topic:string partitions:array(int32)) generation:int32
     cooperative-sticky   generation:int32
 
-Balance and stickiness are Java's promises, the choice among equals is our own.  Source: AbstractStickyAssignor.java; KIP-54, 341, 792.
+Balance and stickiness are Java's promises, the choice among equals is our own.
+
+Source: AbstractStickyAssignor.java; KIP-54, 341, 792.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

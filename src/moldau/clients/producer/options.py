@@ -1,7 +1,10 @@
-"""◇ The producer's options, by Kafka's names.  Source: ProducerConfig.java.
+"""◇ The producer's options, by Kafka's names.
+
+Source: ProducerConfig.java.
 
 Defaults that differ from Kafka's: linger_ms is 0, because a batch that is not full waits anyway while another one of its partition is on
-its way.  batch_size is 128 KiB, and buffer_memory is 64 MiB."""
+its way.  batch_size is 128 KiB, and buffer_memory is 64 MiB.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -7,8 +7,10 @@
     murmur2_random       librdkafka's name for Java's rule
     fnv1a_random         as Sarama and some others: FNV-1a of the key
 
-Any function of (topic, key, value, partition count) is a partitioner, too.  Source: BuiltInPartitioner.java; KIP-480, KIP-794;
-rdkafka_partitioner.c."""
+Any function of (topic, key, value, partition count) is a partitioner, too.
+
+Source: BuiltInPartitioner.java; KIP-480, KIP-794; rdkafka_partitioner.c.
+"""
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence

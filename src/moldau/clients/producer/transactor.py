@@ -2,7 +2,8 @@
 
 Version 1: the client adds partitions and groups to the transaction before it writes.  After an abort with a gap in a sequence
 InitProducerId raises the epoch.  Version 2 (KIP-890): writing adds partitions, and EndTxn raises the epoch each time.  The finalized level
-of transaction.version decides, and is looked up at each begin.  Called by `producer`."""
+of transaction.version decides, and is looked up at each begin.  Called by `producer`.
+"""
 
 import asyncio
 import logging

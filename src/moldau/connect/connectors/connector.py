@@ -1,7 +1,9 @@
 """● The interface of a connector: its options, its tasks, and the methods that their loops call.
 
 A connector splits its work into tasks; each task runs in one worker at a time, as a coroutine on the worker's loop.  Work that blocks
-goes into a thread.  Source: org.apache.kafka.connect.connector.Connector, SourceTask, SinkTask.
+goes into a thread.
+
+Source: org.apache.kafka.connect.connector.Connector, SourceTask, SinkTask.
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +54,8 @@ class SinkTask(ABC):
 
     report: Callable[[Record, Exception], None] = staticmethod(_unreported)
     """Called in `put` for a record that cannot be written: it is passed over, with a dead letter, where errors.tolerance allows that.
-    Errors: ConnectError where it does not.  Source: ErrantRecordReporter."""
+    Errors: ConnectError where it does not.  Source: ErrantRecordReporter.
+    """
 
     @abstractmethod
     async def start(self, config: Config) -> None:
@@ -76,7 +79,8 @@ class SinkTask(ABC):
 
     async def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """The offsets of these partitions at which reading may begin next time.  `offsets`: those behind all records that were put.
-        Source: SinkTask.preCommit. Errors: ConnectError; RetriableError: nothing is committed, and this is called again."""
+        Source: SinkTask.preCommit. Errors: ConnectError; RetriableError: nothing is committed, and this is called again.
+        """
         await self.flush()
         return offsets
 

@@ -1,4 +1,6 @@
-"""◇ Options declared once: parsing, validation, and what the REST API tells about them.  Source: ConfigDef, ConfigInfos.
+"""◇ Options declared once: parsing, validation, and what the REST API tells about them.
+
+Source: ConfigDef, ConfigInfos.
 
 DEFINITION = Definition(
     Key("file", Kind.STRING, None, "HIGH", "Where lines are read from; standard input without it."),

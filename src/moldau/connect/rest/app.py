@@ -1,6 +1,8 @@
 """● The ASGI application: a request in, `Answers` asked, JSON out; requests that another worker answers are passed on to it.
 
-Served by uvicorn.  Source: RestServer, HerderRequestHandler, ConnectExceptionMapper.
+Served by uvicorn.
+
+Source: RestServer, HerderRequestHandler, ConnectExceptionMapper.
 """
 
 import asyncio

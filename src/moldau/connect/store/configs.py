@@ -1,5 +1,6 @@
-"""◇ The content of the config topic: connectors, their tasks, and the target state of each.  Source: KafkaConfigBackingStore,
-ClusterConfigState.
+"""◇ The content of the config topic: connectors, their tasks, and the target state of each.
+
+Source: KafkaConfigBackingStore, ClusterConfigState.
 
 Byte for byte Kafka's records, so that either side's worker takes over what the other one wrote:
 

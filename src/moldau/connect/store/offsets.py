@@ -1,4 +1,6 @@
-"""◇ The content of the offset topic: how far sources have read.  Source: KafkaOffsetBackingStore, OffsetStorageWriter.
+"""◇ The content of the offset topic: how far sources have read.
+
+Source: KafkaOffsetBackingStore, OffsetStorageWriter.
 
 key    ["connector", {"filename": "/var/log/x"}]        value    {"position": 1234}; a tombstone forgets
 """

@@ -1,4 +1,6 @@
-"""◇ The content of the status topic: the states of connectors and tasks, and the topics that they used.  Source: KafkaStatusBackingStore.
+"""◇ The content of the status topic: the states of connectors and tasks, and the topics that they used.
+
+Source: KafkaStatusBackingStore.
 
 | key | value |
 |---|---|

@@ -1,4 +1,6 @@
-"""◇ A task's handling of a failed record: end, skip, report.  Source: RetryWithToleranceOperator, DeadLetterQueueReporter.
+"""◇ A task's handling of a failed record: end, skip, report.
+
+Source: RetryWithToleranceOperator, DeadLetterQueueReporter.
 
 | errors.tolerance | fate of a bad record |
 |---|---|

@@ -1,7 +1,10 @@
 """● The requests of the REST API as functions of a worker: they check, and write to the worker's topics.
 
 Reading is answered by any worker, changing by the leader, a restart by the worker that runs the thing: any other worker raises `Elsewhere`,
-and the REST layer passes the request on.  Source: DistributedHerder, AbstractHerder."""
+and the REST layer passes the request on.
+
+Source: DistributedHerder, AbstractHerder.
+"""
 
 import logging
 from collections.abc import Mapping

@@ -1,4 +1,6 @@
-"""◇ How long an operation that may succeed later is tried again.  Source: RetryWithToleranceOperator.
+"""◇ How long an operation that may succeed later is tried again.
+
+Source: RetryWithToleranceOperator.
 
 errors.retry.timeout = 0        not at all       -1: without end
 errors.retry.delay.max.ms       the longest pause; from there on pauses are random

@@ -1,7 +1,9 @@
 """● A sink task: a member of the group `connect-NAME` that reads, converts, transforms and puts; then commits.
 
 Offsets are committed after the sink has flushed what it was given: at least once.  A sink that keeps offsets where it keeps its data says
-from where to go on when partitions are opened, and so sees each record once.  Source: WorkerSinkTask.
+from where to go on when partitions are opened, and so sees each record once.
+
+Source: WorkerSinkTask.
 """
 
 import asyncio

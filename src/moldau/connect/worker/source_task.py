@@ -2,7 +2,9 @@
 
 Without exactly.once.source.support, offsets are written every offset.flush.interval.ms, after every record before them is in its topic: at
 least once.  With it, the records of a poll and their offset are one transaction of the task's own transactional id, which fences whoever
-ran the task before: once.  Source: AbstractWorkerSourceTask, ExactlyOnceWorkerSourceTask (KIP-618).
+ran the task before: once.
+
+Source: AbstractWorkerSourceTask, ExactlyOnceWorkerSourceTask (KIP-618).
 """
 
 import asyncio

@@ -1,6 +1,8 @@
 """● TLS of the REST API, both ends, from Kafka's `ssl.` options; those behind `listeners.https.` come first.
 
-Stores are PEM: Python reads no JKS and no PKCS12.  Source: RestServer, SSLUtils.
+Stores are PEM: Python reads no JKS and no PKCS12.
+
+Source: RestServer, SSLUtils.
 """
 
 import re

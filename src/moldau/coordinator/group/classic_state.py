@@ -3,7 +3,10 @@
 Hard state is the last GroupMetadata record, `recorded`: generation, protocol, leader, members with their assignments.  It changes in
 `replay` only.  Everything else belongs to the next state: members of an unfinished rebalance, their future generation, requests that wait.
 It is soft and starts from the record after a fail-over: the clients get UNKNOWN_MEMBER_ID or ILLEGAL_GENERATION and join again.  The
-decisions of a group are in `coordinator/group/classic.py`.  Source: ClassicGroup."""
+decisions of a group are in `coordinator/group/classic.py`.
+
+Source: ClassicGroup.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

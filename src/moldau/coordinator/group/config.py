@@ -1,4 +1,6 @@
-"""◇ Options of the group coordinator.  Source: GroupCoordinatorConfig, GroupConfig; KIP-848, 932, 1071.
+"""◇ Options of the group coordinator.
+
+Source: GroupCoordinatorConfig, GroupConfig; KIP-848, 932, 1071.
 
 Groups of three kinds have the same three options, each within limits of its kind.  A single group may have a value of its own.
 """

@@ -111,7 +111,8 @@ class Conversions:
 
         The members, `joining` among them, rebalance at once among themselves.  Until then each member has the partitions that it holds, not
         its target.  The coordinator may fail over before the rebalance begins, and a member that asks then must not get a partition that
-        another still reads.  The record names no leader: so after a fail-over, too, a rebalance follows."""
+        another still reads.  The record names no leader: so after a fail-over, too, a rebalance follows.
+        """
         staying = {member_id: member for member_id, member in group.members.items() if member_id not in leaving}
         if joining is not None:
             staying[joining.member_id] = joining

@@ -126,7 +126,8 @@ def next_step(member: ReconciledT, epoch: int, reported: R | None, reconcile: Ca
     """A member's step at a report with `epoch`.  `reconcile` uses the reported partitions, or none.
 
     A report with another epoch than the member's may be late, or from a member that missed its last answer.  Its partitions then do not
-    count, and none is taken back: the answer has its epoch and assignment, from which it goes on."""
+    count, and none is taken back: the answer has its epoch and assignment, from which it goes on.
+    """
     if epoch == member.epoch:
         return reconcile(reported)
     if epoch == JOIN_EPOCH:

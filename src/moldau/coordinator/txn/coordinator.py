@@ -288,7 +288,8 @@ class TransactionMachine:
 
     def _fence_and_abort(self, transaction: Transaction, now_ms: int) -> Outcome:
         """Raise the epoch, so that the producer's own requests are refused from now on, and abort the transaction.  The epoch above the
-        last is used only for this; a log with another use of it must not keep other transactions from being aborted."""
+        last is used only for this; a log with another use of it must not keep other transactions from being aborted.
+        """
         fenced = replace(transaction, producer_epoch=min(transaction.producer_epoch, LAST_EPOCH) + 1)
         ended = fenced.ended(is_commit=False, client_version=0, next_producer_id=NO_PRODUCER_ID, now_ms=now_ms)
         return Outcome([ended.record()], sends=[_markers_of(ended)])
@@ -355,7 +356,8 @@ def _was_ended_by(transaction: Transaction, producer: ProducerIdAndEpoch) -> boo
     """Whether the last end bumped the epoch that the request still carries: its answer was lost and it is asked again.
 
     This never holds for an open transaction: there the old epoch marks a late request of the transaction before, which must not end this
-    one (KAFKA-17754)."""
+    one (KAFKA-17754).
+    """
     if not transaction.bumps_epoch or transaction.state in (TransactionState.ONGOING, TransactionState.EMPTY):
         return False
     if producer.producer_id == transaction.producer_id:

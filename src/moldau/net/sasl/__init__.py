@@ -5,7 +5,9 @@
     …  = exchange.respond(challenge)                            # for every answer of the broker, until `exchange.is_done`
 
 `moldau.net.authentication` carries the steps over a channel; a blocking client can do the same in a few lines.  One file a mechanism:
-`plain`, `scram`, `oauthbearer`.  Source: RFC 4422, KIP-43, KIP-84, KIP-255.
+`plain`, `scram`, `oauthbearer`.
+
+Source: RFC 4422, KIP-43, KIP-84, KIP-255.
 """
 
 from moldau.net.sasl.exchange import AuthenticationFailed, Credentials, Exchange

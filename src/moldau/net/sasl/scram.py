@@ -1,7 +1,10 @@
 """◇ SCRAM-SHA-256 and SCRAM-SHA-512: both sides prove that they know the password, and neither shows it.
 
 The library `scramp` computes.  A broker chooses the number of iterations.  Fewer than Kafka allows would make the password cheap to guess;
-far more would hold this client up.  Source: RFC 5802, 7677; KIP-84, ScramSaslClient."""
+far more would hold this client up.
+
+Source: RFC 5802, 7677; KIP-84, ScramSaslClient.
+"""
 
 import re
 from dataclasses import dataclass, field

@@ -33,7 +33,8 @@ class TopologyError(ValueError):
 
 class StreamsBuilder:
     """Begin here.  `dropped_to`: a topic for records that no operator takes (late, without a key, unreadable), with the reason in a header;
-    without it they are counted and forgotten, as in Kafka Streams, and an unreadable record ends the query."""
+    without it they are counted and forgotten, as in Kafka Streams, and an unreadable record ends the query.
+    """
 
     def __init__(self, *, dropped_to: str | None = None) -> None:
         self._topology = Topology()

@@ -2,7 +2,9 @@
 
 A record makes at most two windows: its left one, which ends at it, and its right one, which begins one ms after it, as soon as there is a
 record in it; the record before it gets its right window as well.  Records below `difference_ms` share the window [0, difference_ms], since
-no window begins before 0.  Source: KStreamSlidingWindowAggregate in Kafka 4.3.1.
+no window begins before 0.
+
+Source: KStreamSlidingWindowAggregate in Kafka 4.3.1.
 """
 
 from collections.abc import Iterator

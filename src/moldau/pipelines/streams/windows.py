@@ -1,5 +1,7 @@
-"""◇ Windows of time, in ms, with the grace in which late records still count.  Source: TimeWindows, SlidingWindows, SessionWindows,
-JoinWindows; KIP-633."""
+"""◇ Windows of time, in ms, with the grace in which late records still count.
+
+Source: TimeWindows, SlidingWindows, SessionWindows, JoinWindows; KIP-633.
+"""
 
 from dataclasses import dataclass
 

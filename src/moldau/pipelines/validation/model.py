@@ -57,7 +57,8 @@ MOST_LETTER_BYTES = 16 * 1024 * 1024
 
 class Topics(NamedTuple):
     """`orders` and `stock_requests` hold the same orders, partitioned by customer and by store: order exists only within a
-    partition, so a rule's arbiter must live where all records of its key are."""
+    partition, so a rule's arbiter must live where all records of its key are.
+    """
 
     orders: str = "orders"
     stock_requests: str = "stock-requests"

@@ -7,7 +7,9 @@ compared a column at a time, and all values are cut out by one call.  Programs o
 padded payloads; others are read one by one, see `batch`.
 
 Guarantee: what is read here is what a walk from record to record reads; every byte but the attributes, which no version defines, is looked
-at.  Called by consumers.  Source: DefaultRecord.java.
+at.  Called by consumers.
+
+Source: DefaultRecord.java.
 """
 
 from collections.abc import Sequence
@@ -55,7 +57,8 @@ class _Shape(NamedTuple):
 
 def read_alike(data: bytes | memoryview, position: int, index: int, count: int) -> Alike | None:  # hot: 0.1 µs a record
     """The run of alike records from `position` on, where number `index` of `count` begins.  None: there are too few, so read them one by
-    one."""
+    one.
+    """
     shape = _shape_of(data, position)
     if shape is None:
         return None

@@ -17,8 +17,10 @@
      61         records, or one compressed stream of them
 
 Guarantee: for any bytes the result is a value or `CorruptBatch`.  Each length is checked against the bytes that are there before it is
-used.  Source: DefaultRecordBatch.java, DefaultRecord.java; KIP-98, KIP-534.
-Called by the log (header, CRC, offsets), by coordinators and loaders (records), by consumers.
+used.
+
+Source: DefaultRecordBatch.java, DefaultRecord.java; KIP-98, KIP-534. Called by the log (header, CRC, offsets), by coordinators and loaders
+(records), by consumers.
 """
 
 from collections.abc import Iterator

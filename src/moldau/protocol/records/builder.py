@@ -2,7 +2,9 @@
 
 Guarantee: `RecordBatchBuilder.build` and `recompressed` return one whole batch with a valid CRC, in a buffer of its own that may be
 patched.
-Called by producers' accumulators, coordinators, the controller's log, and by the broker where it writes a batch anew.  Source: KIP-98.
+Called by producers' accumulators, coordinators, the controller's log, and by the broker where it writes a batch anew.
+
+Source: KIP-98.
 """
 
 from collections.abc import Iterable, Sequence

@@ -7,7 +7,10 @@ One walk over the bytes finds where each record begins; all fields of all record
 Arrow arrays, or numpy's, needs one copy of the bytes from here; `columns.data` is the fetched bytes themselves when nothing is compressed.
 
 Guarantee: for any bytes the result is columns whose positions lie within `data`, or `CorruptBatch`.  Headers are read only by
-`header_lists`.  Called by clients that hand out columns.  Source: DefaultRecord.java."""
+`header_lists`.  Called by clients that hand out columns.
+
+Source: DefaultRecord.java.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -87,7 +90,8 @@ def decode_columns(
     """All records of these batches, in order.  The caller leaves control batches out.
 
     `max_bytes`: the limit for one batch, decompressed.  `bytes_at_once`: after about so many bytes a new group of columns begins.  Errors:
-    CorruptBatch."""
+    CorruptBatch.
+    """
     headers: list[BatchHeader] = []
     payloads: list[memoryview] = []
     size = 0

@@ -7,7 +7,8 @@ zstd    one frame, with or without its content size; several frames in a row are
 
 Guarantee: `decompress` holds at most `max_bytes` of output, plus the few bytes that it needs to notice more.  Any input but a whole,
 well-formed stream is a `CorruptBatch`.  Checksums inside lz4 frames are skipped: the batch's CRC-32C covers the same bytes. Called by
-`batch` and `builder`."""
+`batch` and `builder`.
+"""
 
 import zlib
 from collections.abc import Callable

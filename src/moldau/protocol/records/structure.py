@@ -3,8 +3,9 @@
     record  size · attributes (1 byte) · timestamp delta · offset delta · key size · key · value size · value · header count · headers
     header  key size · key · value size · value
 
-A batch that passes can be read by every consumer.  Source: DefaultRecord.readFrom, DefaultRecordBatch.RecordIterator.
-Called by the validator of the log.
+A batch that passes can be read by every consumer.
+
+Source: DefaultRecord.readFrom, DefaultRecordBatch.RecordIterator. Called by the validator of the log.
 """
 
 from typing import Final

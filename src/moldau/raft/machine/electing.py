@@ -1,7 +1,9 @@
 """◇ Elects a leader: which voter stands and when, which candidate gets the vote, and what followers do at the end of an epoch.
 
-A voter first asks whether it would win (pre-vote), so that a voter that cannot win disturbs no other.  Part of `node.py`.  Source: KIP-595,
-996."""
+A voter first asks whether it would win (pre-vote), so that a voter that cannot win disturbs no other.  Part of `node.py`.
+
+Source: KIP-595, 996.
+"""
 
 from typing import Final
 

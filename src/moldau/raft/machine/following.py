@@ -87,7 +87,8 @@ class Following(Leading):
         agree.
 
         Every follower learns it in the same moment, so each waits for those before it in the set of voters.  A leader that is there after
-        all is known to be as soon as it answers a fetch."""
+        all is known to be as soon as it answers a fetch.
+        """
         if role.is_over or role.is_gone or role.deadline_ms == NEVER:
             return
         role.is_gone = True

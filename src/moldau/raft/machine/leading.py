@@ -1,7 +1,8 @@
 """◇ The work of a leader: it appends, answers fetches, counts copies, and watches whether a majority hears it.
 
 Fetches wait (parked) until there is news; they are answered, too, when this replica leads no more.  `reconfiguration.py` changes voters.
-Part of `node.py`."""
+Part of `node.py`.
+"""
 
 from functools import cached_property
 from typing import Final

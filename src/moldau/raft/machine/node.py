@@ -13,7 +13,9 @@ for is kept beside the leader; the high watermark (exclusive) never goes back, b
 past an entry of the leader's own epoch; what a replica says it has is on its disk; only replicas that vote, by id and directory, count
 for a majority.
 
-Times are of a steady clock.  Source: KafkaRaftClient, QuorumState, LeaderState; KIP-595, 630, 853, 996, 1166.  Called by `driver.py`.
+Times are of a steady clock.
+
+Source: KafkaRaftClient, QuorumState, LeaderState; KIP-595, 630, 853, 996, 1166.  Called by `driver.py`.
 
 The class is composed of `replica_state.py`, `leading.py`, `following.py` and `electing.py`, each on top of the one before.
 """

@@ -6,7 +6,8 @@
 
 A leader changes voters only when an entry of its own epoch and every earlier change are committed: otherwise two majorities might not
 overlap.  In kraft.version 0 the voters come from the options.  It can become 1 once all voters have told their ids and addresses.
-Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, KafkaRaftClient.upgradeKRaftVersion; KIP-853.  Part of `leading.py`."""
+Source: AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler, KafkaRaftClient.upgradeKRaftVersion; KIP-853.  Part of `leading.py`.
+"""
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 

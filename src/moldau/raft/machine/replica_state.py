@@ -1,6 +1,7 @@
 """◇ The state of a replica of the metadata log: its log, its role, its knowledge of others, and its next orders.  Only this module changes
 the role and the epoch.  What has to be on the disk goes into the next `Ready`.  One request of a kind is under way to each replica.
-`leading.py`, `following.py` and `electing.py` decide on top of it, `node.py` puts them together."""
+`leading.py`, `following.py` and `electing.py` decide on top of it, `node.py` puts them together.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -53,7 +54,8 @@ class ReplicaState:
     ) -> None:
         """`may_vote`: False for a replica that has lost its record of its votes; `may_join`: it asks to become a voter.
 
-        `addresses`: its addresses if it votes; `bootstrap`: further addresses at which to look for the leader."""
+        `addresses`: its addresses if it votes; `bootstrap`: further addresses at which to look for the leader.
+        """
         self.me: Final = me
         self.history: Final = history
         self.timeouts: Final = timeouts

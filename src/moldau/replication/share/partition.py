@@ -16,8 +16,10 @@ Guarantees: batches tile [start_offset, next_offset); a record has one holder at
 the start offset passes only records that are done and written; a change that cannot be written is undone.  The holders of records and their
 deadlines are not written: after a change of leader every record that was not done can be acquired again.
 
-Times are those of the steady clock.  Source: kafka.server.share.SharePartition of 4.3.1; KIP-932, 1206, 1222.
-Called by `server/share/partitions.py` (loading, writing, timers) and `handlers/share_fetch.py`, `share_acknowledge.py`.
+Times are those of the steady clock.
+
+Source: kafka.server.share.SharePartition of 4.3.1; KIP-932, 1206, 1222. Called by `server/share/partitions.py` (loading, writing, timers)
+and `handlers/share_fetch.py`, `share_acknowledge.py`.
 """
 
 import heapq

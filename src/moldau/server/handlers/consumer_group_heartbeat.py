@@ -7,8 +7,9 @@ Version notes  0 lets the broker choose the member id; 1+ brings it along, and m
 Errors         UNSUPPORTED_VERSION (the protocol is switched off, or group.version is 0),
                INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND, and those of `ConsumerGroup.heartbeat`.
 Differs from Kafka: regular expressions are matched at once, not a moment later.  A report under an older epoch gives nothing up: the answer
-has the member's epoch and assignment.  A heartbeat on a connection that the member has replaced closes that connection.  A member that
-still has to give partitions up is told again with each heartbeat."""
+               has the member's epoch and assignment.  A heartbeat on a connection that the member has replaced closes that connection.  A
+               member that still has to give partitions up is told again with each heartbeat.
+"""
 
 from typing import Final
 

@@ -8,9 +8,10 @@ Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, INVALID_TOPIC_EXCEP
                of a partition LEADER_NOT_AVAILABLE, from version 6 on LISTENER_NOT_FOUND; in version 0 REPLICA_NOT_AVAILABLE.
 Version notes  Topic ids 10, asked for by id 12, authorized operations 8 (those of the cluster until 10), offline replicas 5.
 Differs from Kafka: a missing topic is created before the answer, which has UNKNOWN_TOPIC_OR_PARTITION for it as Kafka's does, so the next
-request finds it; Kafka answers first.  The answer gives the reason of a refused creation; Kafka says UNKNOWN_TOPIC_OR_PARTITION.  Topics
-are created 500 at a time, and not at all when more than 5,000 are missing. A null name without an id in version 12 is INVALID_REQUEST, not
-UNKNOWN_SERVER_ERROR."""
+               request finds it; Kafka answers first.  The answer gives the reason of a refused creation; Kafka says
+               UNKNOWN_TOPIC_OR_PARTITION.  Topics are created 500 at a time, and not at all when more than 5,000 are missing.  A null name
+               without an id in version 12 is INVALID_REQUEST, not UNKNOWN_SERVER_ERROR.
+"""
 
 from collections.abc import Awaitable, Iterable, Sequence
 

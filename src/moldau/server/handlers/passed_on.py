@@ -1,7 +1,8 @@
 """● The APIs that are only passed on: to the active controller, or to the share coordinator, wherever each is.
 
 A row is an API, the destination of its request, and its documentation.  The answer is passed back.  Source: ForwardingManager; KIP-590,
-932."""
+932.
+"""
 
 from collections.abc import Awaitable
 from typing import Any, Final

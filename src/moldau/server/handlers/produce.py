@@ -17,7 +17,8 @@ Errors         UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN_TOPIC_ID, NOT_LEADER_OR_FOLLO
                TRANSACTION_ABORTABLE (a partition that is not part of the transaction), and those of `Log.append_from_client`. Differs from
                Kafka: a partition without records (null) is refused with INVALID_RECORD; Kafka gives no answer at all.  A codec that does
                not exist (5, 6, 7) is refused with UNSUPPORTED_COMPRESSION_TYPE, by Kafka with UNKNOWN_SERVER_ERROR.  Bytes behind a batch
-               are refused with INVALID_RECORD; Kafka cuts up to eleven of them off, and of more it checks the size."""
+               are refused with INVALID_RECORD; Kafka cuts up to eleven of them off, and of more it checks the size.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Mapping
@@ -133,7 +134,8 @@ async def _append_in_turn(
 ) -> ProduceResponse | None:
     """Append what the loop cannot append at once: partitions new to a transaction, about which its coordinator is asked (KIP-890), heavy
     records, and very many batches.  Later requests on the same connection wait meanwhile: a producer numbers its batches, and has several
-    on the way."""
+    on the way.
+    """
     broker, context, request = appending.broker, appending.context, appending.request
     try:
         if before is not None:

@@ -7,7 +7,8 @@ Behaviour      Answers with the member's epoch and, when it changed or was asked
 Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS,
                GROUP_ID_NOT_FOUND (of another protocol too), and those of `ShareGroup.heartbeat`.
 Differs from Kafka: a member that reports an older epoch gets its assignment without asking for it.  A heartbeat on a connection that the
-member has replaced closes that connection."""
+               member has replaced closes that connection.
+"""
 
 from typing import Final
 

@@ -9,10 +9,11 @@ Errors         UNSUPPORTED_VERSION (the protocol is switched off, or streams.ver
                STREAMS_INVALID_TOPOLOGY_EPOCH, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, GROUP_ID_NOT_FOUND (of another protocol
                too), and those of `StreamsGroup.heartbeat`.
 Differs from Kafka: a member that reports other tasks than it was given gets its tasks again, unless a new assignment is on its way: it may
-have missed the answer.  A report under an older epoch gives nothing up: the answer has the member's epoch and tasks.  A heartbeat on a
-connection that the member has replaced closes that connection. Threads behind one endpoint are one entry of the endpoints: of several,
-Kafka's client forgets all but the last. Repartition topics that are joined take their number from a fixed one of the same join only.  An
-invalid topology gets its own error code; Kafka says UNKNOWN_SERVER_ERROR."""
+               have missed the answer.  A report under an older epoch gives nothing up: the answer has the member's epoch and tasks.  A
+               heartbeat on a connection that the member has replaced closes that connection.  Threads behind one endpoint are one entry of
+               the endpoints: of several, Kafka's client forgets all but the last.  Repartition topics that are joined take their number
+               from a fixed one of the same join only.  An invalid topology gets its own error code; Kafka says UNKNOWN_SERVER_ERROR.
+"""
 
 from collections.abc import Iterator
 

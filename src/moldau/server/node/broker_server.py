@@ -273,7 +273,8 @@ class BrokerServer:
         """Publish metadata once the controller knows this incarnation.
 
         After an unclean stop the image has the leaderships of the former incarnation.  To take them up until the controller has moved them
-        would load every coordinator twice."""
+        would load every coordinator twice.
+        """
         if self._is_publishing:
             self._publisher.publish(delta, image)
             return

@@ -2,7 +2,8 @@
 
 An unknown key that is nearly a known one refuses the start: with `log.retention.hour` the default would otherwise delete records after a
 week. Any other unknown key is a warning, since files carry the keys of plug-ins too.  Kafka ignores both.  Called by `tools/cli` and
-`node.py`."""
+`node.py`.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

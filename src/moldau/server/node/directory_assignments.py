@@ -1,7 +1,10 @@
 """● Tells the controller the folder of each replica whose metadata differs (KIP-858).
 
 Most assignments come many at a time, when a topic is made or a broker starts, so they wait a moment and go together.  A failed request is
-sent again.  Source: AssignmentsManager.  Called by `publisher.py` and when a log has moved."""
+sent again.
+
+Source: AssignmentsManager.  Called by `publisher.py` and when a log has moved.
+"""
 
 import asyncio
 import logging

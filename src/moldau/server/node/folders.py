@@ -55,7 +55,8 @@ def is_stray(image: MetadataImage, node_id: int, path: str, where: TopicPartitio
     """Whether a log on the disk belongs to no partition of this broker.  Errors: CorruptCheckpoint.
 
     For a log without an id the name decides; Kafka sets such a log aside.  A log that may hold records must not be replaced by an empty
-    one."""
+    one.
+    """
     by_name = image.topics.get(where.topic)
     topic = by_name if topic_id is None else image.topic(topic_id)
     if topic_id is not None and topic is None and by_name is not None and (topic_id.int ^ by_name.id.int).bit_count() <= DAMAGED_ID_BITS:

@@ -1,7 +1,9 @@
 """◇ The options of a node: roles, listeners, limits, intervals, by Kafka's names.
 
 `ServerConfig` holds the options that no single room below reads; options of a log, of the quorum and of groups are declared in their rooms.
-`config.py` puts all of them together.  Source: ServerConfigs, SocketServerConfigs, KRaftConfigs, ReplicationConfigs, ServerLogConfigs.
+`config.py` puts all of them together.
+
+Source: ServerConfigs, SocketServerConfigs, KRaftConfigs, ReplicationConfigs, ServerLogConfigs.
 """
 
 from typing import Final

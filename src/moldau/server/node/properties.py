@@ -3,7 +3,9 @@
     key=value    key: value    key value    # comment    ! comment    a line that ends in \\ goes on in the next
 
 Escapes: \\t \\n \\r \\f \\uXXXX, and a backslash before anything else stands for it.  Of two equal keys the last counts, as in Java.
-Bytes are UTF-8; a file that is not is read as ISO-8859-1, which is what Java 8 wrote.  Source: java.util.Properties.load.
+Bytes are UTF-8; a file that is not is read as ISO-8859-1, which is what Java 8 wrote.
+
+Source: java.util.Properties.load.
 """
 
 import re

@@ -1,5 +1,8 @@
 """◇ The registration of a node with the controller: its addresses, and the versions of features that it knows.  `ports` are the opened
-ports by listener name: an endpoint may have left its port to the system. Called by `node.py`.  Source: KIP-584, 631, 919."""
+ports by listener name: an endpoint may have left its port to the system. Called by `node.py`.
+
+Source: KIP-584, 631, 919.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar

@@ -1,7 +1,8 @@
 """● Cuts long work into pieces: between two pieces the loop serves others.
 
 A request may name tens of thousands of items.  If each can be answered by itself, other connections need not wait until all are done.  The
-next request of the same connection begins when this one is answered."""
+next request of the same connection begins when this one is answered.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable

@@ -1,5 +1,6 @@
 """◇ `@handles(XRequest)`: marks the function that answers a request.  `handlers/__init__.py` names the modules; `apis_of` imports them and
-lists the APIs of a listener."""
+lists the APIs of a listener.
+"""
 
 from collections.abc import Callable, Iterable
 from importlib import import_module

@@ -1,5 +1,6 @@
 """● Reads the remote part of a share fetch (KIP-405) beside the loop.  A waiting fetch is woken when it has come.  A fetch whose time is
-over is answered without it, and the next one finds it in the cache. Called by `handlers/share_fetch.py`."""
+over is answered without it, and the next one finds it in the cache. Called by `handlers/share_fetch.py`.
+"""
 
 import asyncio
 from collections.abc import Callable

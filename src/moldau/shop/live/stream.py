@@ -1,5 +1,6 @@
 """● Tells pages the news as server-sent events: each page gets the newest frame, at most a few times a second, and none waits for a slow
-one."""
+one.
+"""
 
 import asyncio
 import json

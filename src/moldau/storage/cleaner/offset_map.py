@@ -1,6 +1,7 @@
 """◇ The newest offset of each key in the dirty part of a log, and its consequences for whole batches.  When the copy begins, every record
 of the dirty part has been seen, and the newest offset of each key is known.  These offsets, sorted, tell how many records of a batch stay.
-If none stay, the batch is dropped unseen; if all stay, it is copied as it is; otherwise its records are read."""
+If none stay, the batch is dropped unseen; if all stay, it is copied as it is; otherwise its records are read.
+"""
 
 from array import array
 from bisect import bisect_left

@@ -3,7 +3,8 @@
     record  size · attributes (1 byte) · timestamp delta · offset delta · key size · key · value size · value · headers
 
 All sizes and deltas are zig-zag numbers of variable length.  Most take one byte or two, and those are read by tables: adding a table's
-value costs a third of shifting and masking."""
+value costs a third of shifting and masking.
+"""
 
 from typing import Final, NamedTuple
 

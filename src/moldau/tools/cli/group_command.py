@@ -1,5 +1,6 @@
 """● The common parts of `moldau groups` and `moldau share-groups`: options, errors of missing or non-empty groups, and a reset that is
-shown before it is done."""
+shown before it is done.
+"""
 
 import argparse
 from collections.abc import Awaitable, Callable, Mapping, Sequence

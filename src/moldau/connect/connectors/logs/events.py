@@ -14,7 +14,8 @@ class Event(NamedTuple):
 
 def events(content: bytes, start: "re.Pattern[str] | None", *, is_over: bool) -> Iterator[Event]:
     """Events that are whole.  `start`: what a first line looks like; None: every line is one.  `is_over`: nothing belongs to the last one
-    any more, so it is whole too.  A line without its end is not whole."""
+    any more, so it is whole too.  A line without its end is not whole.
+    """
     lines: list[bytes] = []
     begin = position = 0
     for line in content.splitlines(keepends=True) if b"\r" not in content else _lines(content):

@@ -1,7 +1,9 @@
 """◇ A changed row as Debezium's event: key, envelope with before and after, tombstone behind a deletion.
 
 An update of the primary key is a deletion of the old key and a creation of the new one.  Columns that are no part of the key are optional:
-the log of a deletion holds the key alone.  Source: Debezium's documentation of its PostgreSQL connector, "Data change events".
+the log of a deletion holds the key alone.
+
+Source: Debezium's documentation of its PostgreSQL connector, "Data change events".
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,10 @@
 """◇ Turns a record into an action of a search index's bulk API, and a schema into a mapping.
 
 The document's id is the record's key and its version the record's offset (`version_type=external`): the index itself refuses a record that
-comes again or too late.  Source: the bulk API of OpenSearch 2.19; the sinks of Aiven (OpenSearch) and Confluent (Elasticsearch)."""
+comes again or too late.
+
+Source: the bulk API of OpenSearch 2.19; the sinks of Aiven (OpenSearch) and Confluent (Elasticsearch).
+"""
 
 import base64
 import json

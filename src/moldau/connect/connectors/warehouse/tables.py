@@ -54,7 +54,8 @@ class TableSinkTask(SinkTask):
     @abstractmethod
     def write(self, added: "pa.Table | None", removed: "pa.Table | None", at: Mapping[TopicPartition, int | None], to: Offsets) -> None:
         """One commit: rows with the keys of `removed` go, `added` comes, partitions that stand `at` stand at `to`.  It blocks.
-        Errors: ConnectError, Overtaken among them; RetriableError."""
+        Errors: ConnectError, Overtaken among them; RetriableError.
+        """
 
     async def open(self, partitions: Collection[TopicPartition]) -> Offsets:
         found = await asyncio.to_thread(self.read_offsets, partitions)

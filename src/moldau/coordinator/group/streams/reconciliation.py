@@ -45,7 +45,8 @@ def reconcile(member: Member, target: Tasks, target_epoch: int, reported: Tasks 
     """The member's next step.
 
     `reported`: the tasks that it reports, or None if it does not.  `holders` counts the member itself, too, and is called only if there are
-    tasks to take."""
+    tasks to take.
+    """
     if member.is_settled_at(target_epoch):
         return member
     if member.state is MemberState.UNREVOKED_TASKS and (reported is None or member.pending_revocation.has_any_of(reported)):

@@ -1,7 +1,8 @@
 """◇ The topology that the members of a streams group run, as its first member brought it.
 
 It is kept as it came, in the form of its record; `internal_topics` computes partitions and internal topics anew for the existing topics.
-Source: StreamsTopology, StreamsCoordinatorRecordHelpers."""
+Source: StreamsTopology, StreamsCoordinatorRecordHelpers.
+"""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

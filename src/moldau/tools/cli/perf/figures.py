@@ -1,7 +1,8 @@
 """◇ The counts of a running load, and the lines that Kafka's performance tools print of them.
 
-Latencies are whole milliseconds from handing a record over to its acknowledgement.  Source: ProducerPerformance.java,
-ConsumerPerformance.java, ShareConsumerPerformance.java of Kafka 4.3.
+Latencies are whole milliseconds from handing a record over to its acknowledgement.
+
+Source: ProducerPerformance.java, ConsumerPerformance.java, ShareConsumerPerformance.java of Kafka 4.3.
 """
 
 from array import array

@@ -1,5 +1,6 @@
 """● `moldau kafka-share-consumer-perf-test`: members of a share group take records as fast as they come, as
-kafka-share-consumer-perf-test.sh does.  --threads: so many members, side by side on one event loop."""
+kafka-share-consumer-perf-test.sh does.  --threads: so many members, side by side on one event loop.
+"""
 
 import argparse
 import asyncio

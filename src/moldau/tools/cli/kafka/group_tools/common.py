@@ -1,5 +1,6 @@
 """● The common parts of kafka-consumer-groups, kafka-share-groups and kafka-streams-groups: their options, the rules between those, and the
-choice, run and errors of an action."""
+choice, run and errors of an action.
+"""
 
 import argparse
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -51,7 +52,8 @@ def run_group_tool(
     complain: Callable[[str, KafkaError], int],
 ) -> int:
     """The exit code of the one action that `options` name.  `admin` takes how long to wait for a coordinator, in seconds; `complain` prints
-    what an action, given by name, came to grief with."""
+    what an action, given by name, came to grief with.
+    """
     if options.bootstrap_server is None:
         raise parser.missing("bootstrap-server")
     refusal = wrong(options)

@@ -1,5 +1,7 @@
-"""● The offsets to which kafka-consumer-groups.sh --reset-offsets sets a group, in each of its scenarios.  Source: ConsumerGroupCommand,
-OffsetsUtils."""
+"""● The offsets to which kafka-consumer-groups.sh --reset-offsets sets a group, in each of its scenarios.
+
+Source: ConsumerGroupCommand, OffsetsUtils.
+"""
 
 import argparse
 import csv
@@ -78,7 +80,8 @@ def parse_duration(text: str) -> int:
 
 async def reset_partitions(groups: GroupAdmin, known: Iterable[TopicPartition], options: argparse.Namespace) -> Offsets:
     """The partitions where a share group would go on: of the named topics, or of those that are `known`.  Errors: ResetRefused,
-    KafkaError."""
+    KafkaError.
+    """
     partitions = await existing_partitions(groups.cluster, options.topic) if options.topic else list(known)
     if options.to_datetime is not None:
         return await _at(groups, partitions, parse_datetime(options.to_datetime))

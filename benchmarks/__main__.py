@@ -43,7 +43,7 @@ def arguments() -> argparse.Namespace:
 
 
 def warm(peer: Peer, seconds: float) -> None:
-    """The loads of the scenarios in small, so that every path of a JIT compiler has been hot."""
+    """Run small versions of the scenarios' loads, so that a JIT compiler has compiled every path."""
     each = max(seconds / 4, 0.1)
     raw_produce(peer, each, 990, tag="warm")
     raw_produce(peer, each, 991, tag="warm", partitions=1, records=1, record_size=100)
@@ -58,7 +58,7 @@ def measure(peer: Peer, scenario: Scenario, seconds: float, number: int, console
         peer.start()
     try:
         return scenario.run(peer, seconds, number)
-    except Exception as error:  # a broker that cannot do one scenario still has all others measured
+    except Exception as error:  # a scenario that fails must not end the others
         console.print(f"[yellow]{peer.name}: {scenario.name}: {error}", highlight=False)
         return None
 
@@ -79,7 +79,7 @@ def run(options: argparse.Namespace, directory: Path, console: Console) -> dict[
             console.print(f"Warming {peer.name}", highlight=False)
             try:
                 warm(peer, options.warm if peer.name == "kafka" else min(options.warm, 1.0))
-            except Exception as error:  # it will show again, with its scenario's name
+            except Exception as error:  # the same failure shows again, with its scenario's name
                 console.print(f"[yellow]{peer.name}: warming: {error}", highlight=False)
         task = progress.add_task("rounds", total=options.rounds * len(chosen) * len(peers))
         for number in range(options.rounds):

@@ -41,7 +41,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 def produce(bootstrap: str, topic: str, *, partitions: int, record_size: int, warm_s: float, seconds: float) -> dict[str, float]:
-    """As fast as one librdkafka producer goes; what was acknowledged inside the window counts."""
+    """One librdkafka producer at full speed.  Only records acknowledged inside the window count."""
     acknowledged = [0, 0]
 
     def delivered(error: object, _: object) -> None:
@@ -142,7 +142,7 @@ def consume(bootstrap: str, topic: str, *, partitions: int, record_size: int, wa
 
 
 def transactions(bootstrap: str, topic: str, *, partitions: int, record_size: int, warm_s: float, seconds: float) -> dict[str, float]:
-    """One transaction after the other: ten records over all partitions, and commit."""
+    """One transaction after the other.  Each writes ten records over all partitions and commits."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"id-{topic}", "linger.ms": 0})
     producer.init_transactions(30)
     value = b"x" * record_size
@@ -167,7 +167,7 @@ def transactions(bootstrap: str, topic: str, *, partitions: int, record_size: in
 
 
 def java_produce(bootstrap: str, topic: str, *, record_size: int, records: int) -> Mapping[str, float]:
-    """Java's ProducerPerformance; its own closing line."""
+    """The closing line of Java's ProducerPerformance, as numbers."""
     options = {"acks": "1", "batch.size": "131072", "linger.ms": "5"}
     named = [word for key, value in options.items() for word in ("--command-property", f"{key}={value}")]
     sizes = ("--num-records", str(records), "--record-size", str(record_size), "--throughput", "-1")

@@ -1,8 +1,8 @@
-"""● `python -m benchmarks.cluster`: three of our brokers beside three of Apache Kafka, replication factor 3, at the same promise.
+"""● `python -m benchmarks.cluster`: three of our brokers beside three of Apache Kafka, replication factor 3, with the same promise.
 
     produce     one idempotent librdkafka producer, acks=all, 1 KiB records, as fast as it goes
-    paced       the same at 500 records a second: what an acknowledgement by all takes
-    catch-up    one broker is killed, 128 MiB are produced, it starts again: until it is in sync with all partitions
+    paced       the same at 500 records a second, to see how long an acknowledgement by all replicas takes
+    catch-up    one broker is killed, 128 MiB are produced, the broker starts again: the time until it is in sync in all partitions
     fail-over   the leader of one partition is killed: the longest time without an acknowledgement
 
 Both clusters run all the time and are measured in turn; ratios are taken round by round.
@@ -129,7 +129,7 @@ def on_new_topic(brokers: Brokers, topic: str, partitions: int, work: Callable[[
 
 
 def wait_in_sync(brokers: Brokers, topic: str) -> None:
-    """Until all partitions have three in-sync replicas."""
+    """Wait until all partitions have three in-sync replicas."""
     admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 3})
     deadline = time.monotonic() + IN_SYNC_WITHIN_S
     while True:
@@ -160,7 +160,7 @@ def paced(brokers: Brokers, number: int, *, seconds: float, partitions: int) -> 
 
 
 def catch_up(brokers: Brokers, number: int, *, seconds: float, partitions: int) -> Numbers:
-    del seconds  # it takes what it takes
+    del seconds  # a catch-up ends when the broker is in sync, not after a given time
 
     def work(topic: str) -> Numbers:
         behind = brokers.nodes[BROKERS]
@@ -191,7 +191,7 @@ def fill(brokers: Brokers, topic: str, partitions: int, size: int) -> None:
 
 
 def fail_over(brokers: Brokers, number: int) -> Numbers:
-    """The longest gap between acknowledgements while the leader is killed and started again."""
+    """The longest gap between acknowledgements after the leader was killed."""
 
     def work(topic: str) -> Numbers:
         admin = AdminClient({"bootstrap.servers": brokers.bootstrap, "log_level": 3})
@@ -271,12 +271,12 @@ def main() -> int:
             for peer in peers:
                 peer.start()
             results: dict[str, dict[str, list[Numbers]]] = {name: {peer.name: [] for peer in peers} for name in measures(options)}
-            for number in range(options.rounds + 1):  # the first is for the JVM's sake
+            for number in range(options.rounds + 1):  # round 0 warms the JVMs up
                 for name, run in measures(options).items():
                     for peer in peers if number % 2 else peers[::-1]:
                         try:
                             numbers = run(peer, number)
-                        except Exception as error:  # what cannot be measured leaves a gap, and all else is measured
+                        except Exception as error:  # a failed measurement leaves a gap; the others go on
                             console.print(f"{peer.name}: {name}: {error}", highlight=False)
                             continue
                         if number:

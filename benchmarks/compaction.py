@@ -1,10 +1,10 @@
-"""● How fast a log is compacted: the same records for each peer, from the moment its topic becomes a compacted one.
+"""● How fast a log is compacted: the same records for each peer, timed from the moment when its topic becomes a compacted one.
 
     python -m benchmarks.compaction --megabytes 500 --record-size 100 1000
 
-A few keys are written over and over again into one partition that keeps everything; then `cleanup.policy=compact` is set, and the time
-counts until of all that is not in the active segment next to nothing is left.  The cleaners look for work every 100 ms.  Ours works in a
-process of low priority, so on a busy machine the processor time of broker and cleaner together tells more than the clock.
+A few keys are written over and over again into one partition that keeps everything.  Then `cleanup.policy=compact` is set.  The clock
+stops when next to nothing is left outside the active segment.  The cleaners look for work every 100 ms.  Our cleaner runs in a process of
+low priority, so on a busy machine the processor time of broker and cleaner together tells more than the clock.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def arguments() -> argparse.Namespace:
 
 
 def batches_of(record_size: int) -> list[bytes]:
-    """Together they hold every key once."""
+    """The batches that together hold every key once."""
     count = BATCH_BYTES // record_size
     now_ms = int(time.time() * 1000)
     return [

@@ -51,18 +51,18 @@ def produce_request(topic: str, batches: Sequence[bytes], *, acks: int = 1) -> b
 
 
 def produce_reply_size(topic: str, partitions: int) -> int:
-    """Every successful reply has this size, so replies are counted without being decoded."""
+    """The size of every successful reply.  The generator counts replies by it, without decoding them."""
     return 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + partitions * PRODUCED_PARTITION_SIZE + 1 + 4 + 1
 
 
 def produce_error_positions(topic: str, partitions: int) -> list[int]:
-    """Where in a reply the error codes stand."""
+    """The positions of the error codes in a reply."""
     first = 4 + 4 + 1 + 1 + 1 + len(topic) + 1 + 4
     return [first + index * PRODUCED_PARTITION_SIZE for index in range(partitions)]
 
 
 def fetch_request(topic: str, offsets: Sequence[int], *, partition_bytes: int, max_wait_ms: int = 500) -> bytes:
-    """Ask partitions 0, 1, … from these offsets, without a session."""
+    """A fetch of partitions 0, 1, … from these offsets, without a session."""
     name = topic.encode()
     wanted = b"".join(FETCH_PARTITION.pack(number, -1, offset, -1, partition_bytes) for number, offset in enumerate(offsets))
     head = struct.pack(">iiiibii", -1, max_wait_ms, 1, partition_bytes * len(offsets), 0, 0, -1)
@@ -71,7 +71,7 @@ def fetch_request(topic: str, offsets: Sequence[int], *, partition_bytes: int, m
 
 
 def create_topic_request(topic: str) -> bytes:
-    """One partition, one replica; an answer that it exists is as good."""
+    """A topic of one partition with one replica.  The answer that the topic exists already is as good."""
     name = topic.encode()
     body = struct.pack(">ih", 1, len(name)) + name + struct.pack(">ihii", 1, 1, 0, 0) + struct.pack(">i?", 10_000, False)
     return framed(request_header(CREATE_TOPICS, CREATE_TOPICS_VERSION) + body)

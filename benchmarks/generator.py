@@ -1,8 +1,8 @@
 """● The raw load: prebuilt frames over plain sockets, in processes of its own.
 
 `python -m benchmarks.generator '{"kind": "produce", …}'` prints one JSON object.  Frames are made before the clock
-starts, replies are counted by their size, and nothing is decoded that need not be, so that the broker is what is slow:
-every result carries the generator's own CPU share to show it.
+starts, replies are counted by their size, and only what is needed is decoded.  So the broker is the slow side: every
+result carries the generator's own CPU share as evidence.
 """
 
 import json
@@ -178,7 +178,7 @@ def consume(load: Load) -> Tally:
 
 
 def paced(load: Load) -> Tally:
-    """Produce to partition 0 at a fixed rate and read it back; a latency counts from when its request was due, not sent."""
+    """Produce to partition 0 at a fixed rate and read it back.  A latency counts from when its request was due, not from its sending."""
     frame, payload = request_of(load)
     out, back = connect(load.port), connect(load.port)
     offset = end_offset(back, load)
@@ -218,7 +218,7 @@ def paced(load: Load) -> Tally:
 
 
 def delays(due: deque[float], count: int, moment: float, start: float) -> list[float]:
-    """Take `count` due times off the queue: how long ago each was, of those inside the measured window."""
+    """Take `count` due times off the queue.  Returns how long ago each of them was; due times before the measured window do not count."""
     taken = [due.popleft() for _ in range(count)]
     return [moment - each for each in taken if each >= start]
 
@@ -228,7 +228,7 @@ def fetch_one(load: Load, offset: int, max_wait_ms: int = 500) -> bytes:
 
 
 def end_offset(sock: socket.socket, load: Load) -> int:
-    """The high watermark of partition 0, as a fetch tells it."""
+    """The high watermark of partition 0, from a fetch reply."""
     sock.sendall(fetch_one(load, 0, max_wait_ms=1))
     size = bytearray(4)
     read_exactly(sock, memoryview(size))
@@ -269,7 +269,7 @@ def one_process(load: Load) -> Tally:
 
 
 def run(load: Load) -> Tally:
-    """All processes of a load, added up."""
+    """Run all processes of a load and add up their counts."""
     if load.processes == 1:
         return one_process(load)
     with multiprocessing.get_context("fork").Pool(load.processes) as pool:

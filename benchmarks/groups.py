@@ -1,4 +1,4 @@
-"""● Loads on the group coordinator: commits of offsets, and how long it takes a group to have its partitions again when a member joins.
+"""● Loads on the group coordinator: commits of offsets, and the time until a group has all its partitions again after a member joined.
 
 `python -m benchmarks.groups '{"kind": "commit", …}'` runs one in a process of its own and prints JSON.
 """
@@ -58,7 +58,7 @@ class Committer:
         self.socket.sendall(self.frame)
 
     def receive(self) -> int:
-        """How many were acknowledged now."""
+        """The number of commits that were acknowledged now."""
         self.pending += self.socket.recv(1 << 16)
         count = len(self.pending) // self.reply_size
         now = time.perf_counter()
@@ -72,7 +72,7 @@ class Committer:
 
 
 def commit(port: int, *, group: str, topic: str, connections: int, warm_s: float, seconds: float) -> dict[str, float]:
-    """Each connection to a group of its own, all without members."""
+    """Commit on several connections.  Each has a group of its own, without members."""
     groups = [f"{group}-{number}" for number in range(connections)]
     asyncio.run(_wait_for_coordinators(port, groups))
     clients = [Committer(port, one, topic) for one in groups]
@@ -122,7 +122,7 @@ class Classic:
         self.member_id, self.generation_id, self.assigned = "", -1, -1
 
     async def join(self) -> None:
-        """Until it is assigned."""
+        """Join the group and wait for the assignment."""
         while True:
             subscription = encode_versioned(ConsumerProtocolSubscription(topics=[self.topic]), 1)
             request = JoinGroupRequest(
@@ -210,7 +210,7 @@ class Modern:
 
 
 async def rebalance(port: int, *, group: str, topic: str, partitions: int, members: int, protocol: str, rounds: int) -> dict[str, float]:
-    """A member joins a settled group: how long until everybody has his share?  Then it leaves; `rounds` times."""
+    """A member joins a settled group: the time until every member has its share.  Then the member leaves; all this `rounds` times."""
     network, kind = SystemNetwork(), Classic if protocol == "classic" else Modern
 
     async def connect() -> Classic | Modern:

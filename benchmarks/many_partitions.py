@@ -1,12 +1,12 @@
 """● `python -m benchmarks.many_partitions`: what thousands of partitions cost three of our brokers and three of Apache Kafka.
 
-    create      until every replica is told of, and then until all brokers have it
-    idle        processor time of the three brokers while nobody does anything
-    fail-over   a broker is killed: until metadata names another leader for all it led
-    start       the same broker: until it is in sync with all partitions
-    stop        a controlled stop of another one: until its process has ended
+    create      the time until metadata names a leader and three in-sync replicas of every partition
+    idle        processor time of the three brokers while no client is at work
+    fail-over   a broker is killed: the time until metadata names another leader for every partition that it led
+    start       the same broker starts again: the time until it is in sync in all partitions
+    stop        a controlled stop of another broker: the time until its process has ended
 
-One cluster after the other; each is started for this and ended afterwards.
+The clusters are measured one after the other; each is started for its measurement and ended afterwards.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def admin_of(peer: Ours | Theirs, *, without: int = 0) -> AdminClient:
 
 
 def wait_for(admin: AdminClient, partitions: int, is_so: Callable[[PartitionMetadata], bool]) -> None:
-    """Errors: RuntimeError after ten minutes."""
+    """Wait until every partition is so.  Errors: RuntimeError after ten minutes."""
     deadline = time.monotonic() + WITHIN_S
     while True:
         found = admin.list_topics(TOPIC, timeout=60).topics[TOPIC].partitions
@@ -47,7 +47,7 @@ def wait_for(admin: AdminClient, partitions: int, is_so: Callable[[PartitionMeta
 
 
 def cost(peer: Ours | Theirs, partitions: int) -> dict[str, float]:
-    """Seconds, and for `idle` a share of one processor."""
+    """The measured seconds by name; `idle` is a share of one processor."""
     numbers: dict[str, float] = {}
     admin = admin_of(peer)
     begin = time.perf_counter()

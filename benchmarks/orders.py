@@ -2,8 +2,8 @@
 
     python -m benchmarks.orders ours          python -m benchmarks.orders apache --flood 6000 --steady 1000 --rate 100
 
-CPU time is told by process: Spark's JVM, its Python workers, the broker, and this process, which sends and reads.  It says what two cores
-could do at most, whatever else runs on the machine.  Every verdict is held against the oracle.
+CPU time is printed by process: Spark's JVM, its Python workers, the broker, and this process, which sends and reads.  From it follows the
+most that two cores could do, whatever else runs on the machine.  Every verdict is held against the oracle.
 """
 
 import argparse
@@ -39,7 +39,7 @@ TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_seconds(broker: int) -> dict[str, float]:
-    """The processor time of this process and all below it, by kind."""
+    """The processor time of this process and its descendants, by kind of process."""
     ticks: Counter[str] = Counter()
     for pid, kind in _family(os.getpid(), "sending and reading", broker):
         try:

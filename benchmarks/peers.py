@@ -21,7 +21,7 @@ class Peer(ChildProcess):
 
     has_own_session = True
     keeps_data: ClassVar[bool] = True
-    """False: all in memory, so it is restarted before each measurement lest the next one pays for the last."""
+    """False: the peer keeps everything in memory.  It is restarted before each measurement, so that none pays for the one before."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory / self.name)
@@ -38,7 +38,7 @@ class Peer(ChildProcess):
 
 
 class Moldau(Peer):
-    """Us, as a user starts us: compiled, as pip leaves what it installs."""
+    """Our broker as a user starts it: compiled to bytecode, as pip leaves a package."""
 
     name = "moldau"
 
@@ -58,7 +58,7 @@ class Moldau(Peer):
 
 
 class MoldauWithoutSync(Moldau):
-    """Us with Kafka's promise for one broker: what was acknowledged may be in memory only."""
+    """Our broker with Kafka's promise for one broker: an acknowledged record may be in memory only."""
 
     name = "moldau-os"
 
@@ -73,7 +73,7 @@ class MoldauWithoutSync(Moldau):
 
 
 class MoldauBefore(Moldau):
-    """Us as of another tree, whose root is in the environment's MOLDAU_BEFORE."""
+    """Our broker from another tree; the environment variable MOLDAU_BEFORE names its root."""
 
     name = "moldau-before"
 
@@ -105,7 +105,7 @@ class Kafka(Peer):
 
 
 class KafkaWithSync(Kafka):
-    """Kafka with our promise for one broker: what was acknowledged is on stable storage."""
+    """Kafka with our promise for one broker: an acknowledged record is on stable storage."""
 
     name = "kafka-synced"
     settings: ClassVar[Mapping[str, str]] = {"log.flush.interval.messages": "1"}

@@ -2,8 +2,9 @@
 
     python -m benchmarks.pipelines ours          python -m benchmarks.pipelines apache --rounds 5 --rows 400000
 
-Source: a topic read to nothing.  Sink: rows that Spark makes up, written by a stream; ours is one transaction a micro-batch, the
-stock one at-least-once.  Medians of rows a second while micro-batches run; the first round of each warms up and does not count.
+Source: a stream reads a topic and drops the rows.  Sink: a stream writes rows that Spark makes up; our sink writes one transaction a
+micro-batch, the stock sink is at-least-once.  The figures are medians of rows a second while micro-batches run; the first round of each
+warms up and does not count.
 The order pipeline itself is measured by `moldau demo`.
 """
 
@@ -31,7 +32,7 @@ BATCHES = 4
 
 
 def rows_per_s(query: StreamingQuery) -> float:
-    """The rows a second of all micro-batches with records."""
+    """Rows a second over all micro-batches that have records."""
     query.awaitTermination()
     told = [progress for progress in query.recentProgress if progress.numInputRows]
     return sum(progress.numInputRows for progress in told) / sum(progress.batchDuration for progress in told) * 1000

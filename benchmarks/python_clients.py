@@ -1,7 +1,7 @@
 """● `python -m benchmarks.python_clients`: Python's Kafka clients side by side on one broker of ours, in rounds.
 
-Each load runs in a process of its own (`python_loads`), the clients in turn.  A ratio compares what ran in the same round: the machine's
-mood then strikes both.  Written are `results/python_clients.md`, its JSON and, with `--plot FILE`, the picture of the README.
+Each load runs in a process of its own (`python_loads`), the clients in turn.  A ratio compares two clients of the same round, so that the
+machine's mood strikes both.  The output is `results/python_clients.md`, its JSON and, with `--plot FILE`, the picture of the README.
 """
 
 import argparse
@@ -55,7 +55,7 @@ Results = dict[str, dict[str, list[dict[str, float]]]]
 
 
 def run(peer: Peer, rounds: int, only: Sequence[str]) -> Results:
-    """All rounds.  Topics that are read are written once, by librdkafka."""
+    """Run all rounds.  librdkafka fills the topics of the consuming loads once."""
     cases = [case for case in CASES if any(case.name.startswith(word) for word in only)]
     results: Results = {case.name: {client: [] for client in LOADS[case.load]} for case in cases}
     for case in cases:
@@ -93,7 +93,7 @@ def spec(peer: Peer, case: Case, client: str, topic: str) -> dict[str, Any]:
 
 
 def table(results: Results) -> list[str]:
-    """Markdown.  In brackets: ours against theirs, the median of the rounds' ratios, the lowest and the highest."""
+    """The results in Markdown.  The brackets compare ours with theirs: the median of the rounds' ratios, the lowest and the highest."""
     clients = [OURS, "confluent-kafka", "aiokafka", "kafka-python"]
     lines = [f"| load | metric | {' | '.join(clients)} |", "|" + "---|" * (len(clients) + 2)]
     for case in CASES:

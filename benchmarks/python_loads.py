@@ -1,9 +1,9 @@
-"""● What Python programs do with a client, once for each client library; one load in a process of its own, which prints JSON.
+"""● The loads that Python programs put on a client, once for each client library.  Each load runs in a process of its own and prints JSON.
 
 `python -m benchmarks.python_loads '{"client": "moldau", "load": "consume-batches", …}'`
 
 Every load touches every value, as a program would.  `cpu_s` is the time that this process computed: on a busy machine it says more than the
-clock does.  Options are those of `benchmarks.clients`; what is not named there is a library's own default.
+clock does.  The options are those of `benchmarks.clients`; all others are each library's own defaults.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ class Load(NamedTuple):
 
 
 class Watch:
-    """Started when what is measured begins: connections, metadata and imports go before."""
+    """A stopwatch for the measured part alone: it starts after imports, connections and metadata."""
 
     def __init__(self) -> None:
         self.wall, self.cpu = time.perf_counter(), time.process_time()
@@ -57,7 +57,7 @@ def values_of(load: Load) -> list[bytes]:
 
 
 def percentiles(times: list[float]) -> Numbers:
-    """Percentiles of seconds, in milliseconds; the first tenth is for warming up."""
+    """Percentiles in milliseconds, from times in seconds.  The first tenth is warm-up and does not count."""
     measured = sorted(times[len(times) // 10 :])
     return {"p50_ms": measured[len(measured) // 2] * 1e3, "p99_ms": measured[len(measured) * 99 // 100] * 1e3}
 
@@ -426,7 +426,7 @@ LOADS: dict[str, dict[str, Callable[[Load], Any]]] = {
         "kafka-python": kafka_python_latency,
     },
 }
-"""Load → client → what it does."""
+"""Load → client → the function that runs the load."""
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """◇ From the rounds' numbers to medians, ratios and a verdict; as rows for the terminal, Markdown and JSON.
 
-Ratios are taken round by round, between measurements that ran one after the other, and their median is shown: what
-else the machine was doing then hit both sides.
+Ratios are taken round by round, between measurements that ran one after the other, so that other work on the machine
+hit both sides.  The report shows their median.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -12,11 +12,11 @@ from typing import NamedTuple
 from benchmarks.scenarios import Metric, Scenario
 
 PAIRS = (("moldau", "kafka"), ("moldau-os", "kafka"), ("moldau", "kafka-synced"), ("moldau", "moldau-before"))
-"""Us, and whom we are compared with: as both come, then with the same promise, which is Kafka's and then ours.  The first pair that was
-measured is the one that is judged.
+"""Pairs of our broker and the peer that it is compared with.  The first pair takes both as they come; the next two give both the same
+promise, first Kafka's, then ours; the last compares with an older tree.  The verdict is about the first pair that was measured.
 """
 Rounds = Mapping[str, Sequence[Mapping[str, float]]]
-"""Peer → one dictionary of numbers a round."""
+"""Peer → one dictionary of numbers for each round."""
 
 
 class Ratio(NamedTuple):

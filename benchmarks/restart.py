@@ -3,9 +3,9 @@
     python -m benchmarks.restart --gigabytes 10 --flushed 6 --partitions 1000 --peers moldau
     python -m benchmarks.restart --gigabytes 2 --partitions 8 --record-size 100 --records 10 --rounds 3
 
-The data is written through the broker with acks=1; after `--flushed` gigabytes comes one batch with acks=all for every partition, which
-we put on stable storage with all before it and Kafka does not.  Then SIGKILL, a start on the same folder, and one fetch of every topic,
-again and again until records come.  `--cold` empties the page cache in between (as root).
+The data is written through the broker with acks=1.  After `--flushed` gigabytes every partition gets one batch with acks=all; our broker
+puts this batch and everything before it on stable storage, Kafka does not.  Then the broker gets SIGKILL and starts on the same folder.
+Every topic is fetched again and again until records come.  `--cold` empties the page cache in between (as root).
 """
 
 import argparse
@@ -30,7 +30,7 @@ TOPIC_PARTITIONS = 100
 CHECKPOINT_MS = 2000
 FIRST_FETCH_WITHIN_S = 300.0
 NOT_LED_YET = {b"\0\0", b"\0\3", b"\0\6"}
-"""The answers for partitions of a topic that is being made."""
+"""The error codes that partitions answer with while their topic is being made."""
 Broker = ApacheKafka | BrokerProcess
 
 
@@ -66,7 +66,7 @@ def ask(sock: socket.socket, request: bytes) -> bytearray:
 
 
 def fill(broker: Broker, topics: dict[str, int], total_bytes: float, batch: bytes, acks: int) -> None:
-    """Evenly over all partitions, several batches of each in a request's worth of bytes."""
+    """Write `total_bytes` evenly over all partitions; a request holds one batch for each partition of a topic."""
     written = 0.0
     with socket.create_connection(("127.0.0.1", broker.port)) as sock:
         requests = {topic: frames.produce_request(topic, [batch] * count, acks=acks) for topic, count in topics.items()}
@@ -102,7 +102,7 @@ def first_fetch(port: int, topics: dict[str, int], batch_size: int, since: float
 
 
 def bytes_read(pid: int) -> int:
-    """From the disk and from the page cache."""
+    """The bytes that a process has read, from the disk and from the page cache."""
     fields = dict(line.split(": ") for line in Path(f"/proc/{pid}/io").read_text(encoding="ascii").splitlines())
     return int(fields["rchar"])
 

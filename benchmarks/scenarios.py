@@ -1,4 +1,4 @@
-"""● What is measured: a table of scenarios, each a load on one peer that ends in a few numbers.
+"""● The table of all scenarios.  A scenario puts one load on one peer and returns a few numbers.
 
 A target is the ratio to Apache Kafka that we want (for a metric where less is better, at most that ratio), or a plain
 limit for us where `limit` is set.
@@ -50,7 +50,7 @@ class Scenario:
 
 
 def run_module(module: str, spec: Mapping[str, object]) -> dict[str, object]:
-    """One load in a process of its own; its JSON."""
+    """Run one load in a process of its own.  Returns the JSON that it printed."""
     done = subprocess.run(
         [sys.executable, "-m", module, json.dumps(spec)], capture_output=True, text=True, timeout=LOAD_WITHIN_S, check=False
     )
@@ -60,7 +60,7 @@ def run_module(module: str, spec: Mapping[str, object]) -> dict[str, object]:
 
 
 def raw(peer: Peer, **spec: object) -> Numbers:
-    """The generator's load, with what it cost the broker."""
+    """Run a load of the generator.  Returns its numbers and the broker's processor time."""
     before = processes.cpu_seconds(peer.pid)
     told = run_module("benchmarks.generator", {"port": peer.port, **spec})
     used = processes.cpu_seconds(peer.pid) - before
@@ -80,7 +80,7 @@ def raw(peer: Peer, **spec: object) -> Numbers:
 
 
 def on_new_topic(peer: Peer, name: str, partitions: int, work: Callable[[str], Numbers]) -> Numbers:
-    """Make a topic, run, remove it: its pages never reach the disk's queue of the next measurement."""
+    """Make a topic, run, remove the topic, so that its pages never wait for the disk during the next measurement."""
     clients.create_topic(peer.bootstrap, name, partitions)
     time.sleep(SETTLE_S)
     try:
@@ -105,7 +105,10 @@ def paced(peer: Peer, seconds: float, number: int, **spec: object) -> Numbers:
 
 
 def ensure_consumed_topic(peer: Peer) -> str:
-    """The topic that consumers read: 512 MiB of 1 KiB records in four partitions, written once a run, and again where memory forgot it."""
+    """The topic that consumers read: 512 MiB of 1 KiB records in four partitions.
+
+    The topic is written once a run, and again for a peer that has restarted without its data.
+    """
     marked = getattr(peer, "consumed_by_pid", None)
     if marked != peer.pid:
         clients.create_topic(peer.bootstrap, CONSUMED_TOPIC, 4)
@@ -195,7 +198,7 @@ def first_ack(peer: Peer, _: float, number: int) -> Numbers:
 
 
 def answers(peer: Peer) -> bool:
-    """Does one record to a topic named `first` get its acknowledgement now?  The topic is made by asking for it."""
+    """Tells whether one record to the topic `first` is acknowledged now.  Asking for the topic creates it."""
     batch = frames.record_batch([b"x" * 100], int(time.time() * 1000))
     try:
         with socket.create_connection(("127.0.0.1", peer.port), 1.0) as sock:

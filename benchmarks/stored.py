@@ -1,12 +1,12 @@
-"""● How much is stored already must not be felt: the same fetches from brokers that hold 1, 10 and 50 GB, side by side.
+"""● Stored data must not slow fetches down: the same fetches from brokers that hold 1, 10 and 50 GB, side by side.
 
     python -m benchmarks.stored --gigabytes 1 10 50
 
-Each size has a broker of its own, filled by the storage alone while it is down.  In each of `--rounds` every broker is asked in turn, in
-changing order and over a new connection: how fast the newest gigabyte is read, all partitions in each request, from the page cache, and
-what processor time that costs the broker; and how long the first byte of a batch at a random old offset takes, each asked for once before
-so that it, too, is in the page cache.  Ratios to the smallest are taken within a round.  The data stays in `--dir` while it runs: keep the
-sum of the sizes and some free there.
+Each size has a broker of its own.  The storage alone fills the broker's folder while the broker is down.  In each of `--rounds` every
+broker is asked in turn, in changing order and over a new connection.  First figure: how fast the newest gigabyte is read from the page
+cache, all partitions in each request, and how much processor time that costs the broker.  Second figure: how long the first byte of a batch
+at a random old offset takes; each batch is asked for once before, so that the page cache holds it, too.  Ratios to the smallest size are
+taken within a round.  The data stays in `--dir` while the benchmark runs: keep the sum of the sizes and some more free there.
 """
 
 import argparse
@@ -55,14 +55,14 @@ def arguments() -> argparse.Namespace:
 
 
 class Reader:
-    """Knows where every batch begins, because all are of one size."""
+    """A reader that knows where every batch begins, because all batches have one size."""
 
     def __init__(self, port: int, batch_size: int, records: int, batches: int) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port))
         self.batch_size = batch_size
         self.records = records
         self.batches = batches
-        """In each partition."""
+        """The number of batches in each partition."""
 
     def newest_mb_s(self) -> float:
         first = self.batches - int(NEWEST_BYTES / PARTITIONS / self.batch_size)
@@ -94,7 +94,7 @@ class Reader:
 
 
 def fill(folder: Path, batch: bytes, count: int) -> None:
-    """So many batches more in every partition, while no broker is at work there."""
+    """Append `count` batches to every partition.  No broker may be at work in the folder."""
     now_ms, config = int(time.time() * 1000), LogConfig.load({})
     manager = LogManager(SystemFiles(), [str(folder)], config, unique=uuid.uuid4)
     manager.open(now_ms)
@@ -110,12 +110,12 @@ def fill(folder: Path, batch: bytes, count: int) -> None:
 
 @dataclass(slots=True)
 class Stored:
-    """One broker, what it holds, and what was seen of it round by round."""
+    """One broker, the data that it holds, and its figures round by round."""
 
     gigabytes: float
     broker: BrokerProcess
     batches: int
-    """In each partition."""
+    """The number of batches in each partition."""
     old: list[int]
     newest_mb_s: list[float] = field(default_factory=list)
     cpu_s_gb: list[float] = field(default_factory=list)

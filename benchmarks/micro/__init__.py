@@ -1,1 +1,1 @@
-"""Times single functions: every one marked `# hot: <budget>` in the source, by the case of the same name in `cases.py`."""
+"""Times single functions: every function marked `# hot: <budget>` in the source, by the case of the same name in `cases.py`."""

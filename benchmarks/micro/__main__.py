@@ -1,6 +1,6 @@
 """● `python -m benchmarks.micro [WORD …]`: microseconds a call of hot functions and messages, beside their budgets.
 
-CPU time of this thread, the best and the median of many short runs: what else the machine does hardly shows.
+The figures are CPU time of this thread, the best and the median of many short runs.  Other work on the machine hardly shows in them.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def timed(call: Call, count: int) -> int:
 
 
 async def measure(words: Sequence[str]) -> dict[str, tuple[str, float, float] | None]:
-    """Name → budget, best, median; None where the function has no case.  Connections want a running loop."""
+    """Name → budget, best, median; None where the function has no case.  Asynchronous, because connections want a running loop."""
     results: dict[str, tuple[str, float, float] | None] = {}
     for hot in hot_functions():
         if words and not any(word in hot.name for word in words):

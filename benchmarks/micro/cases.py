@@ -96,7 +96,7 @@ def bench() -> Iterator[Bench]:
 
 
 class NoTransport:
-    """Takes what is written."""
+    """A transport that takes everything written to it and drops it."""
 
     peer = Address("127.0.0.1", 1)
     buffered = 0
@@ -227,7 +227,7 @@ def case_produce(at: Bench) -> Call:
     data = request.topic_data[0].partition_data[0]
 
     def call() -> object:
-        data.records = memoryview(bytearray(BATCH))  # its offsets were patched by the call before
+        data.records = memoryview(bytearray(BATCH))  # the call before has patched the offsets of its batch
         return produce(at.broker, context, request)
 
     return call

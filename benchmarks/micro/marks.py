@@ -17,7 +17,7 @@ class Hot(NamedTuple):
 
 
 def hot_functions(source: Path = SOURCE) -> list[Hot]:
-    """All of them, in the order of files and lines."""
+    """All marked functions, in the order of files and lines."""
     return [hot for path in sorted(source.rglob("*.py")) for hot in hot_in(path, source)]
 
 
@@ -41,7 +41,7 @@ def functions(tree: ast.AST, inside: str = "") -> list[tuple[str, ast.FunctionDe
 
 
 def mark_of(function: ast.FunctionDef | ast.AsyncFunctionDef, lines: list[str]) -> str | None:
-    """The mark stands on a line of the signature, or alone on the line above it and its decorators."""
+    """The budget in the mark, or None.  The mark stands on a line of the signature, or alone above the function and its decorators."""
     first = min([function.lineno, *(decorator.lineno for decorator in function.decorator_list)])
     signature = lines[first - 1 : function.body[0].lineno - 1]
     above = lines[first - 2].strip() if first > 1 else ""

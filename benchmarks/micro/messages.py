@@ -1,7 +1,7 @@
-"""◇ What it costs to write and read the messages of the hot path.
+"""◇ The cost of writing and reading the messages of the hot path.
 
-Each function prepares its input and returns the call to time, once; `BUDGETS_US` holds what it should cost in
-microseconds on one core of an idle machine.  Timed by `__main__.py`.
+Each function prepares its input once and returns the call to time.  `BUDGETS_US` holds the cost that a call should have,
+in microseconds on one core of an idle machine.  `__main__.py` times the calls.
 """
 
 from collections.abc import Callable

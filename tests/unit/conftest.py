@@ -1,4 +1,4 @@
-"""Tests that await run in virtual time: a sleep costs nothing, and what waits for ever is told at once.
+"""Tests that await run in virtual time: a sleep costs nothing, and a wait without an end fails at once.
 
 Files that need the operating system (sockets, threads, processes) are named here and get a real loop.  They do not sleep:
 `tests/unit/test_house.py`.

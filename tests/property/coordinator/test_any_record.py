@@ -1,4 +1,4 @@
-"""Whatever a well-formed record says, its coordinator is loaded, and works: one record must not shut out all whom its partition serves."""
+"""A coordinator loads any well-formed record and goes on working: one record must not shut out everybody whom its partition serves."""
 
 from typing import Any
 from uuid import UUID
@@ -32,7 +32,7 @@ TOPIC = TopicView(UUID(int=1), "t", 3)
 
 
 def few_names(kind: str, field: Field) -> st.SearchStrategy[Any]:
-    """Such values that records are about the same groups, members and topics often enough."""
+    """Few different values, so that records are often about the same groups, members and topics."""
     if kind == "string":
         return st.sampled_from(["a", "b", "t", "consumer", ""])
     if kind == "uuid":
@@ -61,7 +61,7 @@ def test_groups(records: list[CoordinatorRecord]) -> None:
 
 
 def use(desk: Desk[GroupMachine], name: str) -> None:
-    """Describes a group, and joins it, whatever it is."""
+    """Describes the group, of whatever kind it is, and joins it."""
     machine = desk.machine
     machine.list_groups(Asked())
     machine.describe(Asked(), name, CLIENT)

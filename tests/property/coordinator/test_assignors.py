@@ -1,4 +1,4 @@
-"""What every assignor owes: each partition one owner that wants it; and what uniform promises beyond that."""
+"""Every assignor gives each partition one owner that wants it.  The uniform assignor promises more."""
 
 import time
 from uuid import UUID
@@ -127,7 +127,7 @@ def test_uniform_prefers_a_member_in_the_rack_of_a_replica() -> None:
 
 
 def test_a_large_group_is_assigned_while_others_wait() -> None:
-    """Every partition with one member, and nine more join.  Looking at everything again at each of the moves took two minutes."""
+    """One member has every partition, and nine more join.  Looking at everything again for each move took two minutes."""
     topic = TopicView(TOPIC_IDS[0], "large", 20_000)
     members = {
         f"m{number}": Subscriber(frozenset({topic.topic_id}), frozenset(topic.partitions() if number == 0 else ())) for number in range(10)
@@ -135,4 +135,4 @@ def test_a_large_group_is_assigned_while_others_wait() -> None:
     began_s = time.process_time()
     assignment = uniform.assign(members, {topic.topic_id: topic})
     assert {len(partitions) for partitions in assignment.values()} == {2_000}
-    assert time.process_time() - began_s < 10, "a fifth of a second, on a machine with nothing else to do"
+    assert time.process_time() - began_s < 10, "this takes a fifth of a second on a machine with nothing else to do"

@@ -1,7 +1,7 @@
 """Groups under everything that clients, time and fail-over can do to them, against what must hold at every step.
 
-One owner of a partition in a generation or epoch; no commit of a fenced member is accepted; hard state is what the log replays to; every
-request is answered once.  Fail-over loses what was not committed.
+A partition has one owner in a generation or epoch.  No commit of a fenced member is accepted.  Hard state is what the log replays to.
+Every request is answered once.  Fail-over loses what was not committed.
 """
 
 from typing import Any
@@ -40,7 +40,7 @@ CLIENTS = st.integers(0, 3)
 
 
 class GroupsUnderFire(RuleBasedStateMachine):
-    """What both protocols have in common: the log, time, fail-over, commits."""
+    """Both protocols have this in common: the log, time, fail-over and commits."""
 
     @initialize()
     def begin(self) -> None:
@@ -78,7 +78,7 @@ class GroupsUnderFire(RuleBasedStateMachine):
     @rule()
     def coordinator_fails_over(self) -> None:
         self.desk.fail_over()
-        assert all(asked.is_answered for asked in self.asked), "whoever waited was told to look for the coordinator again"
+        assert all(asked.is_answered for asked in self.asked), "clients that waited were told to look for the coordinator again"
         self.forget_soft_state()
 
     def forget_soft_state(self) -> None: ...
@@ -89,7 +89,7 @@ class GroupsUnderFire(RuleBasedStateMachine):
 
     @rule()
     def log_takes_no_records(self) -> None:
-        """Until it has room again every record is refused for what it is; the partition goes on."""
+        """The log refuses every record with the reason until it has room again; the partition goes on."""
         self.desk.log.failure = ErrorCode.MESSAGE_TOO_LARGE
         self.desk.advance(1_000)
 
@@ -115,7 +115,7 @@ def accepted(asked: Asked) -> bool:
 
 
 class ClassicGroups(GroupsUnderFire):
-    """Up to four clients that join, sync, report, leave and commit in any order, with what they last heard."""
+    """Up to four clients join, sync, report, leave and commit in any order, with what they last heard."""
 
     @initialize()
     def begin_clients(self) -> None:
@@ -129,7 +129,7 @@ class ClassicGroups(GroupsUnderFire):
         self.owners: dict[tuple[int, str], str] = {}
 
     def forget_soft_state(self) -> None:
-        # An assignment that was answered was committed; a generation that was only joined may come again with other members.
+        # An assignment that was answered was committed.  A generation that was only joined may come again with other members.
         self.highest = max((generation for generation, _ in self.owners), default=-1)
         self.joining, self.syncing = [None] * 4, [None] * 4
 
@@ -212,7 +212,7 @@ class ClassicGroups(GroupsUnderFire):
 
     @rule(who=CLIENTS, age=st.integers(0, 2))
     def commit(self, who: int, age: int) -> None:
-        """`age`: a zombie commits with what it knew so many generations ago."""
+        """`age`: a zombie commits with what it knew that many generations ago."""
         generation_id = self.generations[who] - age
         if not self.ids[who] or generation_id < 0:
             return
@@ -232,7 +232,7 @@ class ClassicGroups(GroupsUnderFire):
 
 
 class ConsumerGroups(GroupsUnderFire):
-    """Up to four clients of KIP-848 that do what they are told, late or never."""
+    """Up to four clients of KIP-848 do what they are told, late or never."""
 
     @initialize()
     def begin_clients(self) -> None:
@@ -241,7 +241,7 @@ class ConsumerGroups(GroupsUnderFire):
         self.owned: list[frozenset[int]] = [frozenset()] * 4
         self.reported_at = [0, 0, 0, 0]
         self.last_reader = ""
-        """Of partition 0, the one that is committed."""
+        """The last reader of partition 0, which is the partition that clients commit."""
 
     def member_id(self, who: int) -> str:
         return f"member-{who}-{self.lives[who]}"
@@ -285,7 +285,7 @@ class ConsumerGroups(GroupsUnderFire):
         return self.desk.now_ms - self.reported_at[who] < REBALANCE_MS
 
     def _abandon(self, who: int) -> None:
-        """Fenced, or silent for so long that it must take itself for gone."""
+        """A client was fenced, or was silent for so long that it must take itself for gone."""
         self.epochs[who], self.owned[who] = JOIN_EPOCH, frozenset()
         self.lives[who] += 1
 
@@ -307,11 +307,11 @@ class ConsumerGroups(GroupsUnderFire):
         if accepted(asked):
             assert known is not None, "a member that is not in the group committed"
             if known.epoch != epoch:
-                assert self.last_reader in ("", self.member_id(who)), "an older epoch committed what somebody else has read since"
+                assert self.last_reader in ("", self.member_id(who)), "an older epoch committed what another member has read since"
 
     @rule(who=CLIENTS)
     def zombie_commits(self, who: int) -> None:
-        """With the id of a life that is over."""
+        """A member commits under the id of an earlier life."""
         if self.lives[who] == 0:
             return
         asked = self.commit_offset(f"member-{who}-{self.lives[who] - 1}", 1)
@@ -330,7 +330,7 @@ class ConsumerGroups(GroupsUnderFire):
 
     @invariant()
     def no_two_clients_read_a_partition(self) -> None:
-        """As far as they know: a client that was silent for too long takes itself for gone."""
+        """Clients judge by what they know: one that was silent for too long takes itself for gone."""
         alive = [who for who in range(4) if self._is_alive(who)]
         read = [partition for who in alive for partition in self.owned[who]]
         assert len(read) == len(set(read)), [sorted(self.owned[who]) for who in alive]

@@ -1,6 +1,6 @@
 """Share groups under what members, time, administrators, a slow share coordinator and fail-over can do to them.
 
-No member is given a partition without a state; when things calm down every partition is read; hard state is what the log replays to.
+No member is given a partition without a state.  Every partition is read when things calm down.  Hard state is what the log replays to.
 """
 
 from collections.abc import Iterable, Mapping
@@ -51,7 +51,7 @@ def test_the_simple_assignor_leaves_nothing_unread(subscribed: dict[str, set[int
         assert readers or not could, "every partition that somebody subscribes to is read"
     if len({member.topic_ids for member in members.values()}) == 1:
         loads = [len(partitions) for partitions in assignment.values()]
-        assert max(loads) - min(loads) <= 1, "all members equally many but for one"
+        assert max(loads) - min(loads) <= 1, "the loads of members differ by one partition at most"
 
 
 def views(sizes: Mapping[str, int]) -> list[TopicView]:

@@ -1,6 +1,6 @@
 """The states of share partitions against a model that keeps every offset by itself.
 
-No deposed leader and no older state writes; an acknowledged write outlives fail-over; what pruning lets go is needed by nobody.
+No deposed leader writes, nor does an older state.  An acknowledged write outlives fail-over.  Nobody needs what pruning lets go.
 """
 
 from dataclasses import dataclass, field
@@ -41,7 +41,7 @@ def state_batches(draw: st.DrawFn) -> list[StateBatch]:
 
 
 def by_offset(batches: list[StateBatch], start_offset: int) -> dict[int, tuple[int, int]]:
-    """Of all that is said of an offset, the greatest (count, state) holds."""
+    """The greatest (count, state) that a batch gives an offset holds for the offset."""
     said: dict[int, tuple[int, int]] = {}
     for batch in batches:
         for offset in range(max(batch.first_offset, start_offset), batch.last_offset + 1):
@@ -54,8 +54,8 @@ def test_the_most_often_delivered_holds_for_each_offset(batches: list[StateBatch
     found = combined(batches, start_offset)
     assert by_offset(list(found), -1) == by_offset(batches, start_offset)
     for one, next_one in pairwise(found):
-        assert one.last_offset < next_one.first_offset, "no two overlap"
-        assert one[2:] != next_one[2:] or one.last_offset + 1 < next_one.first_offset, "neighbours that say the same are one"
+        assert one.last_offset < next_one.first_offset, "no two batches overlap"
+        assert one[2:] != next_one[2:] or one.last_offset + 1 < next_one.first_offset, "neighbours with the same state are one batch"
 
 
 @dataclass
@@ -77,7 +77,7 @@ class ShareStates(RuleBasedStateMachine):
         self.asked: list[Asked] = []
 
     def ask(self, name: str, key: SharePartitionKey, *rest: Any) -> int:
-        """What was decided; the answer itself may come later, when the log is committed."""
+        """The code that was decided.  `desk.commit` lets the answer out, since answers wait until the log is committed."""
         asked = self.desk.ask(lambda token, now_ms: getattr(self.desk.machine, name)(token, key, *rest, *([now_ms] if rest else [])))
         self.asked.append(asked)
         self.desk.commit()
@@ -205,7 +205,7 @@ class ShareStates(RuleBasedStateMachine):
 
 
 def told(state: ShareState) -> tuple[Any, ...]:
-    """What a leader is told of it."""
+    """The part of a state that a leader is told."""
     return state.state_epoch, state.start_offset, state.delivery_complete_count, state.batches
 
 

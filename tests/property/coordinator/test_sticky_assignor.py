@@ -1,4 +1,4 @@
-"""What the assignor of streams groups owes: each task one active owner, copies on other processes, nothing moved without need."""
+"""The assignor of streams groups owes each task one active owner and copies on other processes, and moves nothing without need."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +15,7 @@ STANDBYS = st.integers(0, 2)
 
 @st.composite
 def groups(draw: st.DrawFn, *, is_new: bool = False) -> tuple[Members, Sources]:
-    """Members of some processes, with whatever they had: of subtopologies that are gone too, and by two members at once."""
+    """Members of some processes.  The tasks that they had may be of subtopologies that are gone, or may have had two owners."""
     sources = draw(SOURCES)
     ids = draw(st.lists(st.sampled_from("abcdefg"), unique=True, min_size=1))
     processes = {member_id: draw(st.sampled_from("PQRS")) for member_id in ids}
@@ -34,7 +34,7 @@ def tasks_of(sources: Sources, *, is_stateful: bool = False) -> set[TaskId]:
 
 
 def again(members: Members, sources: Sources, assignment: dict[str, Tasks], standby_count: int) -> dict[str, Tasks]:
-    """The same group, once more."""
+    """The group is assigned once more."""
     had = {member_id: member._replace(previous=assignment[member_id]) for member_id, member in members.items()}
     return assign(had, sources, standby_count)
 
@@ -54,7 +54,7 @@ def test_every_task_has_one_active_owner_and_its_copies_lie_elsewhere(group: tup
             places.setdefault(task, []).append(members[member_id].process_id)
     process_count = len({member.process_id for member in members.values()})
     for task, processes in places.items():
-        assert len(processes) == len(set(processes)), "one copy a process"
+        assert len(processes) == len(set(processes)), "a process has one copy"
         copies = min(standby_count, process_count - 1) if sources[task.subtopology_id].is_stateful else 0
         assert len(processes) == 1 + copies
 
@@ -69,7 +69,7 @@ def test_nothing_moves_when_nothing_changed(group: tuple[Members, Sources], stan
 
 @given(groups(is_new=True))
 def test_members_that_are_alike_get_alike(group: tuple[Members, Sources]) -> None:
-    """One thread a process: active tasks differ by one at most."""
+    """Each process has one thread, and the numbers of active tasks differ by one at most."""
     members, sources = group
     alone = {member_id: TaskMember(f"process-of-{member_id}", member.previous) for member_id, member in members.items()}
     counts = [len(tasks.active) for tasks in assign(alone, sources, 0).values()]
@@ -85,10 +85,10 @@ def test_a_member_that_comes_gets_its_share_and_one_that_goes_leaves_the_others_
     total = len(tasks_of(sources))
     assert total // len(joined) <= len(joined["new"].active) <= -(-total // len(joined))
     moved = sum(len(tasks.active - joined[member_id].active) for member_id, tasks in first.items())
-    assert moved == len(joined["new"].active), "only what the new one gets"
+    assert moved == len(joined["new"].active), "only tasks that the new member gets are moved"
     left = again(alone, sources, joined, 0)
     for member_id in alone:
-        assert joined[member_id].active <= left[member_id].active, "what stayed keeps what it had"
+        assert joined[member_id].active <= left[member_id].active, "the members that stayed keep their tasks"
 
 
 @given(groups(), STANDBYS)
@@ -105,6 +105,6 @@ def test_state_decides_who_takes_over() -> None:
     rest = {"a": TaskMember("a", first["a"]), "c": TaskMember("c", Tasks()), "d": TaskMember("d", Tasks())}
     after = assign(rest, sources, 1)
     assert first["a"].active <= after["a"].active
-    assert len(after["a"].active) == 1, "its share, though it has the other's state too"
+    assert len(after["a"].active) == 1, "a member gets its share, although it has the state of the other task, too"
     both = assign({"a": TaskMember("a", first["a"])}, sources, 1)
     assert both["a"].active == first["a"].active | first["b"].active

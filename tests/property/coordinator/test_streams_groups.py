@@ -1,7 +1,7 @@
 """Streams groups under everything that clients, time, topics and fail-over can do to them, against what must hold at every step.
 
-One process runs an active task, no process has two copies of one; a commit under an older epoch is its last owner's; hard state is what the
-log replays to; when things calm down every task runs, with the copies asked for.
+One process runs an active task, and no process has two copies of one.  A commit under an older epoch is its last owner's.  Hard state is
+what the log replays to.  When things calm down every task runs, with the copies asked for.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ REBALANCE_MS = 30_000
 PROGRAM = topology(subtopology("0", ["lines"], sinks=["words"]), subtopology("1", repartition=["words"], changelogs=["counts"]))
 CLIENTS = st.integers(0, 4)
 PROCESSES = ("P", "P", "Q", "Q", "R")
-"""Of each client: some are threads of one."""
+"""The process of each client: some clients are threads of one process."""
 
 
 def spelled(tasks: Iterable[TaskId]) -> list[TaskIds]:
@@ -43,7 +43,7 @@ def spelled(tasks: Iterable[TaskId]) -> list[TaskIds]:
 
 
 class StreamsGroups(RuleBasedStateMachine):
-    """Up to five threads of three processes that do what they are told, late or never."""
+    """Up to five threads of three processes do what they are told, late or never."""
 
     @initialize(standby_count=st.integers(0, 2), delay_ms=st.sampled_from([0, 3_000]))
     def begin(self, standby_count: int, delay_ms: int) -> None:
@@ -61,15 +61,15 @@ class StreamsGroups(RuleBasedStateMachine):
         self.lives = [0] * 5
         self.epochs = [0] * 5
         self.wanted: list[Tasks] = [Tasks()] * 5
-        """What each was told last."""
+        """The tasks that each client was told last."""
         self.running: list[Tasks] = [Tasks()] * 5
         self.reported: list[Tasks | None] = [None] * 5
-        """What each said last that it runs; None once an answer was lost: then it says everything anew."""
+        """The tasks that each client last reported.  It is None once an answer was lost: the client then reports everything anew."""
         self.heard_at = [-REBALANCE_MS] * 5
         self.slow: set[int] = set()
-        """They report, but are busy with what they have."""
+        """Slow clients report, but are busy with the tasks that they have."""
         self.last_owner: dict[TaskId, str] = {}
-        """The reference: who ran an active task last."""
+        """The reference: the member that ran an active task last."""
         for _ in range(4):
             self.everybody_reports([0, 2], None, 1)
 
@@ -121,7 +121,7 @@ class StreamsGroups(RuleBasedStateMachine):
 
     @rule(who=CLIENTS)
     def client_reconciles(self, who: int) -> None:
-        """First it gives up what it should not have any more; what is new it begins next time."""
+        """A client first gives up what it should not have any more.  It begins new tasks the next time."""
         if who in self.slow:
             return
         running, wanted = self.running[who], self.wanted[who]
@@ -144,7 +144,7 @@ class StreamsGroups(RuleBasedStateMachine):
 
     @rule(order=st.permutations(range(4)), unlucky=st.none() | CLIENTS, rounds=st.integers(1, 3))
     def everybody_reports(self, order: list[int], unlucky: int | None, rounds: int) -> None:
-        """Some of the group's life, in which one client may miss all answers."""
+        """The group lives on for some rounds, in which one client may miss all answers."""
         for _ in range(rounds):
             for who in order:
                 self.heartbeat(who, is_lost=who == unlucky)
@@ -155,7 +155,7 @@ class StreamsGroups(RuleBasedStateMachine):
 
     @rule(who=CLIENTS)
     def leave(self, who: int) -> None:
-        """Everything is given up before it is said."""
+        """A client gives everything up before it says that it leaves."""
         self.wanted[who] = self.running[who] = Tasks()
         self.epochs[who] = -1
         self.send(who)
@@ -182,7 +182,7 @@ class StreamsGroups(RuleBasedStateMachine):
         assert member is not None, "a member that is not in the group committed"
         if epoch != member.epoch:
             owner = self.last_owner.get(TaskId("0" if name == "lines" else "1", partition))
-            assert owner in (None, self.member_id(who)), "an older epoch committed what somebody else has run since"
+            assert owner in (None, self.member_id(who)), "an older epoch committed a task that another member has run since"
 
     # -- the world ------------------------------------------------------------------------------------------------------------
 
@@ -233,7 +233,7 @@ class StreamsGroups(RuleBasedStateMachine):
 
     @rule()
     def hard_state_is_what_the_log_says(self) -> None:
-        """Not at every step: that would be most of what this machine does."""
+        """This is no invariant: checked at every step, it would be most of what this machine does."""
         replayed = self.desk.replayed().group(GROUP)
         if self.group is None:
             assert replayed is None
@@ -258,7 +258,7 @@ class StreamsGroups(RuleBasedStateMachine):
         self.hard_state_is_what_the_log_says()
         self.there, self.slow = set(NAMES), set()
         self.topics.set(*TOPICS)
-        for _ in range(25):  # sessions of those that are gone have to end first
+        for _ in range(25):  # sessions of members that are gone have to end first
             for who in range(4):
                 self.client_reconciles(who)
                 self.heartbeat(who, is_lost=False)

@@ -1,7 +1,7 @@
 """The transaction coordinator under requests of any order and age, time, lost tails and fail-over, against what must hold at every step.
 
-The reference is the log itself, read as a story: for each transactional id the epochs only grow, every state follows from the one before by
-the table, a decision once stored is never another one, and what was answered is in it.
+The reference is the log itself, read as a story.  The epochs of each transactional id only grow.  Every state follows from the one before
+by the table.  A decision that was stored never becomes another one.  The story has everything that was answered.
 """
 
 from itertools import pairwise
@@ -27,7 +27,7 @@ TIMEOUT_MS = 60_000
 NOBODY = ProducerIdAndEpoch(-1, -1)
 WHO = st.sampled_from(IDS)
 HOW_OLD = st.sampled_from([0, 0, 0, 0, 1, 1, 2, 3])
-"""How many identities ago a request was sent: 0 is what the id holds now."""
+"""The age of a request, in identities: 0 is what the id holds now."""
 END_VERSION = st.sampled_from([4, 5])
 
 
@@ -119,7 +119,7 @@ class TransactionsUnderFire(RuleBasedStateMachine):
 
     @rule(who=WHO, committed=st.booleans(), version=END_VERSION)
     def a_whole_transaction(self, who: str, committed: bool, version: int) -> None:
-        """So that there is a past to be late from."""
+        """A whole transaction gives later requests a past to be late from."""
         self.add(who, 0, {PARTITIONS[0]})
         self.end(who, 0, committed, version)
         self.log_is_committed()
@@ -127,7 +127,7 @@ class TransactionsUnderFire(RuleBasedStateMachine):
 
     @rule(who=WHO, how_old=st.sampled_from([1, 2]), committed=st.booleans(), version=END_VERSION)
     def an_end_comes_late(self, who: str, how_old: int, committed: bool, version: int) -> None:
-        """Into the next transaction, which has begun."""
+        """An end arrives when the next transaction has begun."""
         self.a_whole_transaction(who, committed, 5)
         self.add(who, 0, {PARTITIONS[1]})
         self.end(who, how_old, committed, version)
@@ -157,7 +157,7 @@ class TransactionsUnderFire(RuleBasedStateMachine):
         self.hear()
 
     def check_fenced(self, before: dict[str, Transaction]) -> None:
-        """Whoever had a transaction taken away is fenced."""
+        """A producer that lost its transaction is fenced."""
         for who, known in before.items():
             now = self.desk.machine.transactions[who]
             if known.state is TransactionState.ONGOING and now.state is not TransactionState.ONGOING:
@@ -170,7 +170,7 @@ class TransactionsUnderFire(RuleBasedStateMachine):
         self.desk.commit()
 
     def hear(self) -> None:
-        """What clients learn becomes what they hold."""
+        """Clients hold what they learn from answers."""
         for who, known, asked in self.inits:
             if succeeded(asked, InitProducerIdResponse):
                 given = ProducerIdAndEpoch(asked.answer.producer_id, asked.answer.producer_epoch)
@@ -261,7 +261,7 @@ class TransactionsUnderFire(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "desk"):
             self.desk.commit()
-            # An end that was answered is in the story, and has its markers.
+            # An end that was answered is in the story and has its markers.
             for who, producer, committed, version, asked in self.ends:
                 if version >= 5 and succeeded(asked, EndTxnResponse):
                     wanted = TransactionState.PREPARE_COMMIT if committed else TransactionState.PREPARE_ABORT

@@ -1,4 +1,4 @@
-"""An image against what it is made of: record by record, in batches, from its own snapshot and through bytes it is the same image."""
+"""An image is the same whether it is made record by record, in batches, from its own snapshot or through bytes."""
 
 from uuid import UUID
 
@@ -56,7 +56,7 @@ class ImageMachine(RuleBasedStateMachine):
         self.write(FeatureLevelRecord(name="metadata.version", feature_level=LEVEL))
 
     def write(self, record: StoredRecord) -> None:
-        """Through bytes, as a log stores it."""
+        """A record goes through bytes, as a log stores it."""
         self.offset += 1
         stored = METADATA_RECORDS.decode(encode_record(record, LEVEL))
         assert stored == record
@@ -186,7 +186,7 @@ class ImageMachine(RuleBasedStateMachine):
 
     @rule()
     def commit(self) -> None:
-        """The batch so far as one delta: the same image, and the delta tells what changed."""
+        """The batch so far becomes one delta: the image is the same, and the delta tells what changed."""
         self.write(NoOpRecord())
         delta = Delta(self.committed)
         for record in self.batch:

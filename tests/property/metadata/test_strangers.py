@@ -1,4 +1,4 @@
-"""Whatever a stranger asks the controller: a refusal, or records that a log holds and that replay to an image which can still be told."""
+"""Whatever a stranger asks the controller, it refuses, or writes records that a log holds and that replay to an image that can be told."""
 
 from collections.abc import Callable
 from typing import Any
@@ -86,7 +86,7 @@ KNOWN: dict[str, st.SearchStrategy[Any]] = {
 
 
 def plain(kind: str, field: Field) -> st.SearchStrategy[Any]:
-    """Now and then what there is: a stranger may well have asked for it."""
+    """Values that are sometimes names and ids that exist: a stranger may well have asked for them."""
     if field.name in KNOWN:
         return KNOWN[field.name] | any_plain(kind, field)
     small = st.integers(-1, 3)

@@ -12,7 +12,7 @@ def stream_of(frames: list[bytes]) -> bytes:
 
 
 def feed(framing: Framing, data: bytes, cuts: list[int]) -> list[bytes]:
-    """As a socket would: never more than the buffer holds, and cut at `cuts` besides."""
+    """Feeds data as a socket would: never more than the buffer holds, and cut at `cuts` besides."""
     found: list[memoryview] = []
     position = 0
     ends = sorted({cut % (len(data) + 1) for cut in cuts} | {len(data)})

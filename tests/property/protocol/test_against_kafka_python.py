@@ -19,7 +19,7 @@ OURS: dict[str, type[Message]] = {one.__name__: one for request in REQUESTS.valu
 
 
 def theirs() -> list[tuple[type[Message], int, Any]]:
-    """Every message and version that both know.  Beside what it declares anew, kafka-python keeps old forms under `old`."""
+    """Every message and version that both know.  kafka-python keeps older forms of what it declares anew under `old`."""
     modules = [name for _, name, _ in pkgutil.walk_packages(kafka.protocol.__path__, "kafka.protocol.") if ".old" not in name]
     known = {
         name: one
@@ -32,7 +32,7 @@ def theirs() -> list[tuple[type[Message], int, Any]]:
 
 PAIRS = theirs()
 TRIED = [pair for pair in PAIRS if settings.default.max_examples > 50 or pair[1] in (pair[0].FLEXIBLE.start, pair[0].VERSIONS[-1])]
-"""At the desk the first flexible and the last version of each."""
+"""At a developer's desk only the first flexible and the last version of each message are tried."""
 
 
 def test_it_knows_many() -> None:
@@ -45,5 +45,5 @@ def test_it_knows_many() -> None:
 def test_kafka_python_reads_and_writes_our_bytes(ours: type[Message], version: int, other: Any, data: st.DataObject) -> None:
     written = encode_bytes(data.draw(arbitrary(ours, version, unknown_tags=False)), version)
     seen = other.decode(written, version=version)
-    seen._header = None  # what was read without a header has none, and cannot be written until it says so
+    seen._header = None  # a message that was read without a header has none, and cannot be written until it says so
     assert seen.encode(version=version) == written

@@ -59,7 +59,7 @@ def theirs() -> list[tuple[type[Message], int, Any]]:
 
 PAIRS = theirs()
 TRIED = [pair for pair in PAIRS if settings.default.max_examples > 50 or pair[1] in (pair[0].FLEXIBLE.start, pair[0].VERSIONS[-1])]
-"""At the desk the first flexible and the last version of each: kio takes a while to make its readers."""
+"""At a developer's desk only the first flexible and the last version of each message are tried: kio takes a while to make its readers."""
 
 
 def modest(kind: str, field: Field) -> st.SearchStrategy[Any]:
@@ -73,11 +73,11 @@ def modest(kind: str, field: Field) -> st.SearchStrategy[Any]:
 
 @cache
 def names(ours: type[Struct], entity: type[Any], version: int) -> dict[str, str]:
-    """Our field → kio's: it drops `_ms`, since it has types for times, and splits some words elsewhere."""
+    """The name of each of our fields in kio, which drops `_ms`, since it has types for times, and splits some words elsewhere."""
     there = {field.name.replace("_", ""): field.name for field in dataclasses.fields(entity)}
     here = {field.name: field.name.replace("_", "") for field in ours.FIELDS if field.is_in(version)}
     found = {name: there.get(plain) or there[plain.removesuffix("ms")] for name, plain in here.items()}
-    assert sorted(found.values()) == sorted(there.values()), "a field of theirs is not in ours"
+    assert sorted(found.values()) == sorted(there.values()), "kio has a field that ours lacks"
     return found
 
 
@@ -95,7 +95,7 @@ def assert_same(value: Any, ours: Any, version: int, path: str) -> None:
 
 
 def as_plain(value: Any, ours: Any) -> Any:
-    """A plain value of kio's in the form that ours has."""
+    """A plain value of kio's in the form of ours."""
     if isinstance(value, datetime.timedelta):
         return value // MILLISECOND
     if isinstance(value, datetime.datetime):

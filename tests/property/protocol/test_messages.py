@@ -1,4 +1,4 @@
-"""Every message and stored record, in every version: what is written is what is read, and what is damaged is refused."""
+"""Every message and stored record, in every version: what is written is what is read, and damaged bytes are refused."""
 
 import importlib
 from types import ModuleType
@@ -27,7 +27,7 @@ MODULES_WITH_MESSAGES = [importlib.import_module(f"moldau.protocol.messages.{nam
 MODULES_WITH_RECORDS = [importlib.import_module(f"moldau.{room}") for room in (*ROOMS, "storage.tiered.records")] + [consumer_protocol]
 DECLARED = [one for module in (*MODULES_WITH_MESSAGES, *MODULES_WITH_RECORDS) for one in declared_in(module)]
 
-# A message has many versions and many fields: a tenth of the profile's examples, each in every version.
+# A message has many versions and many fields, so it gets a twenty-fifth of the profile's examples, each in every version.
 few = settings(max_examples=max(2, settings.default.max_examples // 25))
 
 
@@ -62,7 +62,7 @@ def test_what_is_written_is_what_is_read(declared: type[Message], data: st.DataO
 @given(data=st.data())
 @few
 def test_any_bytes_are_read_or_refused(declared: type[Message], data: st.DataObject) -> None:
-    """Damage anywhere ends in a message or a DecodeError, nothing else; and a message that was read can be written."""
+    """Damage anywhere ends in a message or a DecodeError, and in nothing else.  A message that was read can be written."""
     for version in (declared.VERSIONS[0], declared.VERSIONS[-1]):
         damaged = bytearray(encode_bytes(data.draw(arbitrary(declared, version)), version))
         for _ in range(3):

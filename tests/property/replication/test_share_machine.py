@@ -51,7 +51,7 @@ def spread(ranges: list[AcquiredRange]) -> dict[int, int]:
     """Delivery count by offset."""
     found: dict[int, int] = {}
     for first, last, count in ranges:
-        assert first > max(found, default=-1), "in the order of offsets, none twice"
+        assert first > max(found, default=-1), "ranges are in the order of offsets, and no offset comes twice"
         found |= dict.fromkeys(range(first, last + 1), count)
     return found
 
@@ -120,7 +120,7 @@ class SharePartitionUnderFire(RuleBasedStateMachine):
         twin = deepcopy(self.partition)
         got = twin.acquire(member, window, **asked)
         if window and could and window[0].base_offset <= offset:
-            assert got and got[0].first_offset == offset, "what can be acquired is acquired"
+            assert got and got[0].first_offset == offset, "everything that can be acquired is acquired"
         self.judge(member, got, window, twin, offset)
         assert not is_record_limit or len(spread(got)) <= most
         told = spread(self.partition.acquire(member, window, **asked, aborted=aborted))
@@ -132,10 +132,10 @@ class SharePartitionUnderFire(RuleBasedStateMachine):
         self.pass_done()
 
     def judge(self, member: str, got: list[AcquiredRange], window: list[LogBatch], partition: SharePartition, asked: int) -> None:
-        """Takes over what was acquired, having looked whether it may have been."""
+        """Takes over what was acquired, after judging whether it could be acquired."""
         for offset, one in self.model.items():
             if window and asked <= offset < window[0].base_offset and one.state is FREE and one.before is None:
-                self.model[offset] = One(ARCHIVED, one.count)  # the log has it no more
+                self.model[offset] = One(ARCHIVED, one.count)  # the log does not have it any more
         self.pass_done()
         if not self.model:
             self.start = partition.start_offset
@@ -154,7 +154,7 @@ class SharePartitionUnderFire(RuleBasedStateMachine):
         first = data.draw(st.sampled_from(sorted(self.model)))
         last = data.draw(st.integers(first, min(first + 6, max(self.model))))
         held = sorted(offset for offset, one in self.model.items() if one.state is HELD and one.before is None)
-        if held and data.draw(st.integers(0, 3)):  # mostly what may be said
+        if held and data.draw(st.integers(0, 3)):  # most acknowledgements are allowed
             first = last = data.draw(st.sampled_from(held))
             member = self.model[first].member
             while last + 1 in held and self.model[last + 1].member == member and data.draw(st.booleans()):
@@ -232,7 +232,7 @@ class SharePartitionUnderFire(RuleBasedStateMachine):
 
     @rule(is_rare=RARELY)
     def change_leader(self, is_rare: bool) -> None:
-        """Only what was written is left of what was in flight."""
+        """Of everything in flight, only what was written is left."""
         if not is_rare:
             return
         stored = [StateBatch(offset, offset, *self.stored[offset]) for offset in sorted(self.stored) if offset >= self.stored_start]
@@ -268,7 +268,7 @@ class SharePartitionUnderFire(RuleBasedStateMachine):
         seen: dict[int, tuple[Any, ...]] = {}
         position = self.partition.start_offset
         for run in self.partition.runs():
-            assert run.first == position, "runs tile"
+            assert run.first == position, "the runs leave no gap"
             position = run.last + 1
             due_ms = run.due_ms if run.change is None else None
             for offset in range(run.first, run.last + 1):

@@ -40,7 +40,7 @@ MANY = 1 << 20
 
 
 def visible(log: Log) -> list[tuple[int, bytes, bytes | None]]:
-    """What a read_committed consumer makes of the log: Kafka's own way, with the aborted transactions in hand."""
+    """The records that a read_committed consumer sees: Kafka's own way, with the aborted transactions in hand."""
     coming = sorted(log.aborted_transactions(log.log_start_offset, log.log_end_offset), key=lambda one: one.first_offset)
     aborted: set[int] = set()
     found = []
@@ -58,7 +58,7 @@ def visible(log: Log) -> list[tuple[int, bytes, bytes | None]]:
 
 
 def with_data(log: Log) -> dict[int, tuple[int, int]]:
-    """Epoch and last sequence of each producer.  One that is known by markers alone is forgotten with them, as in Kafka."""
+    """Epoch and last sequence of each producer.  A producer known by markers alone is forgotten with the markers, as in Kafka."""
     return {one.producer_id: (one.producer_epoch, one.last_sequence) for one in log.active_producers() if one.last_sequence >= 0}
 
 
@@ -162,14 +162,14 @@ class CleanerMachine(RuleBasedStateMachine):
         )
         self.log.update_high_watermark(log.high_watermark)
         assert (self.log.log_end_offset, self.log.last_stable_offset) == (log.log_end_offset, log.last_stable_offset)
-        if not is_clean and self.log.log_start_offset > 0:  # what only deleted records told of is forgotten, as in Kafka
+        if not is_clean and self.log.log_start_offset > 0:  # producers known by deleted records alone are forgotten, as in Kafka
             known = {one.producer_id: one.last_sequence + 1 for one in self.log.active_producers()}
             self.sequences = {producer_id: known.get(producer_id, 0) for producer_id in self.sequences}
         else:
             assert with_data(self.log) == producers
 
     def cleanable_end(self) -> int:
-        """What must not be touched: the active segment, what is undecided, unflushed or young."""
+        """The offset where the untouchable part begins: the active segment, and what is undecided, unflushed or young."""
         segments = self.log.segments
         end = self.checkpoint or 0
         for segment, following in pairwise(segments):

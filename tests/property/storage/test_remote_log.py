@@ -1,4 +1,4 @@
-"""Remote log metadata against a model: a list of what was copied and not deleted, looked through from end to end."""
+"""Remote log metadata against a model: a list of what was copied and not deleted, searched from end to end."""
 
 from uuid import UUID
 
@@ -26,7 +26,7 @@ class RemoteLogMachine(RuleBasedStateMachine):
 
     @rule(at=st.integers(0, END))
     def elect(self, at: int) -> None:
-        """A leader whose log ends at `at`: what came later in older epochs is no part of history any more."""
+        """Elects a leader whose log ends at `at`: later offsets of older epochs are no part of history any more."""
         kept = [entry for entry in self.lineage if entry.start_offset < at]
         self.lineage = [*kept, EpochEntry(self.lineage[-1].epoch + 1, at)]
 
@@ -83,7 +83,7 @@ class RemoteLogMachine(RuleBasedStateMachine):
             if found is not None:
                 assert found.id in holders
             elif not ever_deleted:
-                # Once segments are deleted out of order, one that only they covered may stay unread: that loses space, not records.
+                # When segments are deleted out of order, a segment that only they covered may stay unread: that loses space, not records.
                 assert not holders, f"offset {offset} is in {holders}"
 
     @invariant()

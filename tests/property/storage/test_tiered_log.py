@@ -1,4 +1,4 @@
-"""A log over two tiers against a list of records: whatever is copied, expires or crashes, each record that is kept is read."""
+"""A log over two tiers against a list of records: each record that is kept is read, whatever is copied, expires or crashes."""
 
 import asyncio
 import random
@@ -34,7 +34,7 @@ class TieredLogMachine(RuleBasedStateMachine):
         self.values: dict[int, bytes] = {}
         self.ever_appended: set[tuple[int, bytes]] = set()
         self.noted_start = 0
-        """The log's start as the checkpoint on the disk has it."""
+        """The log's start in the checkpoint on the disk."""
 
     @property
     def log(self) -> Log:
@@ -61,7 +61,7 @@ class TieredLogMachine(RuleBasedStateMachine):
 
     @rule(crash_at=CRASH_AT, is_synced=st.booleans())
     def copy(self, crash_at: int | None, is_synced: bool) -> None:
-        """With log.flush.policy=os what is copied may not be on the disk, and a power failure takes it from the log alone."""
+        """With log.flush.policy=os copied records may not be on the disk, and a power failure takes them from the log alone."""
         if is_synced:
             self.log.flush()
         self.run(self.tier.copy(), crash_at)
@@ -114,7 +114,7 @@ class TieredLogMachine(RuleBasedStateMachine):
         self.noted_start = self.log.log_start_offset
 
     def adopt_unsynced(self, synced: int) -> None:
-        """What was not synced may be lost, or be what an earlier life had written there: each power failure keeps what it likes."""
+        """Unsynced records may be lost, or be records that an earlier life had written there: each power failure keeps what it likes."""
         self.values = {offset: value for offset, value in self.values.items() if offset < min(synced, self.log.log_end_offset)}
         for offset in range(max(synced, self.log.log_start_offset), self.log.log_end_offset):
             self.values[offset] = self.value_at(offset)
@@ -138,7 +138,7 @@ class TieredLogMachine(RuleBasedStateMachine):
             self.tier.store.hook = self.tier.metadata.hook = lambda call, name: None
 
     def lead_again(self) -> None:
-        """As the next leader begins: it knows what the metadata says, and nothing else."""
+        """The next leader begins: it knows what the metadata says, and nothing else."""
         self.tier.store.hook = self.tier.metadata.hook = lambda call, name: None
         self.tier.metadata.remote = self.tier.metadata.replayed()
         self.tier.copier = self.tier.new_copier()
@@ -166,7 +166,7 @@ class TieredLogMachine(RuleBasedStateMachine):
             found = asyncio.run(reader.read(self.log, self.tier.remote, offset, 1000, min_one_batch=True, with_aborted=True))
             assert isinstance(found, RemoteData), (offset, found)
             raw = found.records
-            for position, header in batches(raw):  # all of it is of this history, not only what was asked for
+            for position, header in batches(raw):  # all records are of this history, not only the one asked for
                 for record in records_of(raw[position : position + header.size]):
                     assert bytes(record.value or b"") == self.values[record.offset]
         (record,) = [each for position, header in list(batches(raw))[:1] for each in records_of(raw[position:])]

@@ -56,7 +56,7 @@ async def test_the_first_address_that_answers_is_taken_once() -> None:
 
 
 class FakeController(FakeChannel):
-    """One of three, of which 2 is active and 3 is down."""
+    """A node of a cluster of three controllers, of which 2 is active and 3 is down."""
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id

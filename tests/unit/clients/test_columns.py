@@ -1,4 +1,4 @@
-"""◇ However a batch's records are read, the columns hold what a walk from record to record finds."""
+"""◇ The columns hold what a walk from record to record finds, however a batch's records are read."""
 
 import random
 
@@ -40,7 +40,7 @@ def test_records_of_one_shape(count: int, key_size: int | None) -> None:
 
 @pytest.mark.parametrize("seed", range(30))
 def test_shapes_that_change(seed: int) -> None:
-    """Runs of records alike, of any length, in any order."""
+    """Runs of records alike have any length and come in any order."""
     choice = random.Random(seed)
     records: list[NewRecord] = []
     while len(records) < choice.choice((30, 400, 9000)):
@@ -66,7 +66,7 @@ def test_records_alike_are_read_together() -> None:
 
 
 def test_offsets_with_gaps() -> None:
-    """As compaction leaves them."""
+    """Compaction leaves such gaps."""
     made = build_batch([NewRecord(1000, None, b"value") for _ in range(100)])
     size = (len(made) - HEADER_SIZE - 36) // 100  # the last 36 have a byte more
     kept = bytearray(made[:HEADER_SIZE])
@@ -79,7 +79,7 @@ def test_offsets_with_gaps() -> None:
 
 @pytest.mark.parametrize("seed", range(500))
 def test_a_damaged_batch_of_one_shape(seed: int) -> None:
-    """Whatever it says, the walk says the same."""
+    """The columns and the walk say the same of a damaged batch."""
     choice = random.Random(seed)
     key = choice.choice((None, b"key"))
     batch = build_batch([NewRecord(1000, key, b"value") for _ in range(choice.choice((20, 100)))])

@@ -1,4 +1,4 @@
-"""A request names what has changed since the one before, and everything after a session has ended."""
+"""A request names what has changed since the one before.  After a session has ended it names everything."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""While a caller works on what it was handed, the broker works on what comes next; and nothing of that is lost on the way."""
+"""The broker works on the next records while a caller works on the last ones, and none are lost on the way."""
 
 import asyncio
 
@@ -55,7 +55,7 @@ def test_what_is_fetched_ahead_of_a_caller_who_rests_has_a_bound() -> None:
 
 
 def test_a_poll_that_is_cancelled_takes_no_records_with_it() -> None:
-    """Whichever turn of the loop it is cancelled in."""
+    """The poll is cancelled in each turn of the loop."""
     world = World()
     world.cluster.create("t", 1)
 

@@ -1,4 +1,4 @@
-"""Importing a client costs next to nothing: what it needs to work is loaded with the first one that is made."""
+"""Importing a client costs next to nothing: the first client that is made loads what it needs to work."""
 
 import subprocess
 import sys
@@ -30,7 +30,10 @@ print(*sys.modules)
 
 @cache
 def measured(statement: str) -> tuple[float, frozenset[str]]:
-    """CPU time of a fresh interpreter in milliseconds, the least of some tries, as other processes disturb it; and what it has loaded."""
+    """CPU time of a fresh interpreter in milliseconds, and the modules that it has loaded.
+
+    The time is the least of some tries, since other processes disturb it.
+    """
     times = []
     for _ in range(TRIES):
         done = subprocess.run([sys.executable, "-c", PROGRAM.format(statement=statement)], capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""A partition, or a broker, that is in trouble holds up nothing else, and is served again once its trouble is over."""
+"""A partition or a broker in trouble holds up nothing else, and is served again once its trouble is over."""
 
 import asyncio
 
@@ -37,7 +37,7 @@ def test_a_partition_without_a_leader_holds_up_no_other() -> None:
 
 
 def test_fetching_goes_on_after_trouble_while_a_leader_is_looked_for() -> None:
-    """What went wrong while a leader was looked for is raised once; the next poll fetches again."""
+    """An error of the search for a leader is raised once; the next poll fetches again."""
     world = World()
     world.cluster.create("t", 1)
     trouble = {"metadata": False}

@@ -1,4 +1,4 @@
-"""Options in either spelling, from files, and what is wrong with them in words."""
+"""Options in either spelling and from files, and errors that say in words what is wrong with them."""
 
 import pytest
 

@@ -33,7 +33,7 @@ def a_world(*, partitions: int = 1, seed: int = 0) -> World:
 
 
 def fails(*codes: ErrorCode, drop: str = "") -> Callable[[Seen], Verdict | None]:
-    """The next produce requests end so, one after the other."""
+    """The next produce requests end with these errors, one after the other."""
     left = list(codes)
 
     def rule(seen: Seen) -> Verdict | None:
@@ -100,7 +100,7 @@ def test_a_batch_refused_for_good_takes_only_itself_down() -> None:
         deliveries = [producer.send("t", b"%d" % number + bytes(200)) for number in range(6)]
         return list(await asyncio.gather(*deliveries, return_exceptions=True))
 
-    # The first answer is the rule's too: an error code of NONE, without any offset.
+    # The rule answers the first request, too: with an error code of NONE and without any offset.
     ended = producing(world, work, batch_size=100)
     assert [isinstance(one, ClientError) for one in ended] == [True, False, False, False, False, False]
     values = world.cluster.partition("t", 0).values

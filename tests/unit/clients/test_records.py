@@ -1,4 +1,4 @@
-"""What a consumer sees of a partition's answer: no markers, nothing aborted, nothing before the offset asked for."""
+"""A consumer sees no markers in a partition's answer, nothing aborted, and nothing before the offset asked for."""
 
 import random
 from typing import Any, NamedTuple
@@ -136,7 +136,7 @@ def test_columns_are_what_records_are_one_by_one(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(300))
 def test_damaged_bytes_are_records_or_corrupt(seed: int) -> None:
-    """Whatever it says, the one-by-one reader says the same."""
+    """Both readers say the same of damaged bytes."""
     choice = random.Random(seed)
     batch = build_batch([NewRecord(1000 + number, b"key", bytes(number)) for number in range(choice.randint(1, 20))])
     for _ in range(choice.randint(1, 3)):

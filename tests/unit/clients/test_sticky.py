@@ -1,4 +1,4 @@
-"""Balanced, sticky, and never two owners: over rounds in which members come and go."""
+"""Assignments are balanced and sticky, and never give a partition two owners: over rounds in which members come and go."""
 
 import random
 
@@ -34,7 +34,7 @@ def test_rounds_of_members_that_come_and_go(seed: int) -> None:
         sizes = [len(given) for given in assigned.values()]
         assert max(sizes) - min(sizes) <= 1
         if set(names) == set(had):
-            assert assigned == had, "with nothing changed nothing moves"
+            assert assigned == had, "nothing moves when nothing has changed"
         stayed = sum(len(set(had.get(name, ())) & set(assigned[name])) for name in names)
         assert stayed >= sum(min(len(had.get(name, ())), len(everything) // len(names)) for name in names)
         had = assigned

@@ -1,4 +1,4 @@
-"""What a cluster said, put together from several answers."""
+"""The view puts together what a cluster said in several answers."""
 
 from uuid import UUID
 
@@ -30,7 +30,7 @@ def test_leaders_names_and_nodes() -> None:
     view = EMPTY.updated(a_response(a_topic("t", [2, -1, 7])))
     assert view.leader_of(TopicPartition("t", 0)) == Node(2, "h", 9093, "r")
     assert view.leader_of(TopicPartition("t", 1)) is None, "no leader"
-    assert view.leader_of(TopicPartition("t", 2)) is None, "a leader that is no broker we know of"
+    assert view.leader_of(TopicPartition("t", 2)) is None, "the leader is no broker that we know"
     assert view.partitions_of("t") == [0, 1, 2]
     assert view.names[view.topic_id_of("t")] == "t"
 

@@ -24,7 +24,7 @@ def test_rounds_settle_evenly_and_never_give_a_unit_to_two(units: set[TaskId], o
         assert len(given_away) == len(set(given_away))
         for member, share in shares.items():
             others = {unit for other, has in running.items() if other != member for unit in has}
-            assert not set(share.given) & others, "what another worker still has is not given away"
+            assert not set(share.given) & others, "a worker is not given what another worker still has"
             assert set(share.revoked) <= running[member]
         running = {member: set(share.given) for member, share in shares.items()}
     assert set().union(*running.values()) == units

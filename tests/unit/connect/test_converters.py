@@ -1,4 +1,4 @@
-"""Converters: what they write is what Kafka's write, and what they cannot write is an error that says why."""
+"""Converters write what Kafka's converters write; for what they cannot write they raise an error that says why."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

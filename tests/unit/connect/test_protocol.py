@@ -1,4 +1,4 @@
-"""What workers tell each other through the group, in Kafka's bytes."""
+"""The messages that workers exchange through the group, in Kafka's bytes."""
 
 import pytest
 

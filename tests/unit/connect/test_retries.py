@@ -14,7 +14,7 @@ from moldau.connect.worker.task import TaskRun
 
 
 def delays(retries: Retries, chance: float = 0.5) -> list[float]:
-    """Pauses until it gives up, when the operation itself takes no time; at most twelve."""
+    """Pauses until the task gives up, when the operation itself takes no time; at most twelve."""
     found: list[float] = []
     while len(found) < 12 and (delay := retries.delay_ms(len(found) + 1, sum(found), lambda: chance)) is not None:
         found.append(delay)
@@ -29,7 +29,7 @@ def test_pauses_double_and_end_with_the_timeout() -> None:
 
 
 class Converting(TaskRun):
-    """A task whose converter fails so many times."""
+    """A task whose converter fails as often as it is told to."""
 
     def __init__(self, failures: int, config: Mapping[str, str], error: Exception) -> None:
         super().__init__(TaskId("c", 0), config, config, None)  # type: ignore[arg-type]  # nothing of its surroundings is used
@@ -54,7 +54,7 @@ class Converting(TaskRun):
 
 
 async def outcome(task: Converting) -> Any:
-    """What came of it, after how many tries, and when."""
+    """The result, the number of tries, and the time that they took."""
     began = asyncio.get_running_loop().time()
     try:
         result: Any = await task.tried(task.convert)

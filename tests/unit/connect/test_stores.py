@@ -1,4 +1,4 @@
-"""States are what replaying the topics' records makes them; the records are byte for byte those that Kafka's worker writes."""
+"""Replaying the topics' records makes the states; the records are byte for byte those that Kafka's worker writes."""
 
 from moldau.connect.store.configs import (
     ConfigState,

@@ -57,7 +57,7 @@ class Group:
         return self.desk.ask(lambda token, now_ms: self.desk.machine.join(token, request, client, now_ms))
 
     def join_new(self, **how: Any) -> tuple[str, Asked]:
-        """Joins as clients do: first for an id, then with it."""
+        """Joins as clients do: first for an id, then with the id."""
         member_id: str = self.ask_join(**how).answer.member_id
         return member_id, self.ask_join(member_id, **how)
 
@@ -87,7 +87,7 @@ class Group:
         return self.desk.machine.group(GROUP).state
 
     def stable_with(self, count: int, **how: Any) -> tuple[list[str], int]:
-        """`count` members, all assigned; their ids and the generation."""
+        """Makes a group of `count` members, all assigned; returns their ids and the generation."""
         member_ids: list[str] = []
         for _ in range(count):
             new_id, newest = self.join_new(**how)

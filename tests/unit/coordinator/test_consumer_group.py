@@ -40,7 +40,7 @@ def ids() -> Callable[[], UUID]:
 
 
 class Group:
-    """The group and its members, who do what they are told at every heartbeat."""
+    """A group whose members do what they are told at every heartbeat."""
 
     def __init__(self, *topics: TopicView, **config: Any) -> None:
         config.setdefault("consumer_assignment_interval_ms", 0)
@@ -280,7 +280,7 @@ def test_who_goes_off_a_topic_is_rid_of_it_before_the_next_assignment() -> None:
     assert (told.member_epoch, group.group.state) == (2, GroupState.ASSIGNING)
     group.take("a", told)
     assert {each.topic_id for each in group.owned["a"]} == {ORDERS.topic_id}
-    assert group.group.members["a"].pending_revocation, "nobody else gets them before it says that they are gone"
+    assert group.group.members["a"].pending_revocation, "nobody else gets the partitions before the member says that it gave them up"
     group.beat("a")
     assert not group.group.members["a"].pending_revocation
     group.desk.advance(1_000)
@@ -322,7 +322,7 @@ def test_a_classic_client_cannot_join_a_living_consumer_group_unasked() -> None:
 
 
 def test_a_late_report_gives_nothing_up() -> None:
-    """Sent before the member was given a partition, it arrives when the member has it and is about to lose it."""
+    """The report was sent before the member was given a partition, and arrives when the member has it and is about to lose it."""
     group = Group()
     group.join("a")
     group.join("b")
@@ -348,7 +348,7 @@ def test_who_never_heard_what_it_was_given_is_told_that_first() -> None:
     everything, group.owned["a"], group.epochs["a"] = group.owned["a"], kept, before  # the answer is lost
     group.join("c")
     told = group.beat("a")
-    assert (told.member_epoch, group.owned["a"]) == (before + 1, everything), "or it would have nothing to say of what it is to give up"
+    assert (told.member_epoch, group.owned["a"]) == (before + 1, everything), "otherwise it could not report what it is to give up"
     for _ in range(2):
         assert group.beat("a").error_code == ErrorCode.NONE
     assert (group.epochs["a"], len(group.owned["a"])) == (before + 2, 2)
@@ -380,7 +380,7 @@ def test_the_time_to_give_up_begins_anew_with_a_fail_over_and_when_it_is_told_an
     group.send("a", group.epochs["a"])
     group.desk.advance(REBALANCE_MS - 1)
     group.join("a")  # it heard nothing, and begins again
-    assert len(group.owned["a"]) == 4, "what it may have it has until it says that it has not"
+    assert len(group.owned["a"]) == 4, "it keeps its partitions until it says that it gave them up"
     group.desk.advance(REBALANCE_MS - 1)
     assert "a" in group.group.members
     group.desk.fail_over()
@@ -418,7 +418,7 @@ def test_a_group_has_options_of_its_own() -> None:
 
 @pytest.mark.parametrize("epochs", [None, [], [3], [3, 4, 5]])
 def test_a_record_whose_partitions_have_not_an_epoch_each_is_read_as_one_without(epochs: list[int] | None) -> None:
-    """As by Kafka: one member's record must not keep the groups of its whole partition from being loaded."""
+    """Kafka reads it so, too: one member's record must not keep the groups of its whole partition from being loaded."""
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member_epoch=7,
         previous_member_epoch=6,
@@ -454,12 +454,12 @@ def test_what_a_member_asked_for_elsewhere_and_is_none_here_keeps_nobody_from_jo
 
 
 def test_a_member_in_a_state_of_a_later_release_begins_again() -> None:
-    """As with Kafka: its group is loaded, nobody is given what it holds, and it is told to give all of that up."""
+    """Kafka does the same: the group is loaded, nobody is given what the member holds, and the member is told to give all of it up."""
     group = Group()
     group.join("a")
     _write_state(group, "a", 99)
     group.join("b")
-    assert group.owned["b"] == frozenset(), "it may read on still"
+    assert group.owned["b"] == frozenset(), "the member may still read its partitions"
     fenced = group.send("a", group.epochs["a"], topic_partitions=[])
     assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert fenced.error_message == (
@@ -481,7 +481,7 @@ def test_a_member_in_a_state_of_a_later_release_is_out_after_its_session() -> No
 
 
 def _write_state(group: Group, member_id: str, state: int) -> None:
-    """Adds to the log the member's assignment as it is, in another state, and starts the coordinator again."""
+    """Adds the member's assignment in another state to the log, and starts the coordinator again."""
     record = current_record(GROUP, group.group.members[member_id])
     assert isinstance(record.value, ConsumerGroupCurrentMemberAssignmentValue)
     record.value.state = state

@@ -1,4 +1,4 @@
-"""Hard state is told from soft, and a machine that changes it while it decides is caught."""
+"""Hard state is told from soft state, and a machine that changes hard state while it decides is caught."""
 
 from dataclasses import dataclass, field
 from uuid import UUID

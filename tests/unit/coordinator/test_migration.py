@@ -110,7 +110,7 @@ class Group:
         return self.ask("consumer_heartbeat", request, Client("client", "/127.0.0.1", 1)).answer
 
     def classic_member(self, user_data: bytes | None = None) -> tuple[str, int]:
-        """Stable and alone, with all four partitions."""
+        """Joins one classic member, which is stable and has all four partitions."""
         member_id = self.ask_join().answer.member_id
         joined = self.ask_join(member_id).answer
         self.sync(member_id, joined.generation_id, {member_id: [0, 1, 2, 3]}, user_data)
@@ -134,7 +134,7 @@ def test_the_first_consumer_member_upgrades_the_group() -> None:
     group = Group()
     old, generation_id = upgraded(group)
     assert list(group.group.members) == [old, "new"]
-    assert len(group.group.members[old].owned) == 4, "the classic member keeps all until it is told"
+    assert len(group.group.members[old].owned) == 4, "the classic member keeps all partitions until it is told to give some up"
     assert group.heartbeat("new", group.group.members["new"].epoch).assignment.topic_partitions == []
     assert group.classic_heartbeat(old, generation_id) is ErrorCode.REBALANCE_IN_PROGRESS
     joined = group.ask_join(old, owned=(0, 1, 2, 3)).answer
@@ -186,7 +186,7 @@ def test_what_an_assignor_of_their_own_tells_its_members_would_be_lost() -> None
 
 
 def test_what_members_are_only_told_back_stands_in_nobodys_way() -> None:
-    """As the sticky assignor of librdkafka does it."""
+    """Such user data comes from the sticky assignor of librdkafka."""
     group = Group()
     metadata = encode_versioned(ConsumerProtocolSubscription(topics=["orders"], user_data=b"mine"), 1)
     member_id = group.ask_join(metadata=metadata).answer.member_id
@@ -300,7 +300,7 @@ def test_a_static_member_comes_back_to_a_full_group() -> None:
 
 
 def test_a_member_of_the_consumer_protocol_is_stored_as_one() -> None:
-    """A record that leaves this out is read by Kafka as a classic member without protocols."""
+    """Kafka takes the member for a classic one without protocols if the record leaves this out."""
     group = Group()
     group.heartbeat("new", 0)
     values = [entry[0].value for entry in group.desk.log.entries if hasattr(entry[0].value, "classic_member_metadata")]  # type: ignore[union-attr]
@@ -308,7 +308,7 @@ def test_a_member_of_the_consumer_protocol_is_stored_as_one() -> None:
 
 
 def test_an_empty_group_takes_the_first_members_protocol_and_forgets_the_other_one() -> None:
-    """The group that is joined must be the one that is kept, not one that the old group's end takes along."""
+    """The end of the old group must not take the new group along."""
     group = Group(initial_rebalance_delay_ms=1_000)
     group.heartbeat("new", 0)
     group.heartbeat("new", -1)
@@ -340,8 +340,8 @@ def test_a_fail_over_between_downgrade_and_rebalance_gives_nobody_what_another_h
     group.desk.fail_over()
     assert isinstance(group.group, ClassicGroup)
     group.desk.advance(0)
-    assert group.group.state is GroupState.PREPARING_REBALANCE, "the rebalance that was about to begin"
-    assert partitions(group.group.members[old]) == [0, 1, 2, 3], "what it held"
+    assert group.group.state is GroupState.PREPARING_REBALANCE, "the rebalance was about to begin"
+    assert partitions(group.group.members[old]) == [0, 1, 2, 3], "the member keeps what it held"
 
 
 def test_where_groups_do_not_change_their_protocol_nobody_joins_with_the_other() -> None:

@@ -1,4 +1,4 @@
-"""When committed offsets are forgotten: offsets.retention.minutes by the rules of KIP-211, and times that clients asked for themselves."""
+"""Committed offsets are forgotten by offsets.retention.minutes and the rules of KIP-211, and at times that clients ask for."""
 
 from typing import Any
 from uuid import UUID
@@ -87,7 +87,7 @@ class Group:
         self.ask("leave", LeaveGroupRequest(group_id=GROUP, members=[MemberIdentity(member_id=member_id)]))
 
     def after(self, minutes: float) -> set[str]:
-        """Topics of which an offset is left then."""
+        """Topics that still have an offset after so many minutes."""
         self.desk.advance(int(minutes * MINUTE_MS))
         assert self.desk.machine.offsets.committed(GROUP) == self.desk.replayed().offsets.committed(GROUP)
         return {partition.topic for partition in self.desk.machine.offsets.committed(GROUP)}
@@ -193,7 +193,7 @@ def test_an_offset_that_a_transaction_will_change_stays() -> None:
 
 
 class SmallBatches(MemoryLog):
-    """Refuses what no batch could hold."""
+    """A log that refuses what no batch could hold."""
 
     def append(self, records: list[Any], producer: ProducerIdAndEpoch | None, guard: object | None, now_ms: int) -> int | ErrorCode:
         return ErrorCode.MESSAGE_TOO_LARGE if len(records) > 1_000 else super().append(records, producer, guard, now_ms)
@@ -208,7 +208,7 @@ def many_offsets(count: int) -> Group:
 
 
 def test_many_offsets_expire_in_several_goes() -> None:
-    """All at once they were more than a batch holds: nothing was ever forgotten again."""
+    """All offsets together were more than a batch holds: nothing was ever forgotten again."""
     group = many_offsets(5_000)
     group.desk.advance(RETENTION_MINUTES * MINUTE_MS - 1)
     left = [len(group.desk.machine.offsets.committed(GROUP))]
@@ -234,7 +234,7 @@ def test_offsets_of_many_partitions_of_a_deleted_topic_are_forgotten() -> None:
 
 
 def test_what_members_read_is_asked_once_for_all_offsets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To read it off the subscriptions of a thousand classic members takes milliseconds, and offsets come by the ten thousand."""
+    """Reading the subscriptions of a thousand classic members takes milliseconds, and there are offsets by the ten thousand."""
     group = many_offsets(50)
     asked: list[str] = []
 

@@ -1,4 +1,4 @@
-"""What OffsetFetch tells of offsets, by name and without a list of topics: ids, transactions, topics that were made anew."""
+"""OffsetFetch by name and without a list of topics: ids, transactions, topics that were made anew."""
 
 from uuid import UUID
 
@@ -52,7 +52,7 @@ class Offsets:
         self.desk.end_transaction(PRODUCER, is_commit=is_commit)
 
     def fetch(self, *named: tuple[str, int]) -> list[tuple[str, UUID, dict[int, int]]]:
-        """(topic, id, offset by partition); without names of all that have an offset."""
+        """(topic, id, offset by partition) of the partitions named; without names, of all that have an offset."""
         topics = [OffsetFetchRequestTopics(name=name, partition_indexes=[partition]) for name, partition in named]
         request = OffsetFetchRequestGroup(group_id=GROUP, topics=topics if named else None)
         asked = self.desk.ask(lambda token, now_ms: self.desk.machine.fetch_offsets(token, request, is_stable_required=True))

@@ -26,7 +26,7 @@ class Asked:
 
 
 class Log:
-    """A writer whose commits and failures the test decides."""
+    """A log that commits and fails when the test says so."""
 
     def __init__(self) -> None:
         self.records: list[CoordinatorRecord] = []
@@ -110,7 +110,7 @@ def test_a_read_with_nothing_in_flight_is_answered_at_once() -> None:
 
 
 def test_a_read_behind_what_others_appended_waits_for_it_and_no_longer() -> None:
-    """A transaction's marker is appended beside the shard: nobody else would release what waits behind it."""
+    """A transaction's marker is appended beside the shard: nothing else would release the reads that wait behind it."""
     log, written, read = Log(), Asked(), Asked()
     shard = a_shard(log)
     shard.run(shard.machine.put(written, "a", 1), 0)
@@ -157,7 +157,7 @@ def test_a_failed_append_changes_nothing_and_sends_everyone_away() -> None:
 
 @pytest.mark.parametrize("code", [ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.INVALID_TXN_STATE, ErrorCode.INVALID_PRODUCER_EPOCH])
 def test_what_is_wrong_with_one_batch_fails_alone(code: ErrorCode) -> None:
-    """A huge one, or offsets whose transaction ended while its coordinator was asked about it."""
+    """The batch may be a huge one, or have offsets of a transaction that ended while its coordinator was asked about it."""
     log, failed = Log(), Asked()
     shard = a_shard(log)
     log.failure = code
@@ -248,7 +248,7 @@ def test_what_was_answered_is_what_a_replay_of_the_committed_log_holds(steps: li
 
 
 def test_many_timers_that_are_due_together_are_run_a_few_at_a_time() -> None:
-    """The loop serves others in between: each may cost a millisecond, and there may be thousands."""
+    """The loop serves others in between: each timer may cost a millisecond, and there may be thousands."""
     shard = a_shard(Log())
     fired: list[int] = []
 

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932), one at a time: the group coordinator's half."""
+"""Share groups (KIP-932) one at a time: the half that the group coordinator does."""
 
 from typing import Any
 from uuid import UUID
@@ -29,7 +29,7 @@ CLIENT = Client("client", "/127.0.0.1", 1)
 
 
 class Queue:
-    """The group, and a share coordinator that does what it is asked when `begin` is called."""
+    """A group, and a share coordinator that answers when `begin` is called."""
 
     def __init__(self, *topics: TopicView, **config: Any) -> None:
         config.setdefault("share_assignment_interval_ms", 0)
@@ -55,7 +55,7 @@ class Queue:
         return answer
 
     def begin(self, *, fails: bool = False) -> list[BeginStates]:
-        """The share coordinator answers what it was asked."""
+        """The share coordinator answers the requests that were sent to it."""
         asked, self.desk.sent[:] = list(self.desk.sent), []
         for send in asked:
             partitions = {each.topic_id: frozenset(one.partition for one in each.partitions) for each in send.request.topics}
@@ -64,7 +64,7 @@ class Queue:
         return asked
 
     def settle(self, member_id: str, *names: str) -> ShareGroupHeartbeatResponse:
-        """Joins, and has its partitions."""
+        """A member joins and is given its partitions."""
         joined = self.send(member_id, 0, *(names or ("orders",)))
         self.begin()
         return self.send(member_id, joined.member_epoch)
@@ -94,17 +94,17 @@ def test_a_share_coordinator_that_fails_is_asked_again() -> None:
     queue.send("a", 0, "orders")
     queue.begin(fails=True)
     queue.send("a", 2)
-    assert len(queue.desk.sent) == 1, "with the next heartbeat"
+    assert len(queue.desk.sent) == 1, "it is asked again with the next heartbeat"
     queue.send("a", 2)
-    assert len(queue.desk.sent) == 1, "but not while it is being asked"
+    assert len(queue.desk.sent) == 1, "it is not asked again while it is being asked"
     queue.desk.advance(20_000)
     queue.send("a", 2)
     queue.desk.advance(11_000)
     queue.send("a", 2)
-    assert len(queue.desk.sent) == 2, "unless it never answers"
+    assert len(queue.desk.sent) == 2, "it is asked again if it never answers"
     queue.desk.fail_over()
     queue.send("a", 2)
-    assert len(queue.desk.sent) == 3, "nor does a new coordinator wait"
+    assert len(queue.desk.sent) == 3, "a new coordinator does not wait"
 
 
 def test_a_topic_that_grows_is_begun_and_assigned() -> None:
@@ -126,7 +126,7 @@ def test_members_are_fenced_by_epoch_session_and_size() -> None:
     assert queue.send("a", 1).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert queue.send("a", 4).error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert queue.send("a", 2).error_code == ErrorCode.NONE, "its newer answer may have been lost"
-    assert owned(queue.send("a", 0, "orders")) == [(101, index) for index in range(4)], "it may forget all and join again"
+    assert owned(queue.send("a", 0, "orders")) == [(101, index) for index in range(4)], "the member may forget everything and join again"
     queue.desk.advance(SESSION_MS - 1)
     assert queue.group.members
     queue.desk.advance(1)
@@ -141,7 +141,7 @@ def test_two_lost_answers_are_as_good_as_one() -> None:
         queue.send(member_id, 0, "orders")
         told = queue.send("a", before)
         assert (told.error_code, told.member_epoch) == (ErrorCode.NONE, before + 1)
-        assert owned(told), "what it never heard"
+        assert owned(told), "the member is told what it never heard"
     assert queue.send("a", before + 1).member_epoch == before + 2
 
 
@@ -225,14 +225,14 @@ def test_an_empty_group_stays_until_it_is_deleted() -> None:
     assert [(topic.topic_id.int, len(topic.partitions)) for topic in deletion.request.topics] == [(101, 4)]  # type: ignore[union-attr]
     assert not queue.group.states.initialized
     again = queue.ask("prepare_share_deletion", GROUP)
-    assert again.request == deletion.request, "one that was not answered is asked again"
+    assert again.request == deletion.request, "a request that was not answered is sent again"
     assert queue.ask("delete_group", GROUP).error_code == ErrorCode.NONE
     assert GROUP not in queue.desk.machine.groups
     assert not queue.desk.replayed().groups
 
 
 def test_partitions_whose_offsets_are_altered_are_told_apart_by_their_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    """To compare each with all others took half a minute for as many as a request can name."""
+    """Comparing each partition with all others took half a minute for as many as a request can name."""
 
     def compared(*_: object) -> bool:
         raise AssertionError("partitions are compared with each other")
@@ -260,7 +260,7 @@ def test_offsets_are_altered_and_deleted_of_a_group_without_members() -> None:
     queue.desk.ask(lambda token, now_ms: queue.desk.machine.share_states_began(GROUP, {ORDERS.topic_id: frozenset({1})}))
     assert queue.ask("share_partitions", GROUP) == {ORDERS.topic_id: frozenset({1})}
     joined = queue.send("a", 0, "orders")
-    assert owned(joined) == [(101, 1)], "what has begun is assigned at once"
+    assert owned(joined) == [(101, 1)], "partitions whose states have begun are assigned at once"
     assert queue.ask("alter_share_offsets", request, 0).response.error_code == ErrorCode.NON_EMPTY_GROUP
     forget = delete.DeleteShareGroupOffsetsRequest(
         group_id=GROUP, topics=[delete.DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in ("orders", "payments", "nothing")]
@@ -299,7 +299,7 @@ def test_a_deletion_that_nobody_saw_does_no_harm() -> None:
     epoch = queue.group.epoch
     queue.send("a", epoch)
     queue.send("a", epoch)
-    assert queue.group.epoch == epoch, "what is left of the old topic moves nobody"
+    assert queue.group.epoch == epoch, "the states left of the old topic change no assignment"
 
 
 def test_hard_state_is_what_the_log_says() -> None:
@@ -325,4 +325,4 @@ def test_every_partition_is_read_and_no_member_idles(members: int, partitions: i
     assert readers == [sharing] * partitions
     assert max(sizes) - min(sizes) <= 1
     kept = simple.assign({name: Subscriber(frozenset({topic_id}), assignment[name]) for name in subscribers}, {topic_id: given})
-    assert kept == assignment, "what is even already stays"
+    assert kept == assignment, "an even assignment stays"

@@ -1,4 +1,4 @@
-"""The states of share partitions (KIP-932): what the rules of the property test do not say."""
+"""The states of share partitions (KIP-932), where the property test says nothing of them."""
 
 from uuid import UUID
 
@@ -58,7 +58,7 @@ class States:
 
 
 def test_a_record_that_somebody_wrote_in_a_transaction_counts() -> None:
-    """As with Kafka: a client that may write to internal topics must not keep the coordinator from loading."""
+    """Kafka does the same: a client that may write to internal topics must not keep the coordinator from loading."""
     states = States()
     states.begin(0)
     ((record, _),) = states.desk.log.entries
@@ -92,7 +92,7 @@ def test_states_at_rest_are_written_anew_so_that_others_can_be_pruned() -> None:
     assert states.desk.sent[-1] == Prune(3)
     count = len(states.desk.log.entries)
     states.desk.advance(5 * INTERVAL_MS)
-    assert len(states.desk.log.entries) == count, "nothing has come since: there is nothing to be let go"
+    assert len(states.desk.log.entries) == count, "nothing has come since, so there is nothing to prune"
 
 
 def test_deleted_states_are_pruned_to_their_last_tombstone() -> None:

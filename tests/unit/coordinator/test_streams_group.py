@@ -42,7 +42,7 @@ NOTHING: Tasks = {}
 
 
 class Program:
-    """The group of one program, and its members' requests."""
+    """The group of one program, and the requests of its members."""
 
     def __init__(self, *topics: TopicView, **config: Any) -> None:
         config = {"streams_assignment_interval_ms": 0, "streams_initial_rebalance_delay_ms": 0, **config}
@@ -84,7 +84,7 @@ class Program:
     def beat(
         self, member_id: str, epoch: int, active: Tasks | None = None, standby: Tasks = NOTHING, **fields: Any
     ) -> StreamsGroupHeartbeatResponse:
-        """Reports what the member has, unless that is left out."""
+        """Reports the member's tasks, unless they are left out."""
         if active is not None:
             fields |= {"active_tasks": tasks(active), "standby_tasks": tasks(standby), "warmup_tasks": []}
         fields = {"endpoint_information_epoch": 0, **fields}
@@ -134,15 +134,15 @@ def test_an_active_task_is_given_away_only_once_it_was_given_up() -> None:
     program = Program()
     program.join("a")
     joined = program.join("b")
-    assert (joined.member_epoch, spelled(joined.active_tasks)) == (3, {}), "everything is in other hands yet"
+    assert (joined.member_epoch, spelled(joined.active_tasks)) == (3, {}), "other members still have everything"
     told = program.beat("a", 2)
     assert told.member_epoch == 2, "its epoch stays until it has given up what it should"
-    assert spelled(program.beat("b", 3).active_tasks) is None, "who says nothing of its tasks has them"
+    assert spelled(program.beat("b", 3).active_tasks) is None, "a member that does not report its tasks has them"
     kept = spelled(told.active_tasks)
     assert kept is not None
     assert sum(map(len, kept.values())) == 4
     assert spelled(program.beat("b", 3, {}).active_tasks) is None
-    assert program.beat("a", 2, EVERYTHING).member_epoch == 2, "it has them still"
+    assert program.beat("a", 2, EVERYTHING).member_epoch == 2, "the member still has them"
     assert program.beat("a", 2, kept).member_epoch == 3
     given = spelled(program.beat("b", 3, {}).active_tasks)
     assert given is not None
@@ -201,7 +201,7 @@ def test_standby_tasks_lie_beside_another_process() -> None:
     assert not a.standby & a.active.keys()
     assert not b.standby & b.active.keys()
     assert {task.partition for task in a.standby | b.standby} == {0, 1, 2, 3}
-    assert {task.subtopology_id for task in a.standby | b.standby} == {"1"}, "what has no state needs no copy"
+    assert {task.subtopology_id for task in a.standby | b.standby} == {"1"}, "a task without state needs no copy"
     program.environment.group_configs[GROUP] = {"streams.num.standby.replicas": 0}
     program.beat("a", program.group.members["a"].epoch)
     assert not any(each.standby for each in program.group.target.values()), "the group's own option goes before the broker's"
@@ -216,11 +216,11 @@ def test_members_are_fenced_by_epoch_session_and_size() -> None:
     assert program.beat("b", 1).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     program.join("b")
     assert program.join("c").error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert program.join("b").error_code == ErrorCode.NONE, "who is in the group already does not make it larger"
+    assert program.join("b").error_code == ErrorCode.NONE, "a member that joins again does not make the group larger"
     program.desk.advance(30_000)
     program.beat("b", 3)
     program.desk.advance(16_000)
-    assert sorted(program.group.members) == ["b"], "a said nothing for its session"
+    assert sorted(program.group.members) == ["b"], "a was silent for the length of its session"
     assert program.beat("b", -1).error_code == ErrorCode.NONE
     assert program.group.state.value == "Empty"
 
@@ -251,9 +251,9 @@ def test_a_lost_answer_costs_nothing() -> None:
     program.join("b")
     told = program.beat("a", 2, {})
     assert (told.member_epoch, spelled(told.active_tasks)) == (4, EVERYTHING), "under an older epoch it cannot know what it was given since"
-    assert program.beat("a", 2).error_code == ErrorCode.FENCED_MEMBER_EPOCH, "without saying what it has it could be anybody"
+    assert program.beat("a", 2).error_code == ErrorCode.FENCED_MEMBER_EPOCH, "without its tasks the report could be anybody's"
     told = program.beat("a", 4, {"0": [0]})
-    assert spelled(told.active_tasks) == {"0": [0, 1], "1": [0, 1]}, "who tells all it has may have missed what it was given"
+    assert spelled(told.active_tasks) == {"0": [0, 1], "1": [0, 1]}, "a member that reports all its tasks may have missed what it was given"
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_members_may_run_an_older_topology_but_not_a_newer_one() -> None:
     program.join("a", newer)
     joined = program.join("b", PROGRAM)
     assert statuses(joined) == [Status.STALE_TOPOLOGY]
-    assert statuses(program.beat("b", joined.member_epoch)) == [Status.STALE_TOPOLOGY], "with every heartbeat"
+    assert statuses(program.beat("b", joined.member_epoch)) == [Status.STALE_TOPOLOGY], "the status comes with every heartbeat"
     assert program.join("c", Topology(epoch=4, subtopologies=PROGRAM.subtopologies)).error_code == ErrorCode.INVALID_REQUEST
     changed = topology(subtopology("0", ["lines"]), epoch=3)
     assert program.join("c", changed).error_code == ErrorCode.INVALID_REQUEST
@@ -300,7 +300,7 @@ def test_a_join_that_comes_late_gives_nothing_up() -> None:
     program.join("b")
     program.beat("a", 2)
     again = program.join("a")
-    assert spelled(again.active_tasks) == EVERYTHING, "sent before it heard what it was given, it says nothing of that"
+    assert spelled(again.active_tasks) == EVERYTHING, "the member sent this before it heard what it was given, so it does not speak of that"
     assert len(program.group.members["a"].pending_revocation.active) == 4
     assert spelled(program.beat("b", 3, {}).active_tasks) is None
     assert spelled(program.beat("a", 2, EVERYTHING).active_tasks) == {"0": [0, 1], "1": [0, 1]}
@@ -316,8 +316,8 @@ def test_who_never_heard_what_it_was_given_is_told_that_first() -> None:
     program.beat("a", 2)  # the answer, with epoch 4, is lost
     program.join("b")
     told = program.beat("a", 2, kept)
-    assert (told.member_epoch, spelled(told.active_tasks)) == (4, EVERYTHING), "nothing is taken back that it may have by now"
-    assert program.group.members["a"].epoch == 4, "it steps on from there, when it has heard where it is"
+    assert (told.member_epoch, spelled(told.active_tasks)) == (4, EVERYTHING), "what the member may have by now is not taken back"
+    assert program.group.members["a"].epoch == 4, "it goes on from there, once it has heard its epoch"
     told = program.beat("a", 4, EVERYTHING)
     assert (told.member_epoch, spelled(told.active_tasks)) == (4, kept)
     assert program.beat("a", 4, kept).member_epoch == 5
@@ -344,7 +344,7 @@ def test_what_has_to_be_given_up_is_told_again() -> None:
     program.join("a")
     program.join("b")
     for _ in range(2):
-        assert spelled(program.beat("a", 2).active_tasks) == {"0": [0, 1], "1": [0, 1]}, "the answer before may never have come"
+        assert spelled(program.beat("a", 2).active_tasks) == {"0": [0, 1], "1": [0, 1]}, "the answer before may have been lost"
 
 
 def test_one_member_can_have_all_shut_down() -> None:
@@ -355,7 +355,7 @@ def test_one_member_can_have_all_shut_down() -> None:
     assert statuses(program.beat("b", 3)) == [Status.SHUTDOWN_APPLICATION]
     program.beat("a", -1)
     program.beat("b", -1)
-    assert statuses(program.join("a")) == [], "whoever comes after starts anew"
+    assert statuses(program.join("a")) == [], "a member that joins afterwards starts anew"
 
 
 def test_members_learn_where_others_answer_queries() -> None:
@@ -383,17 +383,17 @@ def test_a_commit_needs_the_epoch_at_which_the_task_was_given() -> None:
     assert program.commit("b", 2, "lines", 0) == ErrorCode.UNKNOWN_MEMBER_ID
     program.join("b")
     kept = spelled(program.beat("a", 2, EVERYTHING).active_tasks) or {}
-    assert program.commit("a", 2, "lines", 3) == ErrorCode.NONE, "it is just giving it up"
+    assert program.commit("a", 2, "lines", 3) == ErrorCode.NONE, "the member is just giving the task up"
     program.beat("a", 2, kept)
     given = spelled(program.beat("b", 3, {}).active_tasks) or {}
     (mine, theirs) = (kept["0"][0], given["0"][0])
-    assert program.commit("a", 2, "lines", mine) == ErrorCode.NONE, "an older epoch at which it had the task already"
+    assert program.commit("a", 2, "lines", mine) == ErrorCode.NONE, "the member had the task already at this older epoch"
     assert program.commit("a", 2, "lines", theirs) == ErrorCode.STALE_MEMBER_EPOCH
     assert program.commit("a", 3, "unknown", 0) == ErrorCode.NONE, "with its own epoch a member may commit anything, as in Kafka"
     assert program.commit("a", 2, "unknown", 0) == ErrorCode.STALE_MEMBER_EPOCH
     assert program.commit_in_transaction("a", 2, "lines", theirs) == ErrorCode.ILLEGAL_GENERATION
     assert program.commit_in_transaction("a", 2, "lines", mine) == ErrorCode.NONE
-    assert program.commit_in_transaction("", -1, "lines", 0) == ErrorCode.NONE, "who names no member is not checked"
+    assert program.commit_in_transaction("", -1, "lines", 0) == ErrorCode.NONE, "a commit without a member is not checked"
 
 
 def test_offsets_are_fetched_and_deleted_by_their_members_rules() -> None:
@@ -473,9 +473,9 @@ def test_only_an_empty_group_changes_its_protocol() -> None:
     assert joins() == ErrorCode.NONE
     assert program.desk.machine.group(GROUP).group_type == "classic"
     assert not program.desk.replayed().groups, "the streams group is gone from the log"
-    assert program.join("a").error_code == ErrorCode.GROUP_ID_NOT_FOUND, "a member is in the classic group"
+    assert program.join("a").error_code == ErrorCode.GROUP_ID_NOT_FOUND, "the classic group has a member"
     program.desk.advance(60_000)
-    assert program.join("a").error_code == ErrorCode.NONE, "it is empty"
+    assert program.join("a").error_code == ErrorCode.NONE, "the classic group is empty"
     assert program.group.state.value == program.desk.replayed().groups[GROUP].state.value == "Stable"
 
 
@@ -490,13 +490,13 @@ def test_a_new_coordinator_goes_on_where_the_last_one_was() -> None:
     assert (after.members, after.target, after.topology, after.epoch) == (before.members, before.target, before.topology, before.epoch)
     told = program.beat("a", 2, EVERYTHING)
     assert (told.error_code, told.member_epoch) == (ErrorCode.NONE, 2)
-    assert program.group.epoch == before.epoch, "the same topics are no news"
+    assert program.group.epoch == before.epoch, "unchanged topics are no news"
     program.desk.advance(46_000)
-    assert not program.group.members, "sessions run on"
+    assert not program.group.members, "sessions go on running"
 
 
 def test_a_member_in_a_state_of_a_later_release_begins_again() -> None:
-    """As with Kafka: its group is loaded, nobody is given what it holds, and it is told to give all of that up."""
+    """Kafka does the same: the group is loaded, nobody is given what the member holds, and the member is told to give all of it up."""
     program = Program()
     program.join("a")
     record = assignment_record(GROUP, program.group.members["a"])
@@ -504,7 +504,7 @@ def test_a_member_in_a_state_of_a_later_release_begins_again() -> None:
     record.value.state = 99
     program.desk.log.entries.append((record, None))
     program.desk.fail_over()
-    assert spelled(program.join("b").active_tasks) == NOTHING, "it may work on still"
+    assert spelled(program.join("b").active_tasks) == NOTHING, "the member may still run its tasks"
     fenced = program.beat("a", 2, NOTHING)
     assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
     assert fenced.error_message == "The streams group member is in a unknown state. The member must abandon all its tasks and rejoin."

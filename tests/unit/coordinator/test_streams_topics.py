@@ -1,4 +1,4 @@
-"""What a topology needs of topics (KIP-1071): how many tasks, which internal topics, and what does not fit."""
+"""A topology's needs of topics (KIP-1071): how many tasks, which internal topics, and what does not fit."""
 
 from uuid import UUID
 
@@ -54,8 +54,8 @@ def test_joined_topics_have_one_number_of_partitions() -> None:
         both = subtopology("2", repartition={"left": left, "right": right}, copartitioned=[["left", "right"]])
         return configured(*writers, both, a=3, b=5, **sizes)
 
-    assert missing(joined(0, 0)) == {"left": 5, "right": 5}, "the larger one"
-    assert missing(joined(4, 0)) == {"left": 4, "right": 4}, "the one that is given"
+    assert missing(joined(0, 0)) == {"left": 5, "right": 5}, "the larger number counts"
+    assert missing(joined(4, 0)) == {"left": 4, "right": 4}, "the number that is given counts"
     refused = joined(4, 6)
     assert refused.problem is not None
     assert refused.problem.status is Status.INCORRECTLY_PARTITIONED_TOPICS

@@ -75,7 +75,7 @@ class Producer:
         return markers
 
     def wear_out(self) -> None:
-        """As if it had been used so often that the next epoch is the last."""
+        """Leaves the producer id as after so many uses that the next epoch is the last."""
         worn = Transaction("copier", producer_id=self.init().producer_id, producer_epoch=LAST_EPOCH - 1, timeout_ms=TIMEOUT_MS)
         self.desk.ask(lambda _, now_ms: Outcome([worn.record()]))
 
@@ -193,7 +193,7 @@ def test_an_end_of_the_other_kind_waits_for_the_markers_too(version: int, commit
 
 
 def test_a_producer_that_was_given_its_next_id_waits_until_the_id_before_is_done_with() -> None:
-    """The end that uses up the epochs answers with a new id, which is the producer's own only when every marker is written."""
+    """The end that uses up the epochs answers with a new id.  The producer may use the new id only when every marker is written."""
     producer = Producer()
     producer.wear_out()
     producer.init()
@@ -301,7 +301,7 @@ def test_a_transaction_at_the_last_epoch_ends_with_a_new_id() -> None:
 
 
 def test_a_producer_that_names_itself_after_its_successor_began_is_fenced() -> None:
-    """Before the successor's first write nothing but this tells that the epoch above is not its own."""
+    """Before the successor's first write nothing else shows that the epoch above is not the producer's own."""
     producer = Producer()
     zombie = producer.init()
     successor = producer.init()

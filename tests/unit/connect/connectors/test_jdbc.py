@@ -1,4 +1,4 @@
-"""Tables by polling, and tables that records are stored in: on SQLite, which is a file."""
+"""Tables are read by polling, and records are stored in tables: on SQLite, which is a file."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -77,7 +77,7 @@ async def test_changed_rows_are_read_by_their_time_and_number(tmp_path: Path) ->
     execute(path, "CREATE TABLE t (id INTEGER PRIMARY KEY, at DATETIME)", f"INSERT INTO t VALUES {rows}")
     options = {"mode": "timestamp+incrementing", "timestamp.column.name": "at", "batch.max.rows": "1"}
     assert [record.value.values["id"] for record in await polled(path, committed, **options)] == [1]
-    assert [record.value.values["id"] for record in await polled(path, committed, **options)] == [2], "of the same time"
+    assert [record.value.values["id"] for record in await polled(path, committed, **options)] == [2], "both have the same time"
     execute(path, "UPDATE t SET at = '2024-01-02 00:00:00.250000' WHERE id = 1")
     changed = await polled(path, committed, **options)
     assert [record.source_offset for record in changed] == [{"timestamp": 1704153600250, "timestamp_nanos": 250_000_000, "incrementing": 1}]
@@ -96,7 +96,7 @@ def record(offset: int, value: dict[str, Any] | None, schema: Schema = ROW, *, k
 
 
 async def sink(path: Path, *batches: list[Record], **options: str) -> dict[TopicPartition, int]:
-    """Where reading would begin, after these were put."""
+    """Returns where reading would begin after these batches were put."""
     task = JdbcSinkTask()
     await task.start({**url(path), "insert.mode": "upsert", "pk.mode": "record_key", "auto.create": "true", **options})
     try:

@@ -1,4 +1,4 @@
-"""Bytes of logs to events."""
+"""Bytes of logs become events."""
 
 import re
 from random import Random

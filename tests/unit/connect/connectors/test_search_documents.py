@@ -1,4 +1,4 @@
-"""What a record is to a search index."""
+"""Records become documents of a search index."""
 
 import json
 from datetime import UTC, datetime
@@ -38,7 +38,7 @@ VALUE = Struct(
 
 
 def record(key: Any, value: Any, topic: str = "Orders") -> Record:
-    """Transforms have moved it; what counts is where it was consumed."""
+    """A record that transforms have moved: only the position where it was consumed counts."""
     return Record(topic, 0, key=key, value=value, offset=41, position=("given", 3, 41))
 
 

@@ -145,7 +145,7 @@ def from_millis(value: int) -> datetime:
 
 
 def to_primitive(schema: Schema, value: Any) -> Any:
-    """A logical value as its base type; others stay."""
+    """A logical value as its base type; other values stay."""
     if value is None:
         return None
     if schema.name == DECIMAL and isinstance(value, Decimal):
@@ -160,7 +160,7 @@ def to_primitive(schema: Schema, value: Any) -> Any:
 
 
 def _unscaled(value: Decimal, scale: int) -> int:
-    """The unscaled integer, computed by digits: arithmetic with decimals rounds to 28 of them.  Errors: DataError."""
+    """The unscaled integer, computed by digits: arithmetic with decimals rounds to 28 digits.  Errors: DataError."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         raise DataError(f"{value} is no number that a decimal can hold")
@@ -195,9 +195,9 @@ class Header:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One record on its way through a task.  Of a source: `source_partition` and `source_offset`; of a sink: `offset`.
+    """One record on its way through a task.  A source's record has `source_partition` and `source_offset`, a sink's record has `offset`.
 
-    `timestamp`: milliseconds.  `position`: what of the consumed record the error reports name, whatever transforms do to the topic.
+    `timestamp`: milliseconds.  `position`: the consumed record's place, which error reports name, whatever transforms do to the topic.
     """
 
     topic: str

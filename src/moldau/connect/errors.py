@@ -1,10 +1,10 @@
-"""◇ The errors of a worker, with the HTTP status of each.  Source: ConnectException and its heirs, ConnectExceptionMapper."""
+"""◇ The errors of a worker, with the HTTP status of each.  Source: ConnectException and its subclasses, ConnectExceptionMapper."""
 
 from collections.abc import Sequence
 
 
 class ConnectError(Exception):
-    """Any failure of Connect; as an answer: 500.  `java_class`: the name that Kafka's headers and traces give it."""
+    """Any failure of Connect; its HTTP status is 500.  `java_class`: the name that Kafka's headers and traces give it."""
 
     status = 500
     java_class = "org.apache.kafka.connect.errors.ConnectException"
@@ -48,14 +48,14 @@ class AlreadyExists(ConnectError):
 
 
 class Rebalancing(ConnectError):
-    """The group decides anew who does what: ask again."""
+    """The group is distributing its work anew: ask again."""
 
     status = 409
     java_class = "org.apache.kafka.connect.runtime.rest.errors.ConnectRestException"
 
 
 class InvalidConfig(BadRequest):
-    """`errors` of all options of one configuration."""
+    """`errors`: the errors of all options of one configuration."""
 
     def __init__(self, errors: Sequence[str]) -> None:
         lines = "".join(f"\n{error}" for error in errors)
@@ -66,12 +66,12 @@ class InvalidConfig(BadRequest):
 
 
 def java_class_of(error: BaseException) -> str:
-    """How Kafka names the kind of an error; Python's own errors keep their Python name."""
+    """Kafka's name for the kind of an error; Python's own errors keep their Python name."""
     return error.java_class if isinstance(error, ConnectError) else f"{type(error).__module__}.{type(error).__qualname__}"
 
 
 def shown(value: object) -> str:
-    """The error's text, as Java prints it."""
+    """The value's text, as Java prints it."""
     if value is None:
         return "null"
     if isinstance(value, bool):

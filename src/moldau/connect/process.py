@@ -18,11 +18,11 @@ from moldau.connect.worker.requests import Requests
 
 LOG = logging.getLogger(__name__)
 KEEP_ALIVE_S = 75
-"""Longer than clients keep a silent connection, so that none is closed while a request is on its way."""
+"""Longer than clients keep a silent connection, so that no connection is closed while a request is on its way."""
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us: tasks end before the loop does."""
+    """Leaves signals to `run`, so that tasks end before the loop does."""
 
     def install_signal_handlers(self) -> None:
         return

@@ -37,7 +37,7 @@ class SourceTask(ABC):
         """The records at hand; none after a short wait, of a second at most.  Errors: ConnectError; RetriableError."""
 
     async def commit(self) -> None:
-        """All records that `poll` gave so far are in their topics, and their offsets are committed."""
+        """Called when all records that `poll` gave so far are in their topics and their offsets are committed."""
         return
 
     async def stop(self) -> None:
@@ -53,8 +53,8 @@ class SinkTask(ABC):
     """Writes to somewhere."""
 
     report: Callable[[Record, Exception], None] = staticmethod(_unreported)
-    """Called in `put` for a record that cannot be written: it is passed over, with a dead letter, where errors.tolerance allows that.
-    Errors: ConnectError where it does not.  Source: ErrantRecordReporter.
+    """Called in `put` for a record that cannot be written.  If errors.tolerance allows it, the record is passed over, with a dead letter.
+    Errors: ConnectError where errors.tolerance does not allow it.  Source: ErrantRecordReporter.
     """
 
     @abstractmethod
@@ -62,7 +62,7 @@ class SinkTask(ABC):
         """Errors: ConnectError."""
 
     async def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
-        """Take these partitions over.  Returns the offsets at which to begin, for the partitions that the sink itself knows."""
+        """Take these partitions over.  Returns the offsets at which to begin, for partitions whose offsets the sink itself keeps."""
         return {}
 
     async def close(self, partitions: Collection[TopicPartition]) -> None:
@@ -74,12 +74,12 @@ class SinkTask(ABC):
         """Errors: ConnectError; RetriableError: the same records come again."""
 
     async def flush(self) -> None:
-        """Afterwards what was put is safe, and its offsets are committed."""
+        """Make the records that were put safe.  Their offsets are committed afterwards."""
         return
 
     async def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """The offsets of these partitions at which reading may begin next time.  `offsets`: those behind all records that were put.
-        Source: SinkTask.preCommit. Errors: ConnectError; RetriableError: nothing is committed, and this is called again.
+        """The offsets of these partitions at which reading may begin next time.  `offsets`: the offsets behind all records that were put.
+        Source: SinkTask.preCommit.  Errors: ConnectError; RetriableError: nothing is committed, and this is called again.
         """
         await self.flush()
         return offsets
@@ -90,10 +90,10 @@ class SinkTask(ABC):
 
 
 class Connector(ABC):
-    """One kind of connector; made anew for each question, so it holds no state."""
+    """One kind of connector.  An object is made anew for each question, so it holds no state."""
 
     names: ClassVar[tuple[str, ...]]
-    """Class names that configurations give it; the first one is shown."""
+    """The class names by which configurations call the connector; the first one is shown."""
     kind: ClassVar[Literal["source", "sink"]]
     definition: ClassVar[Definition]
     task: ClassVar[type[SourceTask] | type[SinkTask]]
@@ -101,7 +101,7 @@ class Connector(ABC):
     """The class's name, as Kafka writes it into the configurations of tasks."""
 
     def task_configs(self, config: Config, max_tasks: int) -> list[dict[str, str | None]]:
-        """One for each task."""
+        """The configuration of each task."""
         return [dict(config) for _ in range(1 if self.kind == "source" else max_tasks)]
 
     def check(self, validated: dict[str, Validated]) -> None:

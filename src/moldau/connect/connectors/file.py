@@ -1,6 +1,6 @@
 """● Lines of a file to a topic, and a topic's values to lines of a file.  Source: connect-file's FileStreamSource, FileStreamSink.
 
-The source follows a file as it grows, and waits for one that is not there.  Its offset is the byte behind the last line that it gave out.
+The source follows a file as it grows, and waits for a file that is not there.  Its offset is the byte behind the last line given out.
 Promise: at least once; with exactly.once.source.support=enabled in the worker, once.  The sink appends; records come again after a crash.
 """
 

@@ -1,7 +1,7 @@
 """● Values to an HTTP server, one request each, in the order of their partition.
 
-An answer of 2xx takes the record; 408, 429, 5xx and a broken connection are tried again; any other one fails the task.
-Promise: at least once.  The header `Idempotency-Key`, topic-partition-offset, lets the server tell a repetition.
+An answer of 2xx takes the record; 408, 429, 5xx and a broken connection are tried again; any other answer fails the task.
+Promise: at least once.  The header `Idempotency-Key` holds topic-partition-offset, so that the server can recognise a repetition.
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ class HttpSinkTask(SinkTask):
         self._client = httpx.AsyncClient(headers=headers, timeout=options["http.timeout.ms"] / 1000)
         self._json = JsonConverter(schemas_enable=False)
         self._taken: set[tuple[str, int, int]] = set()
-        """The size of the records that are being put."""
+        """The records of this `put` that the server took; they are left out when the records come again."""
 
     async def put(self, records: Sequence[Record]) -> None:
-        """Errors: RetriableError: the records come again, and those that were taken are left out; ConnectError."""
+        """Errors: ConnectError; RetriableError: the records come again."""
         for record in records:
             position = record.position or (record.topic, record.partition or 0, record.offset or 0)
             if record.value is None or position in self._taken:

@@ -1,11 +1,12 @@
-"""● Asks an HTTP server again and again.  Its answer is a list of objects, or one object; each is a record.
+"""● Asks an HTTP server again and again.  Its answer is a list of objects, or one object; each object is a record.
 
     url                                https://host/orders?after=${offset}
     http.response.data.json.pointer    /items        where the list is in the answer
     http.offset.json.pointer           /id           where an object's own offset is
 
-The next request has the last object's offset in place of `${offset}`; a list that repeats that object gives what stands behind it.
-Promise: as often as the server tells a record; by itself at least once, and once with exactly.once.source.support=enabled in the worker.
+The next request has the last object's offset in place of `${offset}`.  If a list repeats that object, only the objects behind it are taken.
+Promise: a record is written as often as the server tells it.  The connector itself writes each record that it is told at least once; with
+exactly.once.source.support=enabled in the worker, once.
 """
 
 import asyncio
@@ -93,7 +94,7 @@ class HttpSourceTask(SourceTask):
         try:
             found = pointed(json.loads(answer.content), self._options["http.response.data.json.pointer"])
         except ValueError as error:
-            raise DataError(f"{answer.url} answers what is no JSON: {error}") from error
+            raise DataError(f"the answer of {answer.url} is no JSON: {error}") from error
         items = found if isinstance(found, list) else [found]
         where, key = self._options["http.offset.json.pointer"], self._options["http.key.json.pointer"]
         offsets = [None if where is None else pointed(one, where) for one in items]

@@ -2,7 +2,7 @@
 
 The offset of each partition is kept as a source's offset.  Promise: at least once; with exactly.once.source.support=enabled in the worker,
 once.  Offsets in the copy differ from those of the original; groups, access rules and settings of topics are not copied.
-With ByteArrayConverter for keys and values, which `converters` of the connector should name, bytes stay as they are.
+The connector's configuration should name ByteArrayConverter for keys and values: with it, bytes stay as they are.
 """
 
 from collections.abc import Mapping, Sequence

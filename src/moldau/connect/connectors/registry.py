@@ -1,4 +1,4 @@
-"""● Connectors by class name: whole names, and their last part with or without `Connector`, as Kafka's worker finds them."""
+"""● Connectors by class name: the whole name, or its last part with or without `Connector`, as Kafka's worker finds them."""
 
 from importlib import import_module
 from typing import Final
@@ -27,7 +27,7 @@ _MODULES: Final = {
 
 
 def known() -> list[str]:
-    """First names, sorted."""
+    """The first name of each connector, sorted."""
     return sorted(_MODULES)
 
 

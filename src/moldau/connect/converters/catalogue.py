@@ -1,4 +1,4 @@
-"""◇ Kafka's converters by class name: their options and what makes them."""
+"""◇ Kafka's converters by class name: their options, and the functions that make them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple

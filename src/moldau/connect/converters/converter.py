@@ -6,7 +6,7 @@ from moldau.connect.data import Schema
 
 
 class Converter(Protocol):
-    """Between data and bytes; errors of both: DataError."""
+    """Turns data into bytes and back.  Errors of both methods: DataError."""
 
     def to_bytes(self, topic: str, schema: Schema | None, value: Any) -> bytes | None: ...
 

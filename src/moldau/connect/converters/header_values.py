@@ -1,6 +1,7 @@
 """◇ Headers as text, and the values that text looks like.  Source: SimpleHeaderConverter, Values.parseString.
 
-Written: strings as they are, everything else as Java prints it.  Read: `true`, numbers, JSON-like lists and maps become that; else text.
+Strings are written as they are, everything else as Java prints it.  A text that looks like `true`, a number, or a list or map as in JSON is
+read as that; any other text stays text.
 """
 
 import json
@@ -39,7 +40,10 @@ def _json(value: Any) -> Any:
 
 
 def moment_text(value: datetime) -> str:
-    """A time of day up to the first day since 1970, a date at midnight, both at other times.  Source: Values.dateFormatFor."""
+    """Times up to the end of 1970's first day as a time of day, later midnights as a date, all others as both.
+
+    Source: Values.dateFormatFor.
+    """
     millis = to_millis(value)
     time = value.strftime("%H:%M:%S.") + f"{value.microsecond // 1000:03d}Z"
     if millis < DAY_MS:
@@ -49,7 +53,7 @@ def moment_text(value: datetime) -> str:
 
 
 def parse_text(text: str) -> tuple[Schema | None, Any]:
-    """The narrowest type that the text fits."""
+    """The text as a value of the narrowest type that it fits."""
     if not text:
         return data.STRING, text
     if text == "null":

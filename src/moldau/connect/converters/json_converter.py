@@ -3,7 +3,7 @@
     schemas.enable=true      {"schema": {"type": "string", "optional": false}, "payload": "hello"}
     schemas.enable=false     "hello"
 
-Whole numbers are int64 where there is no schema, others float64.  A map whose keys are no strings is a list of pairs.
+Without a schema, whole numbers are int64 and other numbers float64.  A map whose keys are no strings is a list of pairs.
 """
 
 import base64

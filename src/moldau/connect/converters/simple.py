@@ -13,7 +13,7 @@ from moldau.connect.errors import DataError, shown
 
 
 class StringConverter:
-    """Any value as text, as Java prints it; bytes as text, always of an optional string."""
+    """Writes any value as text, as Java prints it.  Reads bytes as text, always with the schema of an optional string."""
 
     def __init__(self, encoding: str = "UTF-8") -> None:
         try:

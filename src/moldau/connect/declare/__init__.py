@@ -1,1 +1,1 @@
-"""◇ Options of connectors, transforms and converters: declared once, validated and described from that."""
+"""◇ Options of connectors, transforms and converters: declared once; validated and described from the declaration."""

@@ -22,7 +22,7 @@ def _version(name: str, display: str, order: int, default: str | None, of: str, 
 def common(
     version: str | None, converters: tuple[str, ...], header_converters: tuple[str, ...], defaults: tuple[str | None, ...]
 ) -> Definition:
-    """`version`: what stands in options of versions; `defaults`: the worker's converters of keys, values and headers, or None."""
+    """`version`: the default of the options for versions; `defaults`: the worker's converters of keys, values and headers, or None."""
     key_default, value_default, header_default = defaults
 
     def converter(of: str, default: str | None, order: int, choices: tuple[str, ...]) -> tuple[Key, Key]:

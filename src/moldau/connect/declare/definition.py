@@ -1,4 +1,4 @@
-"""◇ Options declared once: parsing, validation, and what the REST API tells about them.
+"""◇ Options declared once: parsing, validation, and their description by the REST API.
 
 Source: ConfigDef, ConfigInfos.
 
@@ -47,7 +47,7 @@ _INTEGER: Final = re.compile(r"[+-]?\d+")
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One option.  `default`: REQUIRED, or the parsed value.  `recommended`: values to choose from, which are no limit."""
+    """One option.  `default`: REQUIRED, or the parsed value.  `recommended`: values to choose from; others are valid, too."""
 
     name: str
     kind: Kind
@@ -61,7 +61,7 @@ class Key:
     display: str | None = None
     recommended: Sequence[str] = ()
     checked_as: str | None = None
-    """The name that the check's errors give: a transform's own name of an option that stands in a connector's configuration."""
+    """The option's name in the check's errors, when it differs: a transform's own name of an option, without the connector's prefix."""
 
     def parse(self, value: str | None, known_class: Callable[[str], bool] = lambda _: True) -> Any:
         """Errors: ConfigError."""
@@ -119,7 +119,7 @@ class Key:
 
 @dataclass(slots=True)
 class Validated:
-    """The result for one option.  `value`: parsed; None if that failed."""
+    """The result for one option.  `value`: the parsed value; None if parsing failed."""
 
     key: Key
     value: Any = None

@@ -75,7 +75,7 @@ def unique_aliases(name: str, value: Any) -> None:
 
 
 def regular_expression(name: str, value: Any) -> None:
-    """Java's dialect and Python's agree on what most people write; where they do not, Python's decides."""
+    """Java's dialect and Python's agree on what most people write.  Where they differ, Python's decides."""
     if value is None:
         raise ConfigError.invalid(name, None, "Invalid regex: there is none")
     try:

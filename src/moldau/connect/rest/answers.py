@@ -20,7 +20,7 @@ from moldau.version import __version__
 
 
 class Asked(NamedTuple):
-    """One request, read."""
+    """One parsed request."""
 
     path: Mapping[str, str]
     query: Mapping[str, list[str]]
@@ -41,7 +41,7 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """`body` None: nothing."""
+    """`body` None: the answer has no body."""
 
     status: int = 200
     body: Any = None
@@ -82,7 +82,7 @@ class Answers:
                 if "status" in wanted:
                     expanded["status"] = self._requests.status(name)
             except NotFound:
-                continue  # it is being made, or deleted
+                continue  # the connector is being made, or deleted
             found[name] = expanded
         return Answer(200, found)
 
@@ -151,7 +151,7 @@ class Answers:
         return NOTHING
 
     async def fence(self, asked: Asked) -> Answer:
-        """A task fences whoever ran it before by its transactional id: there is nothing left to do."""
+        """Nothing is left to do: a task's transactional id fences earlier runs of the task."""
         require_signature(self._herder.configs.session_key, asked.headers, asked.raw_body)
         return NOTHING
 
@@ -222,7 +222,7 @@ def _same(named: str, plugin: str) -> bool:
 
 
 def _definition(plugin: str) -> Definition:
-    """The definition by whole name, or by its last part if that has no `$`.  Errors: NotFound."""
+    """The definition by whole name, or by the name's last part if that has no `$`.  Errors: NotFound."""
     try:
         connector = connector_of(plugin)
         return connector.definition + base(connector, None)

@@ -1,4 +1,4 @@
-"""● The ASGI application: a request in, `Answers` asked, JSON out; requests that another worker answers are passed on to it.
+"""● The ASGI application: `Answers` answers each request, and the answer is sent as JSON.  Requests for another worker are passed on to it.
 
 Served by uvicorn.
 

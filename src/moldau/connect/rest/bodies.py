@@ -1,4 +1,4 @@
-"""◇ Bodies of requests: read and checked, or an error that says what is wrong.  Kafka's worker answers 500 to most of these; so do we."""
+"""◇ Bodies of requests, read and checked; an error says what is wrong.  Kafka's worker answers most of these errors with 500; so do we."""
 
 import json
 from typing import Any, Final
@@ -44,7 +44,7 @@ def _value(key: str, value: Any) -> str | None:
 
 
 def creation(found: Any) -> tuple[str, dict[str, str | None], Target | None]:
-    """Name, configuration, and the state that it begins in.  Errors: ConnectError."""
+    """The connector's name, its configuration, and the state that it begins in.  Errors: ConnectError."""
     request = an_object(found, 'a connector, as in {"name": …, "config": {…}},')
     for key in request:
         if key not in CREATE_FIELDS:

@@ -1,4 +1,4 @@
-"""◇ Paths of the REST API, as a table.  A segment in braces is a parameter; a slash inside of one is written %2F."""
+"""◇ Paths of the REST API, as a table.  A segment in braces is a parameter; a slash inside a parameter is written %2F."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -8,7 +8,7 @@ from moldau.connect.errors import ConnectError
 
 
 class WebError(ConnectError):
-    """404, 405 or 415 of the web server itself."""
+    """A 404, 405 or 415 of the web server itself."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(f"HTTP {status} {reason}")
@@ -19,7 +19,7 @@ class Route(NamedTuple):
     method: str
     path: str
     name: str
-    """The method of `Answers` that serves it."""
+    """The method of `Answers` that serves the route."""
 
 
 ROUTES: Final = [
@@ -83,7 +83,7 @@ def methods_of(path: str) -> list[str]:
 
 
 def find(method: str, raw_path: str) -> tuple[Route, Mapping[str, str]]:
-    """`raw_path`: as it came, escapes and all.  Errors: WebError."""
+    """`raw_path`: the path as it came, with its escapes.  Errors: WebError."""
     given = [unquote(one) for one in _segments(raw_path)]
     is_known = False
     for route in ROUTES:

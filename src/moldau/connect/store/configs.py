@@ -2,7 +2,7 @@
 
 Source: KafkaConfigBackingStore, ClusterConfigState.
 
-Byte for byte Kafka's records, so that either side's worker takes over what the other one wrote:
+The records are Kafka's, byte for byte, so that Kafka's worker and ours can each take over what the other one wrote:
 
 | key | value |
 |---|---|
@@ -60,14 +60,14 @@ Event = RestartRequest | LoggerLevel
 
 @dataclass(slots=True)
 class ConfigState:
-    """Changed by `replay` alone.  `offset`: of the record behind the last one replayed."""
+    """Changed by `replay` alone.  `offset`: the offset behind the last record replayed."""
 
     connectors: dict[str, dict[str, str | None]] = field(default_factory=dict)
     targets: dict[str, Target] = field(default_factory=dict)
     tasks: dict[str, list[dict[str, str | None]]] = field(default_factory=dict)
-    """Committed ones, by connector."""
+    """The configurations of committed tasks, by connector."""
     applied: dict[str, dict[str, str | None]] = field(default_factory=dict)
-    """The configuration of the connector that its committed tasks were made of."""
+    """The configuration of each connector that its committed tasks were made of."""
     session_key: bytes | None = None
     offset: int = 0
     _deferred: dict[str, dict[int, dict[str, str | None]]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class ConfigState:
         return [TaskId(connector, number) for number in range(len(self.tasks.get(connector, ())))]
 
     def replay(self, offset: int, key: bytes | None, value: bytes | None) -> Event | None:
-        """One record of the topic.  What is not understood is passed over: newer workers may write more."""
+        """Take in one record of the topic.  A record that is not understood is passed over: newer workers may write more kinds."""
         self.offset = offset + 1
         name = (key or b"").decode("utf-8", "replace")
         found = _object(value)
@@ -121,7 +121,7 @@ class ConfigState:
             self.targets[name] = Target(wanted)
 
     def _commit(self, name: str, count: Any) -> None:
-        """All tasks of the commit must be there, or an earlier generation's stay: a compacted topic may have lost some."""
+        """Apply the commit if all of its tasks are there; else the earlier tasks stay.  A compacted topic may have lost some tasks."""
         if name not in self.connectors or not isinstance(count, int):
             return
         deferred = self._deferred.pop(name, {})

@@ -34,7 +34,7 @@ class OffsetState:
             of_connector.pop(canonical(partition), None)
 
     def offsets(self, connector: str) -> list[tuple[dict[str, Any], dict[str, Any]]]:
-        """Partitions and offsets."""
+        """The connector's partitions, each with its offset."""
         return list(self._by_connector.get(connector, {}).values())
 
     def offset(self, connector: str, partition: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -43,10 +43,10 @@ class OffsetState:
 
 
 def canonical(partition: Mapping[str, Any]) -> str:
-    """One text for one partition, whatever order its entries stand in."""
+    """One text for one partition, whatever the order of its entries."""
     return json.dumps(partition, sort_keys=True)
 
 
 def offset_record(connector: str, partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> KeyValue:
-    """Entries sorted by name, so that compaction sees one key."""
+    """The record of an offset.  Entries are sorted by name, so that compaction sees one key."""
     return dumped([connector, dict(sorted(partition.items()))]), None if offset is None else dumped(dict(offset))

@@ -49,7 +49,7 @@ class StatusState:
     connectors: dict[str, Status] = field(default_factory=dict)
     tasks: dict[TaskId, Status] = field(default_factory=dict)
     topics: dict[str, dict[str, int]] = field(default_factory=dict)
-    """By connector, the topics that it used, each with the task that did."""
+    """The topics that each connector used, each topic with the task that used it."""
 
     def tasks_of(self, connector: str) -> dict[int, Status]:
         return {one.task: status for one, status in sorted(self.tasks.items()) if one.connector == connector}
@@ -67,7 +67,7 @@ class StatusState:
                 topic, _, connector = name.removeprefix(OF_TOPIC).partition(SEPARATOR)
                 _set(self.topics.setdefault(connector, {}), topic, None if found is None else int(found["topic"]["task"]))
         except (ValueError, KeyError, TypeError):
-            return  # written by something newer, or by no worker at all
+            return  # a newer worker wrote it, or no worker at all
 
 
 def _set(where: dict[Any, Any], key: Any, value: Any) -> None:

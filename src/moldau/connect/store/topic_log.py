@@ -1,4 +1,4 @@
-"""● A topic read whole and followed, and written to: the ground of all three stores.  Source: KafkaBasedLog, TopicAdmin."""
+"""● A topic that is read whole, followed and written to; all three stores build on it.  Source: KafkaBasedLog, TopicAdmin."""
 
 import asyncio
 import logging
@@ -30,7 +30,7 @@ async def ensure_topic(admin: Admin, name: str, *, partitions: int, replication_
 
 
 class TopicLog:
-    """`start` returns when all that was there has been replayed; later records are replayed as they come."""
+    """`start` returns when the records that were there have been replayed; later records are replayed as they come."""
 
     def __init__(self, cluster: Cluster, producer: Producer, topic: str, replay: Replay) -> None:
         self.topic = topic
@@ -70,7 +70,7 @@ class TopicLog:
     async def read_to_end(self) -> None:
         """Wait until everything that is in the topic now has been replayed.
 
-        The end includes open transactions: records committed behind one cannot be read before it has ended, and would otherwise be missed.
+        The end includes open transactions: records committed behind one cannot be read before it ends, and would otherwise be missed.
         """
         ends = await self._ends.end_offsets(self._partitions)
         while True:
@@ -92,7 +92,7 @@ class TopicLog:
             LOG.warning("topic %s could not be written: %s", self.topic, done.exception())
 
     async def write(self, records: Sequence[KeyValue]) -> None:
-        """Returns when they are in the topic, in this order.  Errors: KafkaError."""
+        """Returns when the records are in the topic, in this order.  Errors: KafkaError."""
         sent = [self._producer.send(self.topic, value, key=key) for key, value in records]
         for one in sent:
             await one

@@ -25,7 +25,7 @@ INT64_BITS: Final = 64
 
 
 def parse_spec(entries: list[str]) -> tuple[Type | None, dict[str, Type]]:
-    """The type of the whole, and types of fields.  Errors: ConfigError."""
+    """The type for the whole, and the types for fields.  Errors: ConfigError."""
     whole: Type | None = None
     fields: dict[str, Type] = {}
     for entry in entries:
@@ -168,7 +168,7 @@ def _single(value: float) -> float:
 
 
 def _saturated(value: float, bits: int) -> int:
-    """A fraction as Java's whole number: NaN is 0, what is too large is the largest."""
+    """A fraction as Java's whole number: NaN becomes 0, and a value that is too large the largest number."""
     if math.isnan(value):
         return 0
     limit = 1 << bits - 1

@@ -1,4 +1,4 @@
-"""◇ Kafka's transforms and predicates by class name: their options and what runs them."""
+"""◇ Kafka's transforms and predicates by class name: their options, and the classes that run them."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple

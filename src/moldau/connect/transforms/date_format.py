@@ -40,7 +40,7 @@ class DateFormat:
 
 
 def _parts(pattern: str) -> "list[tuple[str, bool]]":
-    """Runs of one letter, and text."""
+    """Runs of one letter, and texts between them; the second of each pair says whether it is text."""
     found: list[tuple[str, bool]] = []
     for number, piece in enumerate(re.split(r"'((?:[^']|'')*)'", pattern)):
         if number % 2:

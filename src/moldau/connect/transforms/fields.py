@@ -16,7 +16,7 @@ from moldau.connect.transforms.paths import path_of
 
 
 class InsertField:
-    """Topic, partition, offset, timestamp or a fixed text as fields.  `!` behind a name: required; `?`: optional."""
+    """Inserts topic, partition, offset, timestamp or a fixed text as fields.  `!` behind a name: required; `?`: optional."""
 
     def __init__(self, part: Part, options: dict[str, Any]) -> None:
         self._part = part

@@ -26,7 +26,7 @@ class Part(StrEnum):
 
 
 class Transform(Protocol):
-    """Made of its parsed options.  None: the record is dropped.  Errors: DataError, ConnectError."""
+    """Made of its parsed options.  A result of None: the record is dropped.  Errors: DataError, ConnectError."""
 
     def apply(self, record: Record) -> Record | None: ...
 

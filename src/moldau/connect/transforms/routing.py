@@ -85,7 +85,7 @@ class HeaderFrom:
 
 
 class InsertHeader:
-    """A fixed header; `value.literal` becomes the type that it looks like."""
+    """A fixed header; `value.literal` gets the type that it looks like."""
 
     def __init__(self, part: Part, options: dict[str, Any]) -> None:
         self._header = Header(options["header"], *parse_text(options["value.literal"]))

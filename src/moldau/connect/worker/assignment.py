@@ -2,8 +2,9 @@
 
 Guarantees.  A unit that a worker has is never given to another one in the same round: it is revoked first, its worker joins again once the
 unit has stopped, and the next round gives it away.  So no unit runs twice.  After the rounds settle, no worker has two units more than
-another one of the same kind (connectors, tasks).  A worker that is gone owns nothing, so what it had is given to others at once; Kafka's
+another one of the same kind (connectors, tasks).  A worker that is gone owns nothing, so its units are given to others at once; Kafka's
 worker waits scheduled.rebalance.max.delay.ms for it.
+
 Source: IncrementalCooperativeAssignor (KIP-415), its aims, not its steps.
 """
 
@@ -23,7 +24,7 @@ class Share:
 
 
 def assign(units: Collection[TaskId], owned: Mapping[str, Collection[TaskId]]) -> dict[str, Share]:
-    """`units`: all that is configured; `owned`: by member."""
+    """`units`: all configured units; `owned`: the units that each member has."""
     shares = {member: Share() for member in sorted(owned)}
     wanted = set(units)
     taken: set[TaskId] = set()
@@ -53,7 +54,7 @@ def _tasks(unit: TaskId) -> bool:
 
 
 def _level(shares: Mapping[str, Share], free: list[TaskId], total: int, of_kind: Callable[[TaskId], bool]) -> None:
-    """Gives the free units to whoever has least, and revokes what some have too much."""
+    """Gives the free units to the workers with the fewest, and revokes units of workers that have too many."""
     loads = {member: sum(1 for unit in share.given if of_kind(unit)) for member, share in shares.items()}
     for unit in free:
         member = min(loads, key=lambda one: (loads[one], one))

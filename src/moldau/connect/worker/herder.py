@@ -1,7 +1,8 @@
-"""● A worker of a cluster of workers: what it knows, what it was given, what it decides as the leader.
+"""● A worker of a cluster of workers: its knowledge, its units, and its decisions as the leader.
 
-Every change goes through the config topic: the leader writes a record, every worker reads it, and `Worker.reconcile` makes it so.  The
-leader decides who runs what (`assignment`) in the group's own protocol (`membership`).  REST answers are in `requests.py`.
+Every change goes through the config topic: the leader writes a record, every worker reads it, and `Worker.reconcile` carries it out.  The
+leader decides which worker runs what (`assignment`) in the group's own protocol (`membership`).  REST answers are in `requests.py`.
+
 Source: DistributedHerder.
 """
 
@@ -59,7 +60,7 @@ class Herder:
         self.urls: Mapping[str, str] = {}
         """On the leader: the members' URLs."""
         self.owners: Mapping[TaskId, str] = {}
-        """As the leader: members by unit."""
+        """On the leader: the member that has each unit."""
         self.http: Final = httpx.AsyncClient(timeout=INTERNAL_WITHIN_S, verify=True if options.tls is None else options.tls.client())
         self._clock = clock or SystemClock()
         self._changed = asyncio.Event()
@@ -101,7 +102,7 @@ class Herder:
         return TopicLog(self.cluster.sibling(), self._producer, self.options[option], replay)
 
     async def close(self) -> None:
-        """Tasks end with their work committed, then the worker leaves its group: others go on at once."""
+        """Tasks end with their work committed, then the worker leaves its group, so that others go on at once."""
         async with self._turn:
             if self._reconciling is not None:
                 self._reconciling.cancel()
@@ -142,7 +143,7 @@ class Herder:
             try:
                 await self._reconcile()
             except Exception:
-                LOG.exception("what runs could not be brought in line with what is configured")
+                LOG.exception("the running connectors and tasks could not be brought in line with the configuration")
 
     async def _reconcile(self) -> None:
         async with self._turn:
@@ -237,7 +238,7 @@ class Herder:
             self.status_log.post(topic_status(task.connector, topic, task.task, self._clock.now_ms()))
 
     def _forget_the_gone(self) -> None:
-        """States of connectors and tasks that are configured no more, and that nobody may be left to take back."""
+        """Delete the states of connectors and tasks that are no longer configured: the workers that ran them may be gone."""
         for name in [one for one in self.statuses.connectors if one not in self.configs.connectors]:
             self.status_log.post(connector_status(name, None))
         for task in [one for one in self.statuses.tasks if one not in self.configs.task_ids(one.connector)]:
@@ -282,7 +283,7 @@ class Herder:
             self._publishing[name] = asyncio.get_running_loop().create_task(self._publish_tasks(name, tasks), name=f"tasks of {name}")
 
     async def _publish_tasks(self, name: str, tasks: Sequence[Config]) -> None:
-        """Written by the leader; by others through it.  What fails is tried again, as long as it is still wanted."""
+        """The leader writes the tasks; other workers ask the leader.  A failed try is repeated as long as the tasks are still wanted."""
         try:
             if self.is_leader:
                 await self.config_log.write(task_records(name, tasks))

@@ -8,7 +8,7 @@ from moldau.connect.errors import BadRequest, NotFound
 LEVELS: Final = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50, "OFF": 60}
 ROOT: Final = "root"
 _modified: dict[str, int] = {}
-"""Milliseconds, by logger; of the process, as its loggers are."""
+"""The time of the last change in milliseconds, by logger.  It is the process's, as the loggers are."""
 
 
 def _logger(name: str) -> logging.Logger:

@@ -1,7 +1,8 @@
-"""● A worker's place in the group of workers: joins, syncs, keeps itself in with heartbeats, leaves.
+"""● A worker's place in the group of workers: it joins, syncs, stays in by heartbeats, and leaves.
 
-It is the group protocol of Kafka Connect (`connect`, `sessioned`), so the broker finds dead workers, one leads, and what every worker has
-travels with its join.  A lock of our own would need the same heartbeats and timeouts a second time, and would keep Java's workers out.
+It is the group protocol of Kafka Connect (`connect`, `sessioned`): the broker finds dead workers, one worker leads, and each join carries
+what its worker has.  A lock of our own would need the same heartbeats and timeouts a second time, and would keep Java's workers out.
+
 Source: WorkerCoordinator, WorkerGroupMember.
 """
 
@@ -45,10 +46,10 @@ class Owner(Protocol):
         """On the leader: the assignment of each member."""
 
     async def assigned(self, member_id: str, generation: int, assignment: Assignment) -> bool:
-        """Stops what was revoked.  Whether to join again, so that others get it."""
+        """Stop what was revoked.  Returns whether to join again, so that others get the revoked units."""
 
     async def lost(self) -> None:
-        """No longer a member: everything is stopped, others may run it."""
+        """The worker is no longer a member.  Stop everything, because others may run it."""
 
 
 class Membership:
@@ -69,7 +70,7 @@ class Membership:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="membership")
 
     def rejoin(self) -> None:
-        """Soon: what there is to do has changed, or something was given up."""
+        """Join again soon: the units to run have changed, or this worker gave some up."""
         self._wants_rejoin.set()
 
     async def _run(self) -> None:

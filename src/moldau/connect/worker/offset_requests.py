@@ -1,4 +1,4 @@
-"""● Offsets of a connector, read and changed over REST: of sources in the offset topic, of sinks in their group.
+"""● Offsets of a connector, read and changed over REST.  A source's offsets are in the offset topic, a sink's are in its group.
 
 Source: Worker.alterConnectorOffsets, SinkUtils (KIP-875).
 """

@@ -72,7 +72,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class WorkerOptions:
-    """`values`: parsed, by Kafka's names; `given`: as they stand in the file."""
+    """`values`: the parsed values, by Kafka's names; `given`: the texts as they stand in the file."""
 
     values: Mapping[str, Any]
     given: Config
@@ -96,13 +96,13 @@ class WorkerOptions:
 
     @property
     def tls(self) -> TlsOptions | None:
-        """The TLS context of the REST API; None for plain HTTP."""
+        """The TLS options of the REST API; None for plain HTTP."""
         is_secure = bool(self.values["listeners"]) and self.values["listeners"][0].lower().startswith("https:")
         return TlsOptions(self.given) if is_secure else None
 
     @property
     def url(self) -> str:
-        """How other workers reach this one."""
+        """The address at which other workers reach this one."""
         host, port = self.listener
         shown_host = self.values["rest.advertised.host.name"] or ("localhost" if host == "0.0.0.0" else host)
         return f"{'http' if self.tls is None else 'https'}://{shown_host}:{self.values['rest.advertised.port'] or port}/"

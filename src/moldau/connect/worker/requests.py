@@ -1,7 +1,7 @@
 """● The requests of the REST API as functions of a worker: they check, and write to the worker's topics.
 
-Reading is answered by any worker, changing by the leader, a restart by the worker that runs the thing: any other worker raises `Elsewhere`,
-and the REST layer passes the request on.
+Any worker can read, the leader makes changes, and a restart is up to the worker that runs the connector or task.  Any other worker raises
+`Elsewhere`, and the REST layer passes the request on.
 
 Source: DistributedHerder, AbstractHerder.
 """
@@ -123,7 +123,7 @@ class Requests:
         return {**await self._written(name, config, records), "tasks": []}
 
     async def put_config(self, name: str, config: Config) -> tuple[bool, dict[str, Any]]:
-        """Whether it is new, and what it is now."""
+        """Whether the connector is new, and its description as it is now."""
         self._require_leader()
         require_valid(config, self.herder.options.converters)
         is_new = name not in self.herder.configs.connectors
@@ -131,7 +131,7 @@ class Requests:
         return is_new, {**found, "tasks": []} if is_new else found
 
     async def patch_config(self, name: str, patch: Config) -> dict[str, Any]:
-        """null takes an option away."""
+        """Change the options of `patch`.  None removes an option."""
         self._require_leader()
         merged = {**self._config(name), **patch}
         config = {key: value for key, value in merged.items() if not (key in patch and value is None)}
@@ -151,7 +151,7 @@ class Requests:
         await self.herder.config_log.read_to_end()
 
     async def set_target(self, name: str, target: Target) -> None:
-        """Pause and resume."""
+        """Pause or resume."""
         self._require_known(name)
         await self.herder.config_log.write([target_record(name, target)])
 

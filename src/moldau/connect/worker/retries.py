@@ -25,7 +25,7 @@ class Retries:
         return cls(int(config.get("errors.retry.timeout") or 0), int(config.get("errors.retry.delay.max.ms") or 60_000))
 
     def delay_ms(self, attempt: int, since_ms: float, chance: Callable[[], float]) -> float | None:
-        """The pause behind the so-manieth failed attempt, `since_ms` after the first one began; None: there is no other one.
+        """The pause after the failed attempt number `attempt`, `since_ms` after the first failure; None: there is no further attempt.
 
         `chance`: a number from 0 up to 1.
         """

@@ -1,4 +1,4 @@
-"""◇ How workers sign what they ask of each other, with the key in the config topic.  Source: InternalRequestSignature (KIP-507)."""
+"""◇ How workers sign their requests to each other, with the key in the config topic.  Source: InternalRequestSignature (KIP-507)."""
 
 import base64
 import binascii

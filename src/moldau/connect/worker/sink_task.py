@@ -1,7 +1,7 @@
-"""● A sink task: a member of the group `connect-NAME` that reads, converts, transforms and puts; then commits.
+"""● A sink task: a member of the group `connect-NAME` that reads, converts, transforms and puts records, then commits.
 
-Offsets are committed after the sink has flushed what it was given: at least once.  A sink that keeps offsets where it keeps its data says
-from where to go on when partitions are opened, and so sees each record once.
+Offsets are committed after the sink has flushed its records: at least once.  A sink that keeps offsets beside its data says where to go on
+when partitions are opened, and so sees each record once.
 
 Source: WorkerSinkTask.
 """
@@ -55,7 +55,7 @@ class SinkRun(TaskRun):
         assert isinstance(given, SinkTask)
         self._task = given
         self._put: dict[TopicPartition, int] = {}
-        """The next offset of each partition, behind put records that are not committed."""
+        """The next offset of each partition that has put records whose offsets are not committed."""
         self._open: set[TopicPartition] = set()
         self._dead: Producer | None = None
         self._letters: list[asyncio.Future[RecordMetadata]] = []
@@ -130,7 +130,7 @@ class SinkRun(TaskRun):
             await self._closed(leaving)
 
     async def lost(self, partitions: Collection[TopicPartition]) -> None:
-        """Others have them already: nothing may be committed any more."""
+        """Others have the partitions already: nothing may be committed any more."""
         await self._closed(self._open & set(partitions))
 
     async def _closed(self, partitions: set[TopicPartition]) -> None:
@@ -181,10 +181,10 @@ class SinkRun(TaskRun):
                 LOG.warning("task %s: %s; the same records are tried again", self.task, error)
                 await self.wait(RETRY_S)
                 if self.is_stopping:
-                    raise asyncio.CancelledError from error  # they come again, in whatever task is next
+                    raise asyncio.CancelledError from error  # the records come again, in the next task that has them
 
     async def _commit(self) -> None:
-        """First the sink's flush, then the offsets.  Errors: ConnectError."""
+        """Flush the sink, then commit the offsets.  Errors: ConnectError."""
         if not self._put:
             return
         try:
@@ -201,7 +201,7 @@ class SinkRun(TaskRun):
             self._put = {**offsets, **self._put}
 
     def _read(self, consumed: ConsumerRecord) -> Record | None:
-        """None: dropped, or passed over."""
+        """None: the record was dropped, or passed over."""
         position = (consumed.topic, consumed.partition, consumed.offset)
         stage, converter = Stage.KEY_CONVERTER, self.keys
         try:

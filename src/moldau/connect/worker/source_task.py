@@ -1,8 +1,8 @@
-"""● A source task: poll, transform, convert, produce; then commit how far it came.
+"""● A source task: poll, transform, convert, produce; then commit the offsets.
 
 Without exactly.once.source.support, offsets are written every offset.flush.interval.ms, after every record before them is in its topic: at
-least once.  With it, the records of a poll and their offset are one transaction of the task's own transactional id, which fences whoever
-ran the task before: once.
+least once.  With it, the records of a poll and their offset are one transaction of the task's own transactional id, which fences earlier
+runs of the task: once.
 
 Source: AbstractWorkerSourceTask, ExactlyOnceWorkerSourceTask (KIP-618).
 """
@@ -59,7 +59,7 @@ class SourceRun(TaskRun):
         async with Producer(self.around.cluster, own) as self._producer:
             try:
                 if self._writes_once:
-                    await self.around.offset_log.read_to_end()  # what the one fenced by now had committed before
+                    await self.around.offset_log.read_to_end()  # it has all that the run fenced by now had committed
                 await task.start(self.config, _Offsets(self))
                 self.is_up()
                 await self._loop(task)
@@ -160,7 +160,7 @@ class SourceRun(TaskRun):
         return [offset_record(self.task.connector, partition, offset) for partition, offset in pending.values()]
 
     async def _commit(self, task: SourceTask) -> None:
-        """First the records, then the offsets, then the source hears of it.  Errors: ConnectError, KafkaError."""
+        """Wait for the records, write the offsets, then tell the source.  Errors: ConnectError, KafkaError."""
         if self._writes_once or not self._pending:
             return
         await self._producer.flush()

@@ -1,6 +1,6 @@
-"""● One task's life: started, paused, resumed, stopped, failed.  What it does in between is in `source_task`, `sink_task`.
+"""● One task's life: started, paused, resumed, stopped, failed.  Its work in between is in `source_task` and `sink_task`.
 
-A task that fails says so in the status topic, with a trace, and stays as it is until somebody restarts it, as in Kafka.
+A task that fails says so in the status topic, with a trace, and stays failed until somebody restarts it, as in Kafka.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from moldau.connect.worker.retries import Retries
 LOG: Final = logging.getLogger(__name__)
 T = TypeVar("T")
 Tell = Callable[[TaskId, State, str | None], None]
-"""A task is in another state; with a trace, when it failed."""
+"""Tells that a task is in another state, with a trace when the task failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Surroundings:
 
 
 class TaskRun(ABC):
-    """`connector`: the configuration that the task's own was made of; converters, transforms and errors are in it."""
+    """`connector`: the configuration that the task's own was made of.  It holds the options of converters, transforms and errors."""
 
     def __init__(self, task: TaskId, connector: Config, config: Config, around: Surroundings) -> None:
         self.task: Final = task
@@ -83,7 +83,7 @@ class TaskRun(ABC):
         return not self._unpaused.is_set()
 
     async def stop(self, *, is_told: bool = True) -> None:
-        """Ends with its work committed, if within task.shutdown.graceful.timeout.ms; else it is cut off, and work is repeated."""
+        """End with the work committed, if that is done within task.shutdown.graceful.timeout.ms; else be cut off, and work is repeated."""
         self._stopping.set()
         running = self._running
         if running is not None and not running.done():
@@ -112,7 +112,7 @@ class TaskRun(ABC):
 
     @abstractmethod
     async def work(self) -> None:
-        """Work until `is_stopping`.  It reports itself that it is running."""
+        """Work until `is_stopping`.  The implementation calls `is_up` when it begins to run."""
 
     def is_up(self) -> None:
         self._tell(State.PAUSED if self.is_paused else State.RUNNING)
@@ -121,7 +121,7 @@ class TaskRun(ABC):
         self.around.tell(self.task, state, trace)
 
     async def wait(self, seconds: float) -> None:
-        """Shorter, when the task is to stop."""
+        """Wait so long, or until the task is to stop."""
         if self._stopping.is_set() or seconds <= 0:
             return
         try:
@@ -135,7 +135,7 @@ class TaskRun(ABC):
     async def tried(self, work: Callable[[], T]) -> T:
         """The result of transforms and converters for one record, tried again as errors.retry.timeout says.
 
-        `work` raises RetriableError where another try may help, and at the last one does with it as with any other error.
+        `work` raises RetriableError where another try may help; on the last try it treats such an error as any other.
         Errors: those of `work`; CancelledError when the task is to stop meanwhile: the record comes again.
         """
         self._is_last_try = self.retries.timeout_ms == 0
@@ -163,7 +163,7 @@ class TaskRun(ABC):
         return isinstance(error, RetriableError) and not self._is_last_try
 
     def transformed(self, record: Record) -> Record | Failed | None:
-        """None: a transform dropped it."""
+        """None: a transform dropped the record."""
         current: Record | None = record
         for step in self.chain:
             assert current is not None

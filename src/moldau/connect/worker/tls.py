@@ -1,4 +1,4 @@
-"""● TLS of the REST API, both ends, from Kafka's `ssl.` options; those behind `listeners.https.` come first.
+"""● TLS of the REST API, both ends, from Kafka's `ssl.` options.  Options with the prefix `listeners.https.` come first.
 
 Stores are PEM: Python reads no JKS and no PKCS12.
 
@@ -59,7 +59,7 @@ class TlsOptions:
         location = self._values.get("ssl.keystore.location")
         try:
             if chain and key:
-                with tempfile.TemporaryDirectory() as folder:  # of this user alone; the library reads files only
+                with tempfile.TemporaryDirectory() as folder:  # the folder is this user's alone; the library reads files only
                     path = Path(folder) / "store.pem"
                     path.write_text(_lines(key) + _lines(chain), encoding="utf-8")
                     context.load_cert_chain(path, password=password)
@@ -86,7 +86,7 @@ class TlsOptions:
 
 
 def _lines(text: str) -> str:
-    """PEM as the library reads it; in a properties file it is one line."""
+    """The PEM text in lines, as the library reads it.  In a properties file it is one line."""
     found = ((kind, re.sub(r"\s", "", body)) for kind, body in _PART.findall(text))
     parts = ((kind, "\n".join(body[at : at + 64] for at in range(0, len(body), 64))) for kind, body in found)
     return "".join(f"-----BEGIN {kind}-----\n{body}\n-----END {kind}-----\n" for kind, body in parts)

@@ -30,7 +30,7 @@ class TopicCreation(NamedTuple):
 
     @classmethod
     def of(cls, config: Config) -> "TopicCreation | None":
-        """None: topics are the broker's to make.  Errors: ConfigError."""
+        """None: the broker makes the topics.  Errors: ConfigError."""
         options = {key.removeprefix(PREFIX): value or "" for key, value in config.items() if key.startswith(PREFIX)}
         if "default.replication.factor" not in options or "default.partitions" not in options:
             return None

@@ -1,4 +1,4 @@
-"""● A connector's configuration, checked: its own options, those that all have, its transforms, predicates and converters.
+"""● A connector's configuration, checked: its own options, the options of all connectors, its transforms, predicates and converters.
 
 Source: AbstractHerder.validateConnectorConfig, ConnectorConfig.enrich.
 """
@@ -24,7 +24,7 @@ _PREDICATE: Final = Key("predicate", Kind.STRING, None, "MEDIUM", "The predicate
 
 
 def base(connector: Connector, worker: Config | None) -> Definition:
-    """`worker` None: as the plug-in is described to somebody who asks for its options alone."""
+    """`worker` None: the definition describes the plug-in alone, without a worker's defaults."""
     names = () if worker is None else ("key", "value", "header")
     defaults = tuple((worker or {}).get(f"{kind}.converter") for kind in names) or (None, None, None)
     shared = common(VERSION, tuple(CONVERTERS), tuple(HEADER_CONVERTERS), defaults)
@@ -32,7 +32,7 @@ def base(connector: Connector, worker: Config | None) -> Definition:
 
 
 def validate(config: Config, worker: Config) -> tuple[dict[str, Validated], list[str]]:
-    """All options and the groups they stand in.  Errors: BadRequest, when the connector itself cannot be found."""
+    """All options, and the groups that they stand in.  Errors: BadRequest, when the connector itself cannot be found."""
     name = config.get("connector.class")
     if not name:
         given = ", ".join(f"{key}={value}" for key, value in config.items())

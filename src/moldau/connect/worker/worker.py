@@ -1,7 +1,7 @@
 """● Runs one worker's connectors and tasks, and keeps them in the state that the config topic demands.
 
-`reconcile` compares what runs with what should run, and mends the difference; it is called after every change, from wherever.  So no
-change is lost, in whatever order things happen.  Called by the herder.
+`reconcile` compares what runs with what should run, and mends the difference.  The herder calls it after every change, so no change is
+lost, in whatever order things happen.
 """
 
 import asyncio
@@ -24,14 +24,14 @@ LOG: Final = logging.getLogger(__name__)
 
 TellConnector = Callable[[str, State, str | None], None]
 Publish = Callable[[str, Sequence[Config]], None]
-"""A connector's tasks are to be these."""
+"""Called with the configurations that a connector's tasks are to have."""
 
 
 class RunningConnector(NamedTuple):
     config: Config
     target: Target
     tasks: list[Config] | None
-    """The configurations that it wants for its tasks; None: it is paused, or failed."""
+    """The configurations that the connector wants for its tasks; None: the connector is paused, or failed."""
 
 
 class Worker:
@@ -44,7 +44,7 @@ class Worker:
         self._publish = publish
 
     async def reconcile(self, connectors: Collection[str], tasks: Collection[TaskId]) -> None:
-        """`connectors`, `tasks`: what this worker was given."""
+        """`connectors`, `tasks`: the units that this worker was given."""
         known = {name for name in connectors if name in self._configs.connectors}
         for name in [name for name in self.connectors if name not in known]:
             self.stop_connector(name, is_deleted=name not in self._configs.connectors)
@@ -110,7 +110,7 @@ class Worker:
         return [{**one, "task.class": connector.task_class} for one in made]
 
     def restart_connector(self, name: str) -> None:
-        """The next `reconcile` starts it."""
+        """The next `reconcile` starts the connector again."""
         self.connectors.pop(name, None)
 
     # ------------------------------------------------------------ tasks
@@ -137,7 +137,7 @@ class Worker:
             del self.tasks[task]
 
     async def restart_task(self, task: TaskId) -> None:
-        """Stops it; the next `reconcile` starts it."""
+        """Stops the task; the next `reconcile` starts it again."""
         if task in self.tasks:
             self._around.tell(task, State.RESTARTING, None)
             await self._stop(task, is_told=False)

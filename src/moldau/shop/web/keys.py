@@ -1,6 +1,7 @@
 """◇ The header Idempotency-Key: who repeats a request with it gets the first one's answer, and nothing is done twice.
 
 What was made by a key has an id that follows from the key, so that two of them can never come from one key, whatever dies in between.
+
 Source: draft-ietf-httpapi-idempotency-key-header.
 """
 

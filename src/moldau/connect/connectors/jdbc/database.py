@@ -1,6 +1,7 @@
-"""● Connections by JDBC's addresses, and Connect's types for SQL's: what source and sink share.
+"""● Connections by JDBC's addresses, and Connect's types for SQL's types.  Source and sink share them.
 
-`jdbc:postgresql://host/db`, `jdbc:sqlite:/path` and SQLAlchemy's own addresses are taken; a driver of Python has to be installed.
+`jdbc:postgresql://host/db`, `jdbc:sqlite:/path` and SQLAlchemy's own addresses are accepted; a Python driver of the database has to be
+installed.
 """
 
 from collections.abc import Mapping
@@ -45,7 +46,7 @@ def address(options: Mapping[str, Any]) -> URL:
 
 
 def engine(options: Mapping[str, Any]) -> sql.Engine:
-    """One connection, made when it is needed.  Errors: ConfigError."""
+    """An engine of one connection, which is made when it is needed.  Errors: ConfigError."""
     try:
         return sql.create_engine(address(options), pool_size=1, max_overflow=0, pool_pre_ping=True)
     except (sql.exc.ArgumentError, sql.exc.NoSuchModuleError, ModuleNotFoundError) as error:
@@ -53,9 +54,9 @@ def engine(options: Mapping[str, Any]) -> sql.Engine:
 
 
 def in_words(error: sql.exc.SQLAlchemyError) -> ConnectError:
-    """A connection that broke may be there again later; what the database refuses will be refused again."""
+    """A RetriableError if the connection broke: it may be there again later.  A ConnectError if the database refuses: it will again."""
     text = str(getattr(error, "orig", None) or error).strip()
-    is_file = type(getattr(error, "orig", None)).__module__ == "sqlite3"  # which calls a missing table operational, too
+    is_file = type(getattr(error, "orig", None)).__module__ == "sqlite3"  # sqlite3 calls a missing table operational, too
     if isinstance(error, sql.exc.OperationalError | sql.exc.InterfaceError | sql.exc.TimeoutError) and (not is_file or "locked" in text):
         return RetriableError(f"the database cannot be asked: {text}")
     return ConnectError(f"the database refuses: {text}")
@@ -92,7 +93,7 @@ def _plain(kind: Any, *, optional: bool) -> Schema:
 
 
 def to_connect(schema: Schema, value: Any) -> Any:
-    """A value as the driver gives it.  Times without a zone are taken to be UTC."""
+    """Connect's value for a value as the driver gives it.  Times without a zone are taken to be UTC."""
     if value is None:
         return None
     if schema.name == DECIMAL:
@@ -129,7 +130,7 @@ def column_of(schema: Schema) -> sql.types.TypeEngine[Any]:
 
 
 def to_column(schema: Schema, value: Any) -> Any:
-    """A value as the driver takes it."""
+    """The value as the driver takes it."""
     if isinstance(value, datetime):
         if schema.name == DATE:
             return value.date()

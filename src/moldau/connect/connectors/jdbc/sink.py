@@ -1,7 +1,7 @@
 """● Records to rows of a table: insert, upsert or update, and delete by tombstones.
 
 Promise: at least once; with `insert.mode=upsert` a record that comes again changes nothing, so the table ends the same.  With
-`offsets.table` set, the offset of each partition is written in the transaction of its rows, and reading begins there: once.
+`offsets.table` set, the offset of each partition is written in the transaction of its rows, and reading begins there: each record once.
 """
 
 import asyncio
@@ -83,11 +83,11 @@ class JdbcSinkTask(SinkTask):
         try:
             await self._run(lambda: self._put(records))
         except ConnectError:
-            self._tables.clear()  # what the transaction had made is gone with it
+            self._tables.clear()  # tables that the transaction had made are gone with it
             raise
 
     def _put(self, records: Sequence[Record]) -> None:
-        """One transaction."""
+        """Write the records in one transaction."""
         with self._engine.begin() as connection:
             for record in records:
                 self._store(connection, record)

@@ -1,4 +1,4 @@
-"""◇ Bytes of a log to events: lines, or a first line with those that belong to it."""
+"""◇ Bytes of a log to events.  An event is a line, or a first line with the lines that belong to it."""
 
 import re
 from collections.abc import Iterator
@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 
 class Event(NamedTuple):
-    """`end`: the byte behind it, counted from where the bytes begin."""
+    """`end`: the byte behind the event, counted from the beginning of the bytes."""
 
     text: str
     end: int
 
 
 def events(content: bytes, start: "re.Pattern[str] | None", *, is_over: bool) -> Iterator[Event]:
-    """Events that are whole.  `start`: what a first line looks like; None: every line is one.  `is_over`: nothing belongs to the last one
-    any more, so it is whole too.  A line without its end is not whole.
+    """The whole events.  `start`: matches a first line; None: every line is an event.  `is_over`: no more lines will belong to the last
+    event, so it is whole too.  A line without its end is not whole.
     """
     lines: list[bytes] = []
     begin = position = 0

@@ -1,8 +1,8 @@
-"""● Lines of files that patterns name, wherever rotation moves them.
+"""● Lines of files that patterns name, wherever rotation moves the files.
 
-A file is known by its folder, its inode and its first bytes, so one that is renamed is read to its end, one that is truncated or replaced
-from its beginning.  Its offset is the byte behind the last event.
-Promise: at least once; with exactly.once.source.support=enabled in the worker, once.  What is deleted before it was read is lost.
+A file is known by its folder, its inode and its first bytes.  So a renamed file is read to its end, and a truncated or replaced file is
+read from its beginning.  Its offset is the byte behind the last event.
+Promise: at least once; with exactly.once.source.support=enabled in the worker, once.  Lines deleted before they were read are lost.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class _Followed:
     inode: int
     position: int = 0
     head: str = ""
-    """The first of the bytes up to `position`."""
+    """A hash of the first bytes, of those up to `position`."""
     size: int = -1
     quiet_since: float = 0.0
 
@@ -92,7 +92,7 @@ class LogFilesTask(SourceTask):
         return found
 
     def _files(self) -> dict[tuple[str, int], tuple[str, bool]]:
-        """The positions of all files beside the named ones, and whether a pattern names each now.  The oldest come first."""
+        """The paths of all files in the folders of the named ones, and whether a pattern names each now.  The oldest come first."""
         named = {
             path for pattern in self._options["paths"] for path in glob.iglob(pattern, recursive=True) if not path.endswith(COMPRESSED)
         }
@@ -129,7 +129,7 @@ class LogFilesTask(SourceTask):
                     return []  # it was moved just now: the next look finds it
                 if about.st_size < followed.position or _head(file.read(HEAD_BYTES), followed.position) != followed.head:
                     if not is_named:
-                        return []  # a stranger that has the inode of a file of ours
+                        return []  # another file that got the inode of a file of ours
                     followed.position, followed.head = 0, ""
                 if about.st_size != followed.size:
                     followed.size, followed.quiet_since = about.st_size, now_s
@@ -163,7 +163,7 @@ class LogFilesTask(SourceTask):
 
 
 def _head(first: bytes, position: int) -> str:
-    """Tells a file from another one that got its inode, by what was read of it."""
+    """A hash of the first bytes that were read: it tells a file from another one that got its inode."""
     known = first[: min(HEAD_BYTES, position)]
     return hashlib.sha256(known).hexdigest()[:16] if known else ""
 

@@ -29,7 +29,7 @@ Keyed = tuple[Schema | None, Any, Schema | None, Any]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The source of an event.  `time_ms`: of the commit."""
+    """The source of an event.  `time_ms`: the time of the commit."""
 
     version: str
     prefix: str

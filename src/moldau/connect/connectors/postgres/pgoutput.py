@@ -50,7 +50,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """`time_us`: of the commit, microseconds since 1970."""
+    """`time_us`: the time of the commit, in microseconds since 1970."""
 
     final_lsn: int
     time_us: int

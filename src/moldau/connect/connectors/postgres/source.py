@@ -1,10 +1,10 @@
 """● Changes of PostgreSQL tables: a snapshot first, then every committed change, from a logical replication slot.
 
-The slot is asked by plain SQL (`pg_logical_slot_peek_binary_changes`), which can be repeated, and advances once the records are written and
-their offset is committed, and while only other tables change.  The offset is the end of the last whole transaction, and how
-many changes were told of the one behind it, with where that one commits: the slot may have left it behind when reading begins again.
+The slot is asked by plain SQL (`pg_logical_slot_peek_binary_changes`), which can be repeated.  It advances once the records are written and
+their offset is committed, and while only other tables change.  The offset holds the end of the last whole transaction, how many changes of
+the next transaction were told, and where that one commits: the slot may have left it behind when reading begins again.
 Snapshot and slot overlap: transactions that the snapshot has seen are left out of the log, by their number.  A snapshot that was cut off
-begins again, and then the log is told from the slot's begin, for rows that went since the first one have to be told to be gone.
+begins again.  Then the log is told from the slot's beginning: rows that were deleted since the first snapshot have to be told as deleted.
 Promise: at least once; with exactly.once.source.support=enabled in the worker, once, but for a snapshot that is cut off.
 """
 
@@ -71,7 +71,7 @@ PEEK: Final = """
     SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)"""
 XID: Final = 1 << 32
 IDLE_ADVANCE_S: Final = 10.0
-"""How often the slot advances while only other tables change; it holds PostgreSQL's log back meanwhile."""
+"""How often the slot advances while only other tables change.  PostgreSQL keeps its log from the slot on."""
 BEAT_KEY: Final = data.struct({"serverName": data.STRING}, name="io.debezium.connector.common.ServerNameKey")
 BEAT: Final = data.struct({"ts_ms": data.INT64}, name="io.debezium.connector.common.Heartbeat")
 
@@ -106,7 +106,7 @@ class PostgresTask(SourceTask):
             raise ConnectError(f"the database refuses: {error}") from error
 
     def _forget(self) -> None:
-        """Forget records of the log that were read but not given out: they are read again."""
+        """Forget records of the log that were read but not given out.  They are read again."""
         self._messages = None
         if self._connection is not None:
             self._connection.close()
@@ -161,7 +161,7 @@ class PostgresTask(SourceTask):
         return names
 
     def _snapshot(self, names: list[tuple[str, str]]) -> Iterator[Record | None]:
-        """Rows as they were at one moment.  The last one carries where the log goes on."""
+        """The rows as they were at one moment.  The last row's offset tells where the log goes on."""
         with self._connect() as connection:
             connection.autocommit = False
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
@@ -234,7 +234,7 @@ class PostgresTask(SourceTask):
                     yield from self._records(self._tables[event.relation], event, origin, self._offset())
 
         if is_empty:
-            self._lsn = max(self._lsn, row[0])  # whatever was committed until then concerns other tables
+            self._lsn = max(self._lsn, row[0])  # all that was committed until then concerns other tables
 
     async def poll(self) -> Sequence[Record]:
         found: list[Record] = await self._asked(self._next)
@@ -252,7 +252,7 @@ class PostgresTask(SourceTask):
         return found
 
     def _heartbeat(self) -> Record:
-        """It carries the offset on where no change does."""
+        """A record that carries the offset on while no change does."""
         if self._options["heartbeat.action.query"]:
             self._connected().execute(self._options["heartbeat.action.query"])
         prefix = self._options["topic.prefix"]
@@ -274,14 +274,14 @@ class PostgresTask(SourceTask):
                 if len(found) >= self._options["max.batch.size"]:
                     return found
         except Exception:
-            self._lsn, self._within, self._told = begin  # what was not given out is read again
+            self._lsn, self._within, self._told = begin  # records that were not given out are read again
             raise
         self._messages = None
         self._given = self._lsn
         return found
 
     async def commit(self) -> None:
-        """The slot lets go of what is safe."""
+        """Advance the slot behind the changes that are safe."""
         self._is_all_committed = True
         self._advanced_at = asyncio.get_running_loop().time()
         if self._messages is None and self._given > self._committed:
@@ -298,7 +298,7 @@ class PostgresTask(SourceTask):
 
 
 def _is_seen(xid: int, snapshot: str) -> bool:
-    """Whether a snapshot, `xmin:xmax:xip,xip`, has seen this transaction; its numbers have 64 bits, those of the log 32."""
+    """Whether a snapshot, `xmin:xmax:xip,xip`, has seen this transaction.  The snapshot's numbers have 64 bits, the log's have 32."""
     if not snapshot:
         return False
     _, high, running = snapshot.split(":")

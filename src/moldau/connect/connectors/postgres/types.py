@@ -1,4 +1,4 @@
-"""◇ PostgreSQL's types as Connect's, and texts of the log as values, as Debezium has them with its default settings.
+"""◇ PostgreSQL's types as Connect's types, and texts of the log as values: the same as Debezium's with its default settings.
 
 | PostgreSQL | Connect | |
 |---|---|---|

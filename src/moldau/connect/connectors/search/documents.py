@@ -36,7 +36,7 @@ _TEXT: Final = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignor
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One action of a bulk request.  `lines`: as they go into it, each with its end."""
+    """One action of a bulk request.  `lines`: the action's lines in the request, each with its end."""
 
     record: Record
     kind: str
@@ -46,7 +46,7 @@ class Action:
 
 
 def index_of(topic: str) -> str:
-    """The index that a topic goes to by itself.  Errors: ConnectError."""
+    """The index of a topic for which the options name none.  Errors: ConnectError."""
     name = topic.lower().replace(":", "_").lstrip("-_")[:MAX_NAME]
     if name.strip(".") == "":
         raise ConnectError(f"topic {topic} gives an index no name: name one in topic.index.map, or by the transform RegexRouter")
@@ -72,12 +72,12 @@ def position_id(record: Record) -> str:
 
 
 def position_of(record: Record) -> tuple[str, int, int]:
-    """The partition and offset of the consumed record, whatever transforms have done."""
+    """The topic, partition and offset of the record as it was consumed, whatever transforms have done."""
     return record.position or (record.topic, record.partition or 0, record.offset or 0)
 
 
 def index_action(record: Record, index: str, document_id: str | None, *, is_versioned: bool) -> Action:
-    """The whole document.  Errors: DataError."""
+    """Stores the whole document.  Errors: DataError."""
     about: dict[str, Any] = {"_index": index}
     if document_id is not None:
         about["_id"] = document_id
@@ -87,7 +87,7 @@ def index_action(record: Record, index: str, document_id: str | None, *, is_vers
 
 
 def upsert_action(record: Record, index: str, document_id: str) -> Action:
-    """The fields that there are; others of the document stay.  Errors: DataError."""
+    """Sets the record's fields; other fields of the document stay.  Errors: DataError."""
     about = {"_index": index, "_id": document_id, "retry_on_conflict": 5}
     body = {"doc": document_of(record), "doc_as_upsert": True}
     return Action(record, "update", index, document_id, _line({"update": about}) + _line(body))
@@ -130,7 +130,7 @@ def plain(value: Any) -> Any:
 
 
 def mapping_of(schema: Schema) -> dict[str, Any]:
-    """The mapping of a field; of a struct, its `properties`."""
+    """The mapping of a field; for a struct, the mapping has the `properties` of its fields."""
     if schema.name in _LOGICAL:
         return {"type": _LOGICAL[schema.name]}
     if schema.type is Type.STRUCT:

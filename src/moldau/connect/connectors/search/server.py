@@ -1,4 +1,4 @@
-"""● The few requests that a search sink asks: is there an index, make it, do this bulk."""
+"""● The few requests that a search sink sends: ask for an index, make an index, run a bulk of actions."""
 
 import json
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ SHOWN: Final = 300
 
 
 class SearchServer:
-    """One of several addresses of the same cluster; another one is asked when it does not answer."""
+    """A cluster with one or several addresses.  When one address does not answer, another one is asked."""
 
     def __init__(self, urls: Sequence[str], *, user: tuple[str, str] | None, connect_s: float, read_s: float) -> None:
         self._urls = [url.rstrip("/") for url in urls]
@@ -34,7 +34,7 @@ class SearchServer:
             raise ConnectError(f"index {name} cannot be made: {answer.text[:SHOWN]}")
 
     async def bulk(self, actions: Sequence[Action]) -> list[dict[str, Any]]:
-        """Send actions.  Returns for each `status`, and `error` if it failed.  Errors: ConnectError, RetriableError."""
+        """Send actions.  Returns the `status` of each action, and its `error` if it failed.  Errors: ConnectError, RetriableError."""
         answer = await self._ask("POST", "/_bulk", b"".join(one.lines for one in actions), "application/x-ndjson")
         found = [next(iter(one.values())) for one in answer.json()["items"]]
         if len(found) != len(actions):

@@ -1,4 +1,4 @@
-"""● Records to documents of a search index: the key is the id, the offset the version, a record without a value deletes.
+"""● Records to documents of a search index.  The key is the id, and the offset the version; a record without a value deletes its document.
 
 Promise: at least once, and the index ends equal to the topic: a record that comes again or too late has an old version, which the index
 refuses.  `index.write.method=upsert` and `key.ignore=true` with `key.ignore.id.strategy=none` have no versions: see the reference.
@@ -88,7 +88,7 @@ class SearchSinkTask(SinkTask):
         self._made: set[str] = set()
         """Indices that are there, as far as this task knows."""
         self._settled: set[tuple[str, int, int]] = set()
-        """Records of this put that a policy has dealt with."""
+        """Positions of records of this put that a policy has dealt with."""
 
     async def put(self, records: Sequence[Record]) -> None:
         actions = [one for one in map(self._action, records) if one is not None]
@@ -154,7 +154,7 @@ class SearchSinkTask(SinkTask):
     # ------------------------------------------------------------ requests
 
     async def _store(self, chunk: Sequence[Action]) -> None:
-        """Errors: ConnectError; RetriableError: after max.retries the worker pauses, and comes again with all of it."""
+        """Errors: ConnectError; RetriableError after max.retries: the worker pauses, then puts all records again."""
         left = list(chunk)
         for attempt in range(self._options["max.retries"] + 1):
             try:
@@ -183,14 +183,14 @@ class SearchSinkTask(SinkTask):
         return documents.mapping_of(schema)
 
     def _judged(self, actions: Sequence[Action], results: Sequence[dict[str, Any]]) -> tuple[list[Action], str]:
-        """The actions to repeat, with the reasons.  Errors: ConnectError."""
+        """The actions to repeat, and why.  Errors: ConnectError."""
         again: set[int] = set()
         ids: set[str | None] = set()
         why = ""
         for number, (one, result) in enumerate(zip(actions, results, strict=True)):
             status, error = int(result["status"]), result.get("error")
             if one.id in ids:
-                again.add(number)  # updates have no versions: those of one document keep their order
+                again.add(number)  # updates have no versions: updates of one document have to keep their order
             elif status < 300 or (status == 404 and one.kind == "delete" and error is None):
                 continue
             elif status == 409:
@@ -206,7 +206,7 @@ class SearchSinkTask(SinkTask):
         return [one for number, one in enumerate(actions) if number in again], why
 
     def _treat(self, policy: str, record: Record, error: ConnectError) -> None:
-        """Errors: ConnectError, when the policy says fail, or report and nothing is tolerated."""
+        """Errors: ConnectError, when the policy is fail, or when it is report and no errors are tolerated."""
         chosen = self._options[policy].upper()
         if chosen == "FAIL":
             raise type(error)(f"{_named(record)}: {error}; {policy} says what becomes of it") from error
@@ -226,7 +226,7 @@ def _named(record: Record) -> str:
 
 
 def _said(error: Any) -> str:
-    """The index's own words, with what they were caused by."""
+    """An error in the index's own words, with its cause."""
     found = error or {}
     cause = found.get("caused_by") or {}
     words = [str(one.get(name)) for one in (found, cause) for name in ("type", "reason") if one.get(name)]

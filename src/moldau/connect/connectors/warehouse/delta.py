@@ -36,7 +36,7 @@ OPTIONS: Final = Definition(
 
 
 GONE: Final = "moldau_is_gone"
-"""The column of a merge's source that tells keys whose rows go from rows that come."""
+"""The column of a merge's source that is true for keys whose rows are deleted, false for rows that are added."""
 
 
 class DeltaSinkTask(TableSinkTask):
@@ -81,7 +81,7 @@ class DeltaSinkTask(TableSinkTask):
             if not self._options["delta.auto.create"]:
                 raise ConnectError(f"there is no table {self._place}: make it, or set delta.auto.create=true")
             if added is None:
-                return  # there is nothing that these keys could be removed from
+                return  # there is no table that these keys could be removed from
             table = DeltaTable.create(self._place, added.schema, mode="ignore", storage_options=self._storage or None)
         for one, ours in at.items():
             there = table.transaction_version(self._application(one))
@@ -114,7 +114,7 @@ class DeltaSinkTask(TableSinkTask):
         write_deltalake(table, shaped(added, self._target(table, added)), mode="append", schema_mode=evolves, commit_properties=marks)
 
     def _merge(self, table: "DeltaTable", added: "pa.Table | None", removed: "pa.Table", marks: "CommitProperties") -> None:
-        """Rows that come, and keys whose rows go, in one source: `GONE` tells them apart."""
+        """Merge one source into the table: rows to add, and keys whose rows are deleted.  `GONE` tells them apart."""
         import pyarrow as pa
 
         target = self._target(table, added)
@@ -133,7 +133,7 @@ class DeltaSinkTask(TableSinkTask):
 
 
 def _with_removed(added: "pa.Table", removed: "pa.Table") -> "pa.Table":
-    """The rows, and behind them the keys that none of them has."""
+    """The added rows, and behind them the removed keys that no added row has."""
     import pyarrow as pa
 
     names = removed.column_names

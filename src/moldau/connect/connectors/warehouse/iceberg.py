@@ -68,7 +68,7 @@ class IcebergSinkTask(TableSinkTask):
             return None
         except Exception as error:
             raise RetriableError(f"table {self._name} cannot be loaded: {error}") from error
-        table.metadata.properties[NO_RETRIES] = "0"  # here only: a commit that lost the race must look at the offsets again
+        table.metadata.properties[NO_RETRIES] = "0"  # only in this copy: a commit that lost the race must look at the offsets again
         return table
 
     @property
@@ -85,7 +85,7 @@ class IcebergSinkTask(TableSinkTask):
         for _ in range(TRIES):
             table = self._loaded() or self._created(added)
             if table is None:
-                return  # there is nothing that these keys could be removed from
+                return  # there is no table that these keys could be removed from
             there = self._offsets(table)
             for one, ours in at.items():
                 if there.get(one) != ours:
@@ -95,7 +95,7 @@ class IcebergSinkTask(TableSinkTask):
                     self._change(transaction, table, added, removed, _as_json({**there, **to}))
                 return
             except CommitFailedException:
-                continue  # other partitions' task, or somebody who tidies up, was faster
+                continue  # another task with other partitions, or a cleanup of the table, was faster
         raise RetriableError(f"table {self._name} is being written by others all the time")
 
     def _change(
@@ -121,7 +121,7 @@ class IcebergSinkTask(TableSinkTask):
         if added is None:
             return None
         self._catalog.create_namespace_if_not_exists(self._name.rpartition(".")[0])
-        with suppress(TableAlreadyExistsError):  # another task's
+        with suppress(TableAlreadyExistsError):  # another task made it
             self._catalog.create_table(self._name, added.schema)
         return self._loaded()
 
@@ -145,7 +145,7 @@ def _is_one_of(keys: "pa.Table") -> Any:
 
     names = keys.column_names
     if len(names) == 1:
-        return In(names[0], keys[names[0]].to_pylist())  # type: ignore[call-arg]  # its fields are read as keyword-only
+        return In(names[0], keys[names[0]].to_pylist())  # type: ignore[call-arg]  # mypy reads its fields as keyword-only
     found: Any = AlwaysFalse()
     for row in keys.to_pylist():
         same: Any = None

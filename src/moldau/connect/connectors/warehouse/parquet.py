@@ -1,7 +1,8 @@
 """● Values to Parquet files in a folder or an object store that speaks S3.
 
-Promise: once.  A file's name is its topic, partition and first offset, and where it ends is decided by its records alone (flush.size,
+Promise: once.  A file's name is its topic, partition and first offset.  Its records alone decide where the file ends (flush.size,
 rotate.interval.ms, another schema).  Offsets are committed behind whole files, so a task that begins again writes the same files again.
+
 Source: Confluent's S3 sink.
 """
 
@@ -70,7 +71,7 @@ class ParquetSinkTask(SinkTask):
     async def start(self, config: Config) -> None:
         self._options = self.definition.parse(config)
         try:
-            import pyarrow.parquet  # noqa: F401 - whether it is there
+            import pyarrow.parquet  # noqa: F401 - fails where pyarrow is missing
         except ImportError as error:
             raise missing("pyarrow", error) from error
         self._store = await asyncio.to_thread(self._opened)
@@ -78,7 +79,7 @@ class ParquetSinkTask(SinkTask):
         self._whole: list[_File] = []
         """The files to be stored."""
         self._next: dict[TopicPartition, int] = {}
-        """The next offset to take; records that are put again are recognised by it."""
+        """The next offset to take.  It shows which records are put again."""
 
     def _opened(self) -> Obstore:
         try:
@@ -91,7 +92,7 @@ class ParquetSinkTask(SinkTask):
         return StoreConfig.behind("", {STORAGE_URL: self._options["store.url"]})
 
     async def close(self, partitions: Collection[TopicPartition]) -> None:
-        """Close.  Records that are not stored come again, in whatever task is next."""
+        """Give the partitions up.  Their records that are not stored come again, in the next task that gets the partitions."""
         gone = set(partitions)
         self._growing = {key: one for key, one in self._growing.items() if key[0] not in gone}
         self._whole = [one for one in self._whole if one.source not in gone]
@@ -152,7 +153,7 @@ class ParquetSinkTask(SinkTask):
             raise RetriableError(str(error)) from error
 
     async def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """For a partition with records in no file yet, the first of their offsets."""
+        """The offsets to commit.  For a partition with records in no stored file yet, that is the first of their offsets."""
         starts: dict[TopicPartition, int] = {}
         for one in [*self._growing.values(), *self._whole]:
             starts[one.source] = min(one.start, starts.get(one.source, one.start))

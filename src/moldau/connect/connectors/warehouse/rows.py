@@ -1,6 +1,6 @@
 """● Records as rows of Arrow tables, which all three warehouses take.
 
-A schema gives columns their types; without one, pyarrow finds them out of the values of a batch.  pyarrow is part of the extra
+A schema gives columns their types; without a schema, pyarrow infers them from the values of a batch.  pyarrow is part of the extra
 `warehouse`, so it is imported when a task starts.
 """
 

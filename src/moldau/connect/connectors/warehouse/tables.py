@@ -1,7 +1,7 @@
 """● The common base of sinks for table formats: records are gathered, and go into the table together with their offsets, as one commit.
 
-Promise: once.  Reading begins where the table's own offsets say.  A commit fails that finds other offsets than this task knows of: another
-task has the partition by now.  With id columns, a row replaces the one that has them, and a record without a value deletes it.
+Promise: once.  Reading begins where the table's own offsets say.  A commit fails if it finds other offsets than this task knows of: another
+task has the partition by now.  With id columns, a row replaces the row of the same ids, and a record without a value deletes that row.
 """
 
 import asyncio
@@ -33,12 +33,12 @@ class Overtaken(ConnectError):
 
 
 class TableSinkTask(SinkTask):
-    """`_at`: each partition's offset in the table, as far as this task knows; None: none."""
+    """`_at`: each partition's offset in the table, as far as this task knows; None: the table has no offset of the partition."""
 
     columns: Sequence[str]
-    """That tell a row; empty: rows are only added."""
+    """The columns that identify a row; empty: rows are only added."""
     limit: int
-    """Rows that are gathered at most."""
+    """The most rows to gather before a commit."""
 
     def begin(self, config: Config, columns: Sequence[str], limit: int) -> None:
         self.connector = config.get("name") or ""
@@ -49,11 +49,11 @@ class TableSinkTask(SinkTask):
 
     @abstractmethod
     def read_offsets(self, partitions: Collection[TopicPartition]) -> Offsets:
-        """The offsets that the table has.  It blocks.  Errors: ConnectError, RetriableError."""
+        """The offsets that the table has.  The call blocks.  Errors: ConnectError, RetriableError."""
 
     @abstractmethod
     def write(self, added: "pa.Table | None", removed: "pa.Table | None", at: Mapping[TopicPartition, int | None], to: Offsets) -> None:
-        """One commit: rows with the keys of `removed` go, `added` comes, partitions that stand `at` stand at `to`.  It blocks.
+        """Delete the rows with the keys of `removed`, add `added` and move the offsets from `at` to `to`, in one commit.  The call blocks.
         Errors: ConnectError, Overtaken among them; RetriableError.
         """
 
@@ -110,7 +110,7 @@ class TableSinkTask(SinkTask):
         self._gathered.clear()
 
     def _tables(self) -> "tuple[pa.Table | None, pa.Table | None]":
-        """Rows to add, and keys of rows that go; of each key only its last record counts."""
+        """The rows to add, and the keys of rows to delete.  Only the last record of each key counts."""
         if not self.columns:
             return _joined([(one.value_schema, row_of(one)) for one in self._gathered]), None
         last: dict[tuple[Any, ...], tuple[dict[str, Any], Record]] = {}
@@ -134,7 +134,7 @@ def _source(record: Record) -> TopicPartition:
 
 
 def _joined(rows: Sequence[tuple[Schema | None, dict[str, Any]]]) -> "pa.Table | None":
-    """Columns of all schemas, in the order in which they come first; rows of one schema are read together."""
+    """One table with the columns of all schemas, each column in its order of first appearance.  Rows of one schema are read together."""
     import pyarrow as pa
 
     groups: dict[Schema | None, list[dict[str, Any]]] = {}

@@ -1,7 +1,7 @@
 """● Writes the reference pages of the documentation from what the code declares: `python -m moldau.tools.reference docs`.
 
-Options, error codes, APIs with their handlers' opening blocks, and the commands' own help.  A test holds the committed pages to what this
-would write, so a page cannot fall behind.
+The pages list options, error codes, APIs with their handlers' opening blocks, and the commands' own help.  A test compares the committed
+pages with what this module writes, so a page cannot fall behind.
 """
 
 import contextlib
@@ -187,8 +187,8 @@ def commands_page() -> str:
 
 
 def help_of(arguments: Sequence[str]) -> str:
-    os.environ["COLUMNS"] = "100"  # argparse folds at the terminal's width, a page has one of its own
-    os.environ["MOLDAU_CONFIG"] = os.devnull  # whoever writes the page may have a profile in use
+    os.environ["COLUMNS"] = "100"  # argparse folds at the terminal's width, and a page has a fixed width
+    os.environ["MOLDAU_CONFIG"] = os.devnull  # the writer of the page may have a profile in use
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), contextlib.suppress(SystemExit):
         command_line.main(list(arguments))

@@ -56,7 +56,7 @@ def _parser() -> Parser:
 
 
 async def resource_of(admin: Admin, text: str) -> Resource:
-    """A topic's name counts more than a broker's number."""
+    """The topic of this name, else the broker of this number.  Errors: Failure when neither exists."""
     names = {topic.name or "" for topic in await admin.topics.list()}
     if text in names:
         return ResourceType.TOPIC, text

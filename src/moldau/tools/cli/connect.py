@@ -24,9 +24,9 @@ def main(arguments: list[str]) -> int:
             "curl localhost:8083/connector-plugins",
         ],
     )
-    parser.add_argument("file", type=Path, metavar="FILE", help="the worker's properties, as connect-distributed.properties")
+    parser.add_argument("file", type=Path, metavar="FILE", help="the worker's properties file, such as connect-distributed.properties")
     parser.add_argument(
-        "--override", action="append", default=[], type=key_value, metavar="K=V", help="counts more than the file; repeatable"
+        "--override", action="append", default=[], type=key_value, metavar="K=V", help="a property that overrides the file; repeatable"
     )
     parser.add_argument("--check", action="store_true", help="only read the file and say what is wrong with it")
     options = parser.parse_args(arguments)

@@ -31,8 +31,8 @@ Work = Callable[[Cluster], Awaitable[int]]
 
 
 def on_cluster(options: argparse.Namespace, work: Work) -> int:
-    """Runs `work` against `options.bootstrap_server`, with the settings of `options.command_config`; with `options.watch` again and again,
-    every so many seconds, until interrupted.
+    """Runs `work` against `options.bootstrap_server`, with the settings of `options.command_config`.  With `options.watch`, `work` runs
+    again every so many seconds until it is interrupted.
     """
     settings = client_settings(getattr(options, "command_config", None))
     every_s = getattr(options, "watch", None)

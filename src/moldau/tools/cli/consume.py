@@ -40,7 +40,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         "moldau consume",
-        "Read records and print their values, one a line.  Without --from-beginning: those that come from now on.",
+        "Read records and print their values, one on a line.  Without --from-beginning, only records that come from now on.",
         examples=[
             "moldau consume hello --from-beginning",
             "moldau consume orders --from-beginning --exit --json",
@@ -54,12 +54,12 @@ def _parser() -> Parser:
     add("-f", "--from-beginning", action="store_true", help="from the first record on")
     add("-o", "--offset", type=int, metavar="N", help="from this offset on; a negative one counts from the end")
     add("-p", "--partition", type=int, metavar="N", help="only this partition (all)")
-    add("-g", "--group", metavar="NAME", help="share the topic with the others of this group, from where it stands")
+    add("-g", "--group", metavar="NAME", help="share the topic with the other members of this group, from the group's offsets on")
     add("-n", "--max", type=positive, metavar="COUNT", help="end after so many records")
-    add("-e", "--exit", action="store_true", help="end at the last record there is now")
+    add("-e", "--exit", action="store_true", help="end after the record that is the last one now")
     add("-t", "--timeout", type=float, metavar="SECONDS", help="end when nothing came for so long")
     add("--show", default="", metavar="WHAT", help=f"print more of each record, comma separated: {', '.join(SHOWN)}")
-    add("--json", action="store_true", help="each record as one line of JSON, with everything")
+    add("--json", action="store_true", help="print each record as one line of JSON, with everything")
     add("--committed", action="store_true", help="only records of committed transactions")
     return parser
 
@@ -125,7 +125,7 @@ async def _consume_in_group(cluster: Cluster, options: argparse.Namespace, show:
 
 
 class _SayPartitions(RebalanceListener):
-    """Tells whoever watches what is read from now on."""
+    """Says on stderr which partitions are read from now on."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer

@@ -1,4 +1,4 @@
-"""● `moldau dump-log`: what is in a partition's files; finds out by itself how to read them."""
+"""● `moldau dump-log`: prints what is in a partition's files, and finds out by itself how to read them."""
 
 import argparse
 import re
@@ -20,7 +20,7 @@ _PARTITION: Final = re.compile(r"(?P<topic>.+)-\d+")
 def main(arguments: list[str]) -> int:
     parser = Parser(
         "moldau dump-log",
-        "Print what is in segments, indexes, snapshots and checkpoints: files, or all those of a partition's folder.",
+        "Print what is in segments, indexes, snapshots and checkpoints.  Name files, or a partition's folder for all files in it.",
         examples=[
             "moldau dump-log data/orders-0",
             "moldau dump-log data/orders-0/00000000000000000000.log --batches",
@@ -76,7 +76,7 @@ def _for_kafkas_tool(options: argparse.Namespace) -> argparse.Namespace:
 
 
 def _check(paths: list[Path], options: argparse.Namespace) -> int:
-    """Reads everything, prints what does not fit."""
+    """Read everything and print what is wrong."""
     from contextlib import redirect_stdout
     from io import StringIO
 

@@ -7,7 +7,10 @@ _CONTROL: Final = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def one_line(text: str) -> str:
-    """The text with characters escaped that would end the line or move a terminal's cursor: names and values may come from others."""
+    """The text with those characters escaped that would end the line or move a terminal's cursor.
+
+    Names and values in it may come from other people.
+    """
     return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
 
 

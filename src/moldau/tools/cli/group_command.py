@@ -23,7 +23,7 @@ G = TypeVar("G")
 
 
 class Groups(Protocol[D_co]):
-    """An administrator of groups of one kind, of which it tells as `D_co`."""
+    """An administrator of groups of one kind; `D_co` is its description of a group."""
 
     async def list_groups(self) -> Sequence[ListedGroup]: ...
 
@@ -36,7 +36,7 @@ Action = Callable[[G, argparse.Namespace], Awaitable[None]]
 
 
 def run_action(options: argparse.Namespace, admin: Callable[[Cluster], G], actions: Mapping[str, Action[G]]) -> int:
-    """`options.action` with an administrator of the cluster that `options` name."""
+    """Run `options.action` with an administrator of the cluster that `options` name, and return the exit code."""
 
     async def work(cluster: Cluster) -> int:
         try:
@@ -49,7 +49,10 @@ def run_action(options: argparse.Namespace, admin: Callable[[Cluster], G], actio
 
 
 def add_reset(reset: Parser, *, has: str) -> argparse._MutuallyExclusiveGroup:
-    """The options of a reset but for where to, which is what is returned.  `has`: which partitions are meant unless some are named."""
+    """Add the options of a reset, and return the group of its targets, to which the caller may add more.
+
+    `has`: the partitions that are meant when no topic is named, in words.
+    """
     reset.add_argument("group", metavar="GROUP")
     reset.add_argument("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help=f"only these ({has})")
     reset.add_argument("--execute", action="store_true", help="do it")
@@ -69,7 +72,7 @@ async def described(groups: Groups[D_co], group_id: str, *, command: str) -> D_c
 
 
 async def refused(groups: Groups[object], group_id: str, error: KafkaError, *, command: str) -> Failure:
-    """Why nothing came of it, in words.  `command`: `groups` or `share-groups`, which lists them."""
+    """The error of a refused action, in words.  `command`: `groups` or `share-groups`, which lists the groups."""
     if error.code is ErrorCode.NON_EMPTY_GROUP:
         return Failure(f"group {group_id} has members", "Stop them first")
     if error.code is not ErrorCode.GROUP_ID_NOT_FOUND:
@@ -90,7 +93,7 @@ async def apply_reset(
     *,
     execute: bool,
 ) -> None:
-    """Shows where the group would be put, and with `execute` puts it there.  Errors: Failure."""
+    """Shows the offsets that the group would get, and with `execute` sets them.  Errors: Failure."""
     if execute:
         for one, error in (await groups.alter_offsets(group_id, offsets)).items():
             if error is not None:

@@ -10,7 +10,7 @@ from moldau.tools.cli.failure import Failure
 
 
 def consumer_options(properties: Mapping[str, str], **given: Any) -> ConsumerOptions:
-    """Properties that are no options of ours are passed by, as Kafka's tools do; `given` counts more.  Errors: Failure."""
+    """Unknown properties are ignored, as Kafka's tools ignore them.  `given` overrides `properties`.  Errors: Failure."""
     known = {one.name.replace("_", ".") for one in fields(ConsumerOptions)}
     chosen = {key: value for key, value in properties.items() if key in known}
     try:

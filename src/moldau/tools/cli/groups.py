@@ -1,4 +1,4 @@
-"""● `moldau groups`: groups, who reads what in them and how far they are; put them back, delete them."""
+"""● `moldau groups`: show groups, their members and their lag; reset their offsets, delete them."""
 
 import argparse
 from collections.abc import Sequence
@@ -41,20 +41,20 @@ def _parser() -> Parser:
     )
     action = add_actions(parser)
     action("list", "groups with protocol, state and members")
-    action("members", "members with what they read").add_argument("groups", nargs="+", metavar="GROUP")
+    action("members", "members with the partitions that they read").add_argument("groups", nargs="+", metavar="GROUP")
     lag = action("lag", "how far the group is in each partition, and how many records are left")
     lag.add_argument("groups", nargs="+", metavar="GROUP")
     lag.add_argument(
-        "--count-bytes", type=int, default=LAG_BYTES, metavar="BYTES", help="read at most so much to count records (%(default)s); 0: do not"
+        "--count-bytes", type=int, default=LAG_BYTES, metavar="BYTES", help="read at most this to count records (%(default)s); 0: no counts"
     )
-    reset = action("reset", "put a group without members somewhere else; shows what would be unless --execute is given")
+    reset = action("reset", "set the offsets of a group without members; without --execute only show them")
     where = add_reset(reset, has="all that it has offsets of")
     where.add_argument("--to-current", action="store_true")
     where.add_argument("--to-offset", type=int, metavar="OFFSET")
     where.add_argument("--shift-by", type=int, metavar="N")
     where.add_argument("--by-duration", metavar="PnDTnHnMnS")
     where.add_argument("--from-file", metavar="FILE", help="lines of topic,partition,offset")
-    action("delete", "forget groups without members, with their offsets").add_argument("groups", nargs="+", metavar="GROUP")
+    action("delete", "delete groups without members, with their offsets").add_argument("groups", nargs="+", metavar="GROUP")
     return parser
 
 

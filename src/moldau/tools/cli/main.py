@@ -21,24 +21,24 @@ _OURS: Final = "moldau.tools.cli"
 _KAFKAS: Final = "moldau.tools.cli.kafka"
 
 COMMANDS: Final = {
-    "up": Command(f"{_OURS}.up.command", "start a broker right here: formats its folder on first use"),
+    "up": Command(f"{_OURS}.up.command", "start a broker right here; its folder is formatted on first use"),
     "serve": Command(f"{_OURS}.serve", "run a node from a server.properties file"),
     "storage": Command(f"{_OURS}.storage", "format and inspect a node's folders"),
     "topics": Command(f"{_OURS}.topics", "list, create, describe, extend and delete topics"),
-    "partitions": Command(f"{_OURS}.partitions", "where replicas are; move them to other folders, elect leaders"),
+    "partitions": Command(f"{_OURS}.partitions", "show where replicas are, move them to other folders, elect leaders"),
     "configs": Command(f"{_OURS}.configs", "read and change the settings of topics and brokers"),
     "produce": Command(f"{_OURS}.produce", "write records from the command line or from lines of input"),
     "consume": Command(f"{_OURS}.consume", "read records"),
-    "offsets": Command(f"{_OURS}.offsets", "first and last offsets, and offsets by time"),
+    "offsets": Command(f"{_OURS}.offsets", "show first and last offsets, and offsets by time"),
     "groups": Command(f"{_OURS}.groups", "consumer and streams groups: members, offsets, lag; reset and delete"),
     "share-groups": Command(f"{_OURS}.share_groups", "share groups (queues): members, lag; reset and delete"),
-    "transactions": Command(f"{_OURS}.transactions", "transactions: open ones, producers, those that hang; end them"),
+    "transactions": Command(f"{_OURS}.transactions", "list open transactions and producers; find and end transactions that hang"),
     "connect": Command(f"{_OURS}.connect", "run a Kafka Connect worker: connectors, over its REST API"),
     "pipelines": Command("moldau.pipelines.running.command", "run pipelines on Spark, pack what its workers need"),
-    "shop": Command("moldau.shop.command", "orders and burgers over HTTP, mails, a live page: what stands around the pipelines"),
+    "shop": Command("moldau.shop.command", "the services around the pipelines: orders and burgers over HTTP, mails, a live page"),
     "demo": Command("moldau.pipelines.demo.command", "real orders through a broker and Spark, every verdict checked"),
-    "perf": Command(f"{_OURS}.perf.command", "how fast records go in and come out, and how long one is on its way"),
-    "profile": Command(f"{_OURS}.shell.profile", "clusters by name: what commands speak to"),
+    "perf": Command(f"{_OURS}.perf.command", "measure how fast records go in and come out, and how long one is on its way"),
+    "profile": Command(f"{_OURS}.shell.profile", "name clusters, and choose the one that commands speak to"),
     "completion": Command(f"{_OURS}.shell.completion", "completion of commands and options for bash, zsh and fish"),
     "dump-log": Command(f"{_OURS}.dump_log", "look into segment, index, snapshot and checkpoint files"),
 }
@@ -110,7 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _INTERRUPTED
     except BrokenPipeError:
-        # Whoever read our output has gone, `head` for one: nothing is wrong, and the interpreter must not complain while it flushes.
+        # The reader of our output has gone, such as `head`.  Nothing is wrong, and the interpreter must not complain while it flushes.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 

@@ -40,7 +40,7 @@ def load_config(path: Path, overrides: Mapping[str, str] | None = None) -> NodeC
 
 
 class LineFormatter(logging.Formatter):
-    """One line a message, whatever clients put into theirs; stack traces stand below it."""
+    """One line for each message, whatever text of clients is in it.  Stack traces stand below the line."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:
         return one_line(super().formatMessage(record))
@@ -66,7 +66,7 @@ def run_node(config: NodeConfig, on_ready: "Callable[[Node], None]", on_progress
 
 
 def in_words(error: Exception) -> Failure | Exception:
-    """Errors that name their way out, as one line; anything else is a bug and keeps its traceback."""
+    """A `Failure` of one line for an error that names its way out.  Any other error is a bug and keeps its traceback."""
     from moldau.server.node.folders import StartRefused
 
     if isinstance(error, StartRefused):

@@ -1,4 +1,4 @@
-"""● Command lines, read by argparse; a mistake ends in a `Failure` that names what was nearly meant.  Defaults come from the profile."""
+"""● Command lines, read by argparse; a mistake ends in a `Failure` that names the nearest valid word.  Defaults come from the profile."""
 
 import argparse
 import re
@@ -31,29 +31,29 @@ KAFKAS: Final = {
     "--time": ("--at",),
     "--timeout-ms": ("--timeout",),
 }
-"""Options of Kafka's tools, and what the same thing is called in ours."""
+"""Options of Kafka's tools, each with its names in our commands."""
 WORDS: Final = {"--topic": "topic", "--group": "group", "--transactional-id": "id"}
-"""Options of Kafka's tools that are words of their own in ours."""
+"""Options of Kafka's tools that are words without an option in our commands."""
 
 
 class Parser(argparse.ArgumentParser):
     """`examples` are printed below the options, one line each, as they can be typed."""
 
     is_action = False
-    """It reads what follows the word that stands for it."""
+    """Whether this is the parser of an action: it reads the words after the action's name."""
 
     def __init__(self, prog: str, description: str = "", *, examples: Sequence[str] = (), **rest: Any) -> None:
         epilog = "examples:\n" + "".join(f"  {example}\n" for example in examples) if examples else None
         super().__init__(prog=prog, description=description, epilog=epilog, formatter_class=argparse.RawDescriptionHelpFormatter, **rest)
 
     def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
-        """Options may stand between words, as in `produce orders --key 17 hello`: argparse alone ends `VALUE ...` at the first one."""
+        """Options may stand between words, as in `produce orders --key 17 hello`: argparse alone ends `VALUE ...` at the first option."""
         if self._subparsers is not None:
             return super().parse_args(args, namespace)
         return self.parse_intermixed_args(args, namespace)
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Refuses an option that the action does not know: here the options of each action are known."""
+        """Refuses an option that the action does not know: an action's parser has all its options."""
         found, rest = super().parse_known_args(args, namespace)
         if rest and self.is_action:
             self.error(f"unrecognized arguments: {' '.join(rest)}")
@@ -90,7 +90,7 @@ class Parser(argparse.ArgumentParser):
 
 
 class _FromProfile(str):
-    """Settings that belong to the profile's address, and to no other."""
+    """The path of settings that belong to the profile's address and to no other address."""
 
 
 class _Address(argparse.Action):
@@ -101,8 +101,10 @@ class _Address(argparse.Action):
 
 
 def add_bootstrap(parser: argparse.ArgumentParser, *, watch: bool = False) -> None:
-    """`--bootstrap-server`: by default the profile's, else the address that `moldau up` listens on.  `watch`: it only looks, and may do so
-    again and again."""
+    """Add `--bootstrap-server`; the default is the profile's address, else the one that `moldau up` listens on.
+
+    `watch`: the command only reads, so `--watch` may repeat it.
+    """
     profile = current_profile()
     address, config = ("localhost:9092", None) if profile is None else profile
     parser.add_argument(
@@ -120,15 +122,18 @@ def add_bootstrap(parser: argparse.ArgumentParser, *, watch: bool = False) -> No
         help="a properties file with client settings",
     )
     if watch:
-        parser.add_argument("--watch", nargs="?", type=positive, const=2, metavar="SECONDS", help="show it anew every so often (2)")
+        parser.add_argument("--watch", nargs="?", type=positive, const=2, metavar="SECONDS", help="show it anew at this interval (2)")
 
 
 WATCHED: Final = frozenset({"list", "describe", "members", "lag", "producers", "hanging"})
-"""Actions that only look."""
+"""Actions that only read."""
 
 
 def add_actions(parser: Parser) -> Callable[[str, str], Parser]:
-    """The word that follows the command's name, `options.action`.  Call it with a name and what it is about, for a parser of its own."""
+    """Add the word `options.action`, which follows the command's name.
+
+    Each call of the result, with an action's name and description, makes the action's own parser.
+    """
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
 
     def action(name: str, about: str) -> Parser:

@@ -1,4 +1,4 @@
-"""● `moldau partitions`: where replicas are and how large; move them to another folder, let preferred replicas lead.
+"""● `moldau partitions`: show where replicas are and how large, move them to another folder, let preferred replicas lead.
 
 Moves between brokers take a plan: `moldau kafka-reassign-partitions`.
 """
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         "moldau partitions",
-        "See where replicas are and how large, move them to another folder, let preferred replicas lead.",
+        "Show where replicas are and how large, move them to another folder, let preferred replicas lead.",
         examples=[
             "moldau partitions list orders",
             "moldau partitions move orders:0,1 /disk2/moldau",
@@ -56,10 +56,10 @@ def _parser() -> Parser:
     move = action("move", "copy replicas to another folder of their broker and go on from there")
     move.add_argument("topics", nargs="+", metavar="TOPIC[:0,1]")
     move.add_argument("folder", metavar="FOLDER", help="one of the broker's log.dirs")
-    move.add_argument("--broker", type=int, metavar="ID", help="only on this one (all that have a replica)")
+    move.add_argument("--broker", type=int, metavar="ID", help="only on this broker (all that have a replica)")
     elect = action("elect", "let the preferred replica lead where another does")
     elect.add_argument("topics", nargs="*", metavar="TOPIC[:0,1]", help="only these (all)")
-    elect.add_argument("--unclean", action="store_true", help="where nobody leads: any replica that lives, though records are lost")
+    elect.add_argument("--unclean", action="store_true", help="where no replica leads, elect any live replica, though records are lost")
     return parser
 
 
@@ -79,7 +79,7 @@ async def _places(admin: Admin, wanted: set[TopicPartition] | None) -> list[Plac
 
 
 async def _named(admin: Admin, topics: list[str]) -> set[TopicPartition] | None:
-    """None for none: all are meant."""
+    """The partitions of the named topics; None, which means all partitions, when no topic is named."""
     try:
         return set(await existing_partitions(admin.cluster, topics)) if topics else None
     except KafkaError as error:

@@ -50,14 +50,14 @@ def _parser() -> Parser:
     add("values", metavar="VALUE", nargs="*", help="without any, lines are read from standard input")
     add("-k", "--key", help="the records' key")
     add("-H", "--header", action="append", default=[], type=key_value, metavar="K=V", help="a header; repeatable")
-    add("-p", "--partition", type=int, help="where to, instead of by key")
+    add("-p", "--partition", type=int, help="the partition to write to, instead of one by key")
     add("-s", "--key-separator", metavar="TEXT", help="each line holds a key, this text, a value")
     add("-z", "--compression", default="none", choices=[codec.name.lower() for codec in Codec], help="(%(default)s)")
     add(
         "--acks",
         default="all",
         choices=("all", "1", "0"),
-        help="whose word to wait for: all replicas in sync, the leader, nobody (%(default)s)",
+        help="wait for the answer of all replicas in sync, of the leader, or of nobody (%(default)s)",
     )
     return parser
 

@@ -23,7 +23,7 @@ def main(arguments: list[str]) -> int:
     )
     parser.add_argument("file", type=Path, metavar="FILE", help="server.properties")
     parser.add_argument(
-        "--override", action="append", default=[], type=key_value, metavar="K=V", help="counts more than the file; repeatable"
+        "--override", action="append", default=[], type=key_value, metavar="K=V", help="an option that overrides the file; repeatable"
     )
     parser.add_argument("--check", action="store_true", help="only read the file and say what is wrong with it")
     options = parser.parse_args(arguments)

@@ -1,4 +1,4 @@
-"""● `moldau share-groups`: share groups (queues), who reads in them and how much is left; put them back, delete them."""
+"""● `moldau share-groups`: show share groups (queues), their members and how much is left; reset their offsets, delete them."""
 
 import argparse
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         "moldau share-groups",
-        "Share groups: members take records off the same partitions, each record goes to one of them.",
+        "Share groups: members take records off the same partitions, and each record goes to one member.",
         examples=[
             "moldau share-groups list",
             "moldau share-groups members printers",
@@ -36,16 +36,16 @@ def _parser() -> Parser:
     )
     action = add_actions(parser)
     action("list", "share groups with state")
-    action("members", "members with the partitions they take records of").add_argument("groups", nargs="+", metavar="GROUP")
-    action("lag", "the first record of each partition that is not done with, and how many are left").add_argument(
+    action("members", "members with the partitions that they take records of").add_argument("groups", nargs="+", metavar="GROUP")
+    action("lag", "the first unfinished record of each partition, and how many records are left").add_argument(
         "groups", nargs="+", metavar="GROUP"
     )
-    reset = action("reset", "put a group without members somewhere else; shows what would be unless --execute is given")
+    reset = action("reset", "set the offsets of a group without members; without --execute only show them")
     add_reset(reset, has="all that it has read")
-    forget = action("forget", "forget how far a group without members has come with topics")
+    forget = action("forget", "forget the offsets of a group without members in some topics")
     forget.add_argument("group", metavar="GROUP")
     forget.add_argument("--topic", action="append", required=True, metavar="TOPIC")
-    action("delete", "forget groups without members, with all they have come to").add_argument("groups", nargs="+", metavar="GROUP")
+    action("delete", "delete groups without members, with their offsets").add_argument("groups", nargs="+", metavar="GROUP")
     return parser
 
 

@@ -11,7 +11,7 @@ CHUNK_BYTES: Final = 256 * 1024
 
 
 async def lines_of_standard_input(prompt: str = "") -> AsyncIterator[bytes]:
-    """Each line without its end, up to the end of input.  With a prompt: for somebody who types."""
+    """Each line of standard input without its end.  `prompt`: shown on stderr before each line, for somebody who types."""
     loop = asyncio.get_running_loop()
     chunks: asyncio.Queue[list[bytes] | None] = asyncio.Queue()
     room = threading.Semaphore(AHEAD)
@@ -30,7 +30,7 @@ async def lines_of_standard_input(prompt: str = "") -> AsyncIterator[bytes]:
         finally:
             loop.call_soon_threadsafe(chunks.put_nowait, None)
 
-    # A daemon: the thread may wait for a terminal for ever, which must not keep the process alive.
+    # A daemon, because the thread may wait for a terminal for ever, and that must not keep the process alive.
     threading.Thread(target=read, name="standard input", daemon=True).start()
     while (lines := await chunks.get()) is not None:
         room.release()

@@ -1,11 +1,11 @@
-"""● Tables and notes for people.  `rich` is loaded only when something is drawn, and only plain text leaves when nobody watches."""
+"""● Tables and notes for people.  `rich` draws on a terminal, and is loaded only then; any other output gets plain text."""
 
 import sys
 from collections.abc import Iterable, Sequence
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: Iterable[str] = ()) -> None:
-    """`right`: columns of numbers.  Tab-separated without decoration when the output is not a terminal, for `cut` and `awk`."""
+    """Print a table.  `right`: columns of numbers.  An output that is not a terminal gets cells separated by tabs, for `cut` and `awk`."""
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     if not sys.stdout.isatty():
         for row in [list(columns), *texts]:
@@ -25,12 +25,12 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, right: It
 
 
 def clear() -> None:
-    """An empty screen; between two tables of an output that nobody watches, an empty line."""
+    """Clear a terminal's screen; on any other output, print an empty line between two tables."""
     print("\x1b[2J\x1b[H" if sys.stdout.isatty() else "", end="" if sys.stdout.isatty() else "\n")
 
 
 def say(text: str) -> None:
-    """A note to whoever watches: on stderr, so that output stays clean."""
+    """Print a note on stderr, so that standard output stays clean."""
     print(text, file=sys.stderr, flush=True)
 
 

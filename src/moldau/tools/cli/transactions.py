@@ -1,4 +1,4 @@
-"""● `moldau transactions`: which transactions are open, whose they are, which of them hang; end them."""
+"""● `moldau transactions`: show open transactions and their producers, find transactions that hang, end them."""
 
 import argparse
 import time
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         "moldau transactions",
-        "Transactions: who has one open, since when, in which partitions; find those that hang, and end them.",
+        "Show who has a transaction open, since when and in which partitions; find transactions that hang, and end them.",
         examples=[
             "moldau transactions list --open-for 60",
             "moldau transactions describe billing-1",
@@ -54,18 +54,18 @@ def _parser() -> Parser:
     listing.add_argument("--open-for", type=int, metavar="SECONDS", help="only transactions that are open for longer")
     listing.add_argument("--matching", metavar="REGEX", help="only transactional ids that match as a whole")
     action("describe", "the transaction of an id, with its partitions").add_argument("ids", nargs="+", metavar="ID")
-    action("producers", "who has written to a partition, and where an open transaction of theirs begins").add_argument(
+    action("producers", "producers that have written to a partition, and where their open transactions begin").add_argument(
         "partitions", nargs="+", type=_partition, metavar="TOPIC:N"
     )
     hanging = action("hanging", "transactions that are open in a partition's log while no coordinator is going to end them")
-    hanging.add_argument("--topic", action="append", metavar="TOPIC", help="only in this one (all topics)")
+    hanging.add_argument("--topic", action="append", metavar="TOPIC", help="only in this topic (all topics)")
     hanging.add_argument(
-        "--minutes", type=int, default=LONGEST_TIMEOUT_MINUTES, help="only those open for longer than any may be (%(default)s)"
+        "--minutes", type=int, default=LONGEST_TIMEOUT_MINUTES, help="only transactions open for longer than any may be (%(default)s)"
     )
-    abort = action("abort", "end one that hangs, in one partition")
+    abort = action("abort", "end a transaction that hangs, in one partition")
     abort.add_argument("partition", type=_partition, metavar="TOPIC:N")
-    abort.add_argument("--start-offset", type=int, required=True, metavar="OFFSET", help="where it begins, as `producers` shows")
-    action("terminate", "abort what a transactional id has open, and fence its producer").add_argument("ids", nargs="+", metavar="ID")
+    abort.add_argument("--start-offset", type=int, required=True, metavar="OFFSET", help="where the transaction begins (see `producers`)")
+    action("terminate", "abort the open transaction of an id, and fence its producer").add_argument("ids", nargs="+", metavar="ID")
     return parser
 
 

@@ -1,6 +1,7 @@
 """◇ Keys and values of internal topics in words, as kafka-dump-log's decoders print them.
 
-A decoder takes a record and gives the text of its key and of its value, None for what there is not.
+A decoder takes a record and gives the text of its key and the text of its value, None where there is no text.
+
 Source: DumpLogSegments.java, CoordinatorRecordMessageFormatter.java.
 """
 

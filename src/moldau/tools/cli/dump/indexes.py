@@ -26,7 +26,7 @@ _SNAPSHOT_VERSION: Final = 1
 
 
 class BrokenIndex(Exception):
-    """The index cannot be what its name says."""
+    """The file cannot be the kind of index that its name says."""
 
 
 def _entries(packed: Struct, data: memoryview) -> list[tuple[int, ...]]:
@@ -76,7 +76,7 @@ def check_time_index(data: memoryview, base_offset: int) -> None:
 
 @dataclass
 class OffsetIndexDump:
-    """`mismatches`: what the index says, what the log says (-1 nothing)."""
+    """`mismatches`: pairs of the offset in the index and the offset in the log, -1 for none."""
 
     base_offset: int
     verify_only: bool = False
@@ -131,7 +131,7 @@ class TimeIndexDump:
                         self.out_of_order.append((timestamp, previous))
                     return
         except CorruptBatch:
-            pass  # what cannot be read was not found
+            pass  # an offset that cannot be read was not found
         self.not_found.append((offset, -1))
 
 

@@ -1,7 +1,7 @@
 """◇ A message as JSON in Kafka's own form: field names in camelCase, ids and bytes as base64, tagged fields only when they differ from
 their default.
 
-Source: what the JsonConverter classes that Kafka generates write.
+Source: the output of the JsonConverter classes that Kafka generates.
 """
 
 import json

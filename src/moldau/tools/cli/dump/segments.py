@@ -1,6 +1,8 @@
 """◇ A segment or a KRaft snapshot, batch by batch and record by record, in the lines that Kafka's DumpLogSegments prints.
 
-Guarantee: a broken file ends in a note of how many bytes make no sense, never in an exception; each batch says whether its CRC holds.
+Guarantee: a broken file ends in a note of how many bytes are invalid, never in an exception.  The line of a batch says whether its CRC
+holds.
+
 Source: DumpLogSegments.java.
 """
 
@@ -21,7 +23,7 @@ SNAPSHOT: Final = ".checkpoint"
 BOOTSTRAP: Final = "bootstrap.checkpoint"
 NO_LIMIT: Final = 0x7FFFFFFF
 
-# As Kafka prints them, whims of punctuation included.
+# The names as Kafka prints them, with its irregular punctuation.
 _CONTROL_NAMES: Final = {
     ControlType.LEADER_CHANGE: "LeaderChange:",
     ControlType.SNAPSHOT_HEADER: "SnapshotHeader",
@@ -34,7 +36,7 @@ _TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
 
 @dataclass
 class SegmentDump:
-    """How to print one file, and what was found while it was printed."""
+    """The way to print one file, and the gaps and bad CRCs that were found on the way."""
 
     name: str
     deep: bool = False

@@ -57,7 +57,7 @@ def _parser() -> KafkaParser:
         if name == "unregister":
             action.add_argument("-i", "--id", type=int, required=True, help="the broker's number")
         if name == "list-endpoints":
-            action.add_argument("--include-fenced-brokers", action="store_true", help="brokers too that are fenced")
+            action.add_argument("--include-fenced-brokers", action="store_true", help="list fenced brokers too")
     return parser
 
 
@@ -87,7 +87,7 @@ async def _endpoints(admin: Admin, kind: EndpointType, options: argparse.Namespa
 
 
 def endpoint_lines(rows: Sequence[tuple[str, str, str, str, str]], kind: str, *, with_state: bool) -> list[str]:
-    """`rows`: id, host, port, rack, state.  The host's column is as wide as its longest, the rack's at least as wide as its title."""
+    """`rows`: id, host, port, rack, state.  The host's column is as wide as the longest host, the rack's at least as wide as its title."""
     host_width = max((len(row[1]) for row in rows), default=10)
     rack_width = max((len(row[3]) for row in rows), default=10)
     state = " {4:<10}" if with_state else ""

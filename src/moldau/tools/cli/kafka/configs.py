@@ -159,7 +159,7 @@ def _own_source(entity: Entity, name: str) -> ConfigSource:
 
 
 async def _names(admin: Admin, kind: str) -> Sequence[str]:
-    """All there are of a kind, with the default of all brokers."""
+    """The names of all entities of a kind, with the default of all brokers."""
     match kind:
         case "topics":
             return [topic.name for topic in await admin.topics.list() if topic.name is not None]

@@ -78,10 +78,10 @@ def _parser() -> KafkaParser:
     add("--compression-codec", nargs="?", const="gzip", metavar="CODEC", help="none, gzip (without a value), snappy, lz4 or zstd")
     add("--request-required-acks", metavar="ACKS", help="-1 or all, 1, 0")
     add("--sync", action="store_true", help="wait for each record's answer before the next")
-    add("--batch-size", type=int, metavar="BYTES", help="of a partition's batch (16384)")
+    add("--batch-size", type=int, metavar="BYTES", help="the size of a partition's batch (16384)")
     add("--max-partition-memory-bytes", type=int, metavar="BYTES", help="(deprecated) --batch-size")
-    add("--max-memory-bytes", type=int, metavar="BYTES", help="of records on their way (33554432)")
-    add("--timeout", type=int, metavar="MS", help="how long a batch waits for company (1000)")
+    add("--max-memory-bytes", type=int, metavar="BYTES", help="memory for records that are not delivered yet (33554432)")
+    add("--timeout", type=int, metavar="MS", help="how long a batch waits for more records (1000)")
     add("--request-timeout-ms", type=int, metavar="MS", help="how long the broker may take (1500)")
     for name in ("--max-block-ms", "--message-send-max-retries", "--metadata-expiry-ms", "--retry-backoff-ms", "--socket-buffer-size"):
         add(name, type=int, help=argparse.SUPPRESS)  # taken and not needed
@@ -123,7 +123,7 @@ def _number(properties: Mapping[str, str], key: str, default: int) -> int:
 
 
 async def produce_lines(cluster: Cluster, topic: str, reader: LineReader, options: ProducerOptions, *, sync: bool = False) -> int:
-    """Returns how many records were written.  Errors: Failure naming the first that was not, and how many were lost."""
+    """Returns how many records were written.  Errors: Failure with the first error and the number of records that were not written."""
     failures: list[BaseException] = []
 
     def note(future: "asyncio.Future[RecordMetadata]") -> None:

@@ -1,6 +1,6 @@
 """● `moldau kafka-console-share-consumer`: records of a share group become lines, as with kafka-console-share-consumer.sh.
 
-Each record printed is accepted, or with --release or --reject that is said of it.
+A printed record is accepted; with --release it is released, with --reject it is rejected.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def _parser() -> KafkaParser:
     add = parser.add_argument
     add("--topic", help="where from")
     add("--group", help=f"the share group ({DEFAULT_GROUP})")
-    add("--reject", action="store_true", help="reject each record: it is delivered to nobody any more")
+    add("--reject", action="store_true", help="reject each record: it is not delivered again")
     add("--release", action="store_true", help="release each record: it is delivered again")
     add("--reject-message-on-error", action="store_true", help="reject records that cannot be printed, and go on")
     add_console_options(parser, old_config=OLD_CONFIG, shown="print.delivery=true, print.key=true")

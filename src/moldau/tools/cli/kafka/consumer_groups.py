@@ -1,7 +1,7 @@
 """● `moldau kafka-consumer-groups`: list, describe and delete groups, delete and reset their offsets, as kafka-consumer-groups.sh does.
 
-As with Kafka's, what is printed with `Error:` ends with exit code 0 all the same.  Differs from Kafka: rows come sorted where Kafka's come
-as its hash maps yield them.
+A run that prints `Error:` ends with exit code 0, as with Kafka's tool.  Differs from Kafka: rows are sorted, where Kafka prints them in the
+order of its hash maps.
 """
 
 import argparse
@@ -54,7 +54,7 @@ RE2J_WORDS: Final = {
     "missing )": "missing closing )",
     "trailing \\": "trailing backslash at end of expression",
 }
-"""RE2's messages in C++, with the words of its Java sister."""
+"""The messages of RE2 in C++, each with the words of RE2/J, its Java sister."""
 NO_ACTION: Final = (
     "WARN: No action will be performed as the --execute option is missing. In version 5.0, this command will require either --dry-run or "
     "--execute to be specified. You should add the --dry-run option explicitly if you are scripting this command and want to keep the "
@@ -98,7 +98,7 @@ def _parser() -> KafkaParser:
     add("--validate-regex", metavar="REGEX", help="say whether this is a valid regular expression of RE2")
     add("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="a topic, or some of its partitions; repeatable")
     add("--all-topics", action="store_true", help="all that the group has offsets of")
-    add("--type", nargs="?", const="", metavar="TYPES", help="list: with types, or only groups of these")
+    add("--type", nargs="?", const="", metavar="TYPES", help="list: show types, or only groups of these types")
     add_reset_options(parser)
     return parser
 
@@ -204,7 +204,7 @@ def _note_state(group: GroupDescription) -> None:
 
 
 async def partition_rows(groups: GroupAdmin, group: GroupDescription) -> list[tables.PartitionRow]:
-    """Partitions by the members that read them, the busiest first, then those with offsets that nobody reads."""
+    """The partitions of each member, the busiest member first; then partitions with offsets that no member reads."""
     committed = await groups.offsets(group.group_id)
     owners = sorted((member for member in group.members if member.assignment), key=lambda member: -len(member.assignment))
     owned = [(partition, member) for member in owners for partition in sorted(member.assignment)]

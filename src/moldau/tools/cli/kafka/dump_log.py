@@ -1,4 +1,4 @@
-"""● `moldau kafka-dump-log`: what is in segments, indexes, snapshots, in kafka-dump-log.sh's lines."""
+"""● `moldau kafka-dump-log`: what is in segments, indexes and snapshots, in the lines of kafka-dump-log.sh."""
 
 import argparse
 import mmap
@@ -171,7 +171,7 @@ def _mapped(path: Path) -> Iterator[memoryview]:
             try:
                 yield view
             finally:
-                # Views of views may live on in a traceback; then the mapping goes with them, not before.
+                # Views of this view may live on in a traceback.  The mapping then ends with them, not here.
                 try:
                     view.release()
                 except BufferError:

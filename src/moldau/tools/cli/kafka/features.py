@@ -76,7 +76,7 @@ def _print(lines: Iterable[str]) -> int:
 
 
 def feature_lines(response: ApiVersionsResponse) -> Iterator[str]:
-    """Supported features by name, with what is finalized."""
+    """Supported features by name, with their finalized levels."""
     finalized = {one.name: one.max_version_level for one in response.finalized_features}
     for one in sorted(response.supported_features, key=lambda one: one.name):
         level = finalized.get(one.name, 0)
@@ -94,7 +94,7 @@ def feature_lines(response: ApiVersionsResponse) -> Iterator[str]:
 
 
 def level_text(feature: str, level: int) -> str:
-    """metadata.version goes by the names of releases."""
+    """The level as text: for metadata.version the name of its release."""
     return RELEASES.get(level, f"UNKNOWN {level}") if feature == METADATA_VERSION else str(level)
 
 

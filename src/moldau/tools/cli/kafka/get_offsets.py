@@ -76,7 +76,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_topic_partitions(text: str) -> Wanted:
-    """Any of several `topic:range` patterns.  Errors: Failure."""
+    """The filter that lets through the matches of any of several `topic:range` patterns.  Errors: Failure."""
     rules = [_rule(part.strip()) for part in text.split(",")]
     return lambda one: any(rule(one) for rule in rules)
 

@@ -1,6 +1,6 @@
 """● `moldau kafka-groups`: groups of every type, as kafka-groups.sh lists them.
 
-Differs from Kafka: without --list the mistake is named without the page of options.
+Differs from Kafka: the error about a missing --list comes without the page of options.
 """
 
 import argparse
@@ -63,7 +63,7 @@ def is_wanted(group: ListedGroup, options: argparse.Namespace) -> bool:
 
 
 def lines(groups: list[ListedGroup]) -> list[str]:
-    """All columns are as wide as the longest group id; rows end with a space more than their title, as Kafka's do."""
+    """All columns are as wide as the longest group id.  Rows end with one space more than the title row, as Kafka's do."""
     width = max((20, *(len(group.group_id) for group in groups)))
     rows = [("GROUP", "TYPE", "PROTOCOL"), *((group.group_id, group.group_type.capitalize(), group.protocol_type) for group in groups)]
     title, *others = [" ".join(f"{cell:<{width}}" for cell in row) for row in rows]

@@ -6,7 +6,7 @@ from moldau.errors import ErrorCode, KafkaError
 
 PACKAGE: Final = "org.apache.kafka.common.errors."
 
-# Where the exception is not the code's name in camel case with Exception behind it.
+# The codes whose exception is not the code's name in camel case with Exception behind it.
 _IRREGULAR: Final = {
     ErrorCode.UNKNOWN_SERVER_ERROR: "UnknownServerException",
     ErrorCode.CORRUPT_MESSAGE: "CorruptRecordException",

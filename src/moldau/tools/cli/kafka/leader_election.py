@@ -1,6 +1,6 @@
-"""● `moldau kafka-leader-election`: preferred replicas lead again, or any that lives, as kafka-leader-election.sh does it.
+"""● `moldau kafka-leader-election`: makes preferred replicas or any live ones leaders, as kafka-leader-election.sh does.
 
-Differs from Kafka: partitions come sorted where Kafka's come as its hash maps yield them, and no stack trace follows an error.
+Differs from Kafka: partitions are sorted, where Kafka prints them in the order of its hash maps, and no stack trace follows an error.
 """
 
 import argparse
@@ -57,10 +57,10 @@ def _parser() -> KafkaParser:
     add = parser.add_argument
     add("--admin.config", dest="old_command_config", metavar="FILE", help="(deprecated) --command-config")
     add("--election-type", type=str.lower, choices=("preferred", "unclean"), help="which replica is to lead")
-    add("--topic", help="with --partition: this one")
+    add("--topic", help="the topic of the one partition; needs --partition")
     add("--partition", type=int, metavar="ID", help="with --topic")
-    add("--all-topic-partitions", action="store_true", help="all for which there is something to do")
-    add("--path-to-json-file", metavar="FILE", help="those in a file")
+    add("--all-topic-partitions", action="store_true", help="all partitions that need an election")
+    add("--path-to-json-file", metavar="FILE", help="the partitions in a file")
     return parser
 
 

@@ -80,7 +80,7 @@ def _describe(options: argparse.Namespace) -> Work:
 def _parser() -> KafkaParser:
     parser = KafkaParser(
         "kafka-metadata-quorum",
-        "Describe the quorum of controllers and change who votes in it, as kafka-metadata-quorum.sh does.",
+        "Describe the quorum of controllers and change its voters, as kafka-metadata-quorum.sh does.",
         examples=[
             "--bootstrap-server localhost:9092 describe --status",
             "--bootstrap-server localhost:9092 describe --replication",
@@ -95,8 +95,8 @@ def _parser() -> KafkaParser:
     describe.add_argument("--status", action="store_true", help="a summary")
     describe.add_argument("--replication", action="store_true", help="each node's offset and lag")
     describe.add_argument("--human-readable", action="store_true", help="times as `5 ms ago`")
-    add = actions.add_parser("add-controller", help="a controller that runs becomes a voter; --command-config is its properties file")
-    remove = actions.add_parser("remove-controller", help="a controller votes no more")
+    add = actions.add_parser("add-controller", help="make a running controller a voter; --command-config is its properties file")
+    remove = actions.add_parser("remove-controller", help="remove a controller from the voters")
     remove.add_argument("--controller-id", "-i", type=int, required=True, metavar="ID", help="the id of the controller to remove")
     remove.add_argument(
         "--controller-directory-id", "-d", required=True, metavar="DIRECTORY", help="the directory id of the controller to remove"
@@ -124,7 +124,7 @@ def status_lines(cluster_id: str, quorum: QuorumDescription) -> list[tuple[str, 
 
 
 def _lag_ms(leader: ReplicaState | None, last: ReplicaState | None) -> int:
-    """The lag of the voter that has the least; -1 if it never caught up."""
+    """The time by which the last voter lags behind the leader, in milliseconds; -1 if it never caught up."""
     if leader is None or last is None or last is leader:
         return 0
     caught_up = last.last_caught_up_timestamp
@@ -149,7 +149,7 @@ def _host(host: str) -> str:
 
 
 def replication_lines(quorum: QuorumDescription, now_ms: int | None) -> list[str]:
-    """A table; with `now_ms` times are told as their age."""
+    """The rows of a table.  With `now_ms`, each time is shown as its age."""
     state = quorum.state
     leader = next((one for one in state.current_voters if one.replica_id == state.leader_id), None)
     if leader is None:

@@ -21,11 +21,11 @@ from moldau.tools.cli.node import load_config
 from moldau.types import uuid_from_text, uuid_to_text
 
 TIMEOUT_MS = 60_000
-"""A voter that is added has to be asked what it speaks, and the change has to be committed."""
+"""The time for asking a new voter what it speaks, and for committing the change."""
 
 
 class NewVoter:
-    """The controller that a properties file is of."""
+    """The controller that a properties file describes."""
 
     def __init__(self, path: Path) -> None:
         """Errors: Failure."""
@@ -66,7 +66,7 @@ async def add_controller(cluster: Cluster, path: Path, *, command_config: str | 
 async def remove_controller(
     cluster: Cluster, voter_id: int, directory: str, *, command_config: str | None, at_controllers: bool, dry_run: bool
 ) -> str:
-    """The report, as of `add_controller`."""
+    """The report and errors are like those of `add_controller`."""
     if voter_id < 0:
         raise Failure(f"Invalid negative --controller-id: {voter_id}")
     directory_id = _directory_id(directory)
@@ -87,7 +87,7 @@ def _directory_id(text: str) -> UUID:
 
 
 async def _ask_leader(cluster: Cluster, request: Request[Any], command_config: str | None, *, at_controllers: bool) -> None:
-    """A broker passes it on; a controller that does not lead says who does."""
+    """Send the request to the leading controller.  A broker passes it on; any controller names the one that leads."""
 
     async def ask(of: Cluster) -> None:
         response = await of.send(request, extra_s=TIMEOUT_MS / 1000)
@@ -98,7 +98,7 @@ async def _ask_leader(cluster: Cluster, request: Request[Any], command_config: s
 
 
 async def at_leader(cluster: Cluster, command_config: str | None, work: Callable[[Cluster], Awaitable[None]]) -> None:
-    """Run on the leading controller, which another one names.  Errors: KafkaError NOT_CONTROLLER if none is known."""
+    """Run `work` on the leading controller, which `cluster` names.  Errors: KafkaError NOT_CONTROLLER if none is known."""
     told = await Admin(cluster).describe_cluster(endpoint_type=EndpointType.CONTROLLER)
     leader = next((one for one in told.brokers if one.broker_id == told.controller_id), None)
     if leader is None:

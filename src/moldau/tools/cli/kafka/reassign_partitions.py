@@ -1,6 +1,6 @@
-"""● `moldau kafka-reassign-partitions`: other brokers for partitions, other folders for replicas, as kafka-reassign-partitions.sh does it.
+"""● `moldau kafka-reassign-partitions`: moves partitions to other brokers, and replicas to other folders.
 
-Differs from Kafka: no stack trace follows an error.
+Options and output are those of kafka-reassign-partitions.sh.  Differs from Kafka: no stack trace follows an error.
 """
 
 import argparse
@@ -85,9 +85,9 @@ def main(arguments: list[str]) -> int:
 def _parser() -> KafkaParser:
     parser = KafkaParser(
         "kafka-reassign-partitions",
-        "Move partitions to other brokers, and replicas to other folders, as kafka-reassign-partitions.sh does.  A plan's form:\n"
+        "Move partitions to other brokers, and replicas to other folders, as kafka-reassign-partitions.sh does.  The form of a plan:\n"
         '  {"version": 1, "partitions": [{"topic": "foo", "partition": 1, "replicas": [1, 2], "log_dirs": ["any", "/disk2"]}]}\n'
-        "and that of topics to move:\n"
+        "The form of a list of topics to move:\n"
         '  {"version": 1, "topics": [{"topic": "foo"}]}',
         examples=[
             "--bootstrap-server localhost:9092 --generate --topics-to-move-json-file topics.json --broker-list 1,2",
@@ -100,24 +100,24 @@ def _parser() -> KafkaParser:
     add("--bootstrap-controller", metavar="HOST:PORT", help="cancel, list: one or more controllers, instead of brokers")
     add("--generate", action="store_true", help="propose a plan; nothing is moved")
     add("--execute", action="store_true", help="begin a plan")
-    add("--verify", action="store_true", help="how far a plan is; throttles go when it is done")
-    add("--cancel", action="store_true", help="end the moves of a plan where they are")
-    add("--list", action="store_true", help="partitions that are on their way to other brokers")
+    add("--verify", action="store_true", help="show how far a plan is; remove its throttles when it is done")
+    add("--cancel", action="store_true", help="cancel the moves of a plan that are not done")
+    add("--list", action="store_true", help="list partitions that are on their way to other brokers")
     add("--reassignment-json-file", metavar="FILE", help="the plan")
     add("--topics-to-move-json-file", metavar="FILE", help="generate: which topics")
     add("--broker-list", metavar="ID,ID", help="generate: to which brokers")
-    add("--disable-rack-aware", action="store_true", help="generate: whatever their racks")
-    add("--throttle", type=int, metavar="BYTES/S", help="execute: how much is copied between brokers a second")
-    add("--replica-alter-log-dirs-throttle", type=int, metavar="BYTES/S", help="execute: how much is copied between folders a second")
+    add("--disable-rack-aware", action="store_true", help="generate: do not spread replicas over racks")
+    add("--throttle", type=int, metavar="BYTES/S", help="execute: limit for copies between brokers")
+    add("--replica-alter-log-dirs-throttle", type=int, metavar="BYTES/S", help="execute: limit for copies between folders")
     add(
         "--timeout",
         type=int,
         metavar="MS",
         help=f"execute, cancel: how long a move between folders may take to begin ({DEFAULT_TIMEOUT_MS})",
     )
-    add("--additional", action="store_true", help="execute: beside other moves; or change their throttles")
+    add("--additional", action="store_true", help="execute: start beside other moves, or change their throttles")
     add("--preserve-throttles", action="store_true", help="verify, cancel: leave throttles alone")
-    add("--disallow-replication-factor-change", action="store_true", help="execute: refuse another number of replicas")
+    add("--disallow-replication-factor-change", action="store_true", help="execute: refuse to change the number of replicas")
     return parser
 
 
@@ -229,7 +229,7 @@ async def _set_throttles(admin: Admin, plan: plans.Plan, moves: plans.Moves, opt
 
 
 async def _move(admin: Admin, folders: Mapping[Replica, str], options: argparse.Namespace) -> None:
-    """Asks again while a replica is not on its broker yet: then the folder is not taken for sure."""
+    """Asks again while a replica is not on its broker yet: until then it is not sure that the broker takes the folder."""
     timeout_ms = DEFAULT_TIMEOUT_MS if options.timeout is None else options.timeout
     pending, started = dict(folders), time.monotonic()
     while True:
@@ -282,7 +282,7 @@ async def _cancel(admin: Admin, options: argparse.Namespace) -> None:
     if back:
         await _move(admin, back, options)
     else:
-        print("None of the specified partition moves are active.", end="")  # what comes next stands in the same line, as in Kafka
+        print("None of the specified partition moves are active.", end="")  # the next text stands in the same line, as in Kafka
     if not options.preserve_throttles:
         await _clear_throttles(admin, plan)
 
@@ -292,7 +292,7 @@ async def _list(admin: Admin, options: argparse.Namespace) -> None:
 
 
 async def _clear_throttles(admin: Admin, plan: plans.Plan) -> None:
-    """Clear all throttles: it is not known any more from which brokers the moves came."""
+    """Clear the throttles of all brokers: the brokers that the moves came from are no longer known."""
     brokers = {one.broker_id for one in (await admin.describe_cluster()).brokers}
     brokers |= {broker for _, replicas in plan.brokers for broker in replicas}
     print(f"Clearing broker-level throttles on broker{_s(brokers)} {','.join(map(str, sorted(brokers)))}")
@@ -301,7 +301,7 @@ async def _clear_throttles(admin: Admin, plan: plans.Plan) -> None:
     await _alter(admin, ResourceType.TOPIC, plan.topics, dict.fromkeys(THROTTLED_REPLICAS.values()))
 
 
-# ------------------------------------------------------------ what they share
+# ------------------------------------------------------------ common parts
 
 
 async def _replicas_of(admin: Admin, topics: Sequence[str]) -> Targets:
@@ -317,7 +317,7 @@ async def _replicas_of(admin: Admin, topics: Sequence[str]) -> Targets:
 
 
 async def _current_of(admin: Admin, wanted: Collection[TopicPartition]) -> Targets:
-    """Errors: PlanError when one is not there."""
+    """The replicas of the wanted partitions.  Errors: PlanError for a missing partition."""
     found = await _replicas_of(admin, sorted({where.topic for where in wanted}))
     missing = sorted(where for where in wanted if where not in found)
     if missing:
@@ -339,7 +339,7 @@ async def _known_replicas(admin: Admin, wanted: Iterable[TopicPartition]) -> Tar
 
 
 async def _current_folders(admin: Admin, current: Targets) -> dict[Replica, str]:
-    """The folders of replicas whose brokers live."""
+    """The folders of the replicas on live brokers."""
     alive = {one.broker_id for one in (await admin.describe_cluster()).brokers}
     replicas = [Replica(*where, broker) for where, brokers in current.items() for broker in brokers if broker in alive]
     return {replica: one.current for replica, one in (await admin.partitions.folders_of(replicas)).items() if one.current is not None}

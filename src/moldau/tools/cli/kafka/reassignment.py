@@ -1,4 +1,4 @@
-"""◇ Plans of kafka-reassign-partitions.sh: their files, what they throttle, and how far they are, in Kafka's words.
+"""◇ Plans of kafka-reassign-partitions.sh: their files, their throttles and their progress, in Kafka's words.
 
     {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "/disk2"]}]}
 
@@ -25,7 +25,7 @@ EXISTING: Final = (
 
 
 class PlanError(Exception):
-    """A plan that cannot be, or that the tool cannot carry out.  `is_terse`: told without `Error:` before it."""
+    """A plan that is invalid, or that the tool cannot carry out.  `is_terse`: printed without `Error:` before it."""
 
     def __init__(self, text: str, *, is_terse: bool = False) -> None:
         super().__init__(text)
@@ -142,7 +142,7 @@ def _repeated(items: Iterable[Any]) -> list[Any]:
 
 
 class Move(NamedTuple):
-    """The brokers that a partition is copied from, and to."""
+    """The brokers that a partition is copied from, and the brokers that it is copied to."""
 
     sources: frozenset[int]
     destinations: frozenset[int]
@@ -178,7 +178,7 @@ def moving_brokers(moves: Moves) -> list[int]:
     return sorted({broker for move in moves.values() for broker in move.sources | move.destinations})
 
 
-# ------------------------------------------------------------ how far it is
+# ------------------------------------------------------------ progress
 
 
 def partition_line(where: TopicPartition, current: Sequence[int], target: Sequence[int], *, is_moving: bool) -> str:

@@ -1,7 +1,7 @@
 """● `moldau kafka-share-groups`: list, describe and delete share groups, delete and reset their offsets, as kafka-share-groups.sh does.
 
-As with Kafka's, what is printed with `Error:` ends with exit code 0 all the same.  Differs from Kafka: rows come sorted where Kafka's come
-as its hash maps yield them.
+A run that prints `Error:` ends with exit code 0, as with Kafka's tool.  Differs from Kafka: rows are sorted, where Kafka prints them in the
+order of its hash maps.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def _parser() -> KafkaParser:
         ],
     )
     add = parser.add_argument
-    add("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="a topic, or to reset some of its partitions; repeatable")
+    add("--topic", action="append", default=[], metavar="TOPIC[:0,1]", help="a topic; for a reset also some of its partitions; repeatable")
     add("--all-topics", action="store_true", help="reset: all that the group has read")
     add("--to-earliest", action="store_true", help="reset to the first offset")
     add("--to-latest", action="store_true", help="reset to the end")

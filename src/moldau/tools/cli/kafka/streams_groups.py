@@ -1,6 +1,6 @@
 """● `moldau kafka-streams-groups`: list, describe, delete and reset streams groups, as kafka-streams-groups.sh does.
 
-Differs from Kafka: rows come sorted where Kafka's come as its hash maps yield them, and no stack trace follows an error.
+Differs from Kafka: rows are sorted, where Kafka prints them in the order of its hash maps, and no stack trace follows an error.
 """
 
 import argparse
@@ -66,7 +66,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _complain(action: str, error: KafkaError) -> int:
-    # The tool wraps what comes while it works out a reset once more.
+    # Kafka's tool wraps an error of a reset once more.
     wrapping = "java.util.concurrent.ExecutionException: " if action == "reset_offsets" else ""
     print_error(f"Executing streams group command failed due to {wrapping}{java_error(error)}")
     return 1
@@ -84,9 +84,9 @@ def _parser() -> KafkaParser:
     )
     add = parser.add_argument
     add("--input-topic", action="append", default=[], metavar="TOPIC[:0,1]", help="a topic, or some of its partitions; repeatable")
-    add("--all-input-topics", action="store_true", help="all topics that the program reads of others")
+    add("--all-input-topics", action="store_true", help="all topics that the program reads and that are not its own")
     add("--delete-internal-topic", action="append", default=[], metavar="TOPIC", help="reset with --execute: delete this topic too")
-    add("--delete-all-internal-topics", action="store_true", help="reset with --execute, delete: the internal topics too")
+    add("--delete-all-internal-topics", action="store_true", help="reset with --execute, delete: delete all internal topics too")
     add_reset_options(parser)
     return parser
 
@@ -350,7 +350,7 @@ def _status(error: KafkaError | None) -> str:
 
 
 async def _committed_inputs(groups: StreamsGroupAdmin, group_id: str) -> list[TopicPartition]:
-    """The input topics of which the group has offsets."""
+    """The input partitions for which the group has offsets."""
     inputs = (await groups.describe(group_id)).input_topics()
     return sorted(one for one in await groups.groups.offsets(group_id) if one.topic in inputs)
 

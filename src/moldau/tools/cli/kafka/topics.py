@@ -80,7 +80,7 @@ def _parser() -> KafkaParser:
     add("--exclude-internal", action="store_true", help="leave out the topics that Kafka keeps for itself")
     add("--topics-with-overrides", action="store_true", help="describe only topics that have options of their own")
     add("--under-replicated-partitions", action="store_true", help="describe only partitions that lack replicas in sync")
-    add("--unavailable-partitions", action="store_true", help="describe only partitions without a leader that lives")
+    add("--unavailable-partitions", action="store_true", help="describe only partitions without a live leader")
     add("--under-min-isr-partitions", action="store_true", help="describe only partitions below min.insync.replicas")
     add("--at-min-isr-partitions", action="store_true", help="describe only partitions at min.insync.replicas")
     add("--partition-size-limit-per-response", type=int, default=2000, metavar="COUNT", help="partitions in one answer of the broker")
@@ -179,10 +179,10 @@ class Tool:
                 if not filters or line.is_wanted(options, minimum):
                     print(line)
 
-    # ------------------------------------------------------------ what it asks for
+    # ------------------------------------------------------------ requests
 
     async def _names(self, *, must_exist: bool = True) -> Sequence[str]:
-        """Topics that --topic matches, all without one."""
+        """The topics that --topic matches; all topics without --topic."""
         options = self.options
         topics = await self.admin.topics.list(include_internal=not options.exclude_internal)
         names = [topic.name for topic in topics if topic.name is not None]
@@ -227,7 +227,7 @@ class Tool:
         self, topics: Iterable[DescribeTopicPartitionsResponseTopic]
     ) -> Mapping[TopicPartition, OngoingPartitionReassignment]:
         partitions = [TopicPartition(topic.name or "", one.partition_index) for topic in topics for one in topic.partitions]
-        with suppress(KafkaError):  # a broker that cannot say has none under way
+        with suppress(KafkaError):  # a broker that cannot list reassignments has none under way
             return await self.admin.partitions.list_reassignments(partitions)
         return {}
 

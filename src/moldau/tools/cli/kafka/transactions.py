@@ -1,6 +1,6 @@
 """● `moldau kafka-transactions`: the transactions of a cluster, as kafka-transactions.sh shows and ends them.
 
-Differs from Kafka: a mistake in the options is named without the page of options.
+Differs from Kafka: an error in the options comes without the page of options.
 """
 
 import argparse
@@ -103,13 +103,13 @@ def _parser() -> KafkaParser:
     _add_partition(producers)
     abort = action("abort", "end a transaction that hangs, in one partition")
     _add_partition(abort)
-    abort.add_argument("--start-offset", type=int, metavar="OFFSET", help="where the transaction begins; or the next three")
+    abort.add_argument("--start-offset", type=int, metavar="OFFSET", help="where the transaction begins; or give the next three options")
     abort.add_argument("--producer-id", type=int, metavar="ID", help="its producer")
     abort.add_argument("--producer-epoch", type=int, metavar="EPOCH", help="its producer's epoch")
     abort.add_argument("--coordinator-epoch", type=int, metavar="EPOCH", help="its coordinator's epoch")
     force = action("forceTerminateTransaction", "abort the open transaction of a transactional id and fence its producer")
     force.add_argument("--transactionalId", dest="transactional_id", required=True, metavar="ID", help="transactional id")
-    hanging = action("find-hanging", "find transactions that nobody is going to end")
+    hanging = action("find-hanging", "find transactions that no coordinator is going to end")
     hanging.add_argument("--broker-id", type=int, metavar="ID", help="only partitions with a replica on this broker")
     hanging.add_argument(
         "--max-transaction-timeout",
@@ -128,7 +128,7 @@ def _add_partition(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--partition", type=int, required=True, metavar="N", help="partition number")
 
 
-# -- what each does
+# -- the actions
 
 
 async def _list(admin: TransactionAdmin, options: argparse.Namespace) -> None:

@@ -30,7 +30,7 @@ from moldau.tools.cli.terminal import say
 from moldau.types import TopicPartition
 
 WARM_UP: Final = 20
-"""Records of `latency` that are not counted: connections open, and code is met for the first time."""
+"""The first records of `latency`, which are not counted: connections open, and code runs for the first time."""
 GIVE_UP_S: Final = 30.0
 
 Advance = Callable[[int], None]
@@ -77,10 +77,10 @@ def _parser() -> Parser:
     for one, count in ((produce, 1_000_000), (consume, 1_000_000), (latency, 1_000), (end_to_end, 10_000)):
         one.add_argument("topic", metavar="TOPIC", nargs="?" if one is not consume else None, help="(one that is made for it)")
         one.add_argument("-n", "--records", type=positive, default=count, metavar="COUNT", help="(%(default)s)")
-        one.add_argument("--json", action="store_true", help="the result as JSON")
-        one.add_argument("--partitions", type=positive, default=1, metavar="COUNT", help="of a topic that is made (%(default)s)")
+        one.add_argument("--json", action="store_true", help="print the result as JSON")
+        one.add_argument("--partitions", type=positive, default=1, metavar="COUNT", help="partitions of a topic that is made (%(default)s)")
     for one in (produce, latency, end_to_end):
-        one.add_argument("-s", "--size", type=positive, default=100, metavar="BYTES", help="of each value (%(default)s)")
+        one.add_argument("-s", "--size", type=positive, default=100, metavar="BYTES", help="size of each value (%(default)s)")
         one.add_argument("--acks", choices=("all", "1", "0"), default="all", help="(%(default)s)")
         one.add_argument("-z", "--compression", choices=("none", "gzip", "snappy", "lz4", "zstd"), default="none", help="(%(default)s)")
     produce.add_argument("-r", "--rate", type=positive, default=UNTHROTTLED, metavar="RATE", help="records a second (as fast as they go)")
@@ -96,7 +96,7 @@ async def _create(admin: Admin, name: str, partitions: int) -> None:
 
 @contextmanager
 def _progress(what: str, total: int) -> Iterator[Advance]:
-    """Drawn on a terminal's stderr; elsewhere nothing is."""
+    """A progress bar on a terminal's stderr; elsewhere nothing is drawn."""
     if not sys.stderr.isatty():
         yield lambda count: None
         return

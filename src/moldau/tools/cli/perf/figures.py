@@ -36,7 +36,7 @@ class SendFigures:
         return self._samples
 
     def acknowledged(self, records: int, size: int, latency_ms: int) -> None:
-        """`records` of one age; `size`: their bytes."""
+        """Count `records` of one age; `size`: their bytes."""
         behind = -self.count % self._sampling
         self._samples.extend([latency_ms] * len(range(behind, records, self._sampling)))
         self.count += records
@@ -49,7 +49,7 @@ class SendFigures:
         self._window_max_ms = max(self._window_max_ms, latency_ms)
 
     def window(self, now_ms: float) -> str:
-        """Kafka's line for what came since the last one."""
+        """Kafka's line about the records since its last line."""
         elapsed_ms = max(now_ms - self._window_start_ms, 1)
         count = self._window_count
         line = (
@@ -73,7 +73,7 @@ class SendFigures:
 
 
 def percentiles(samples: Sequence[int], wanted: Sequence[float] = PERCENTILES) -> list[int]:
-    """Kafka's: the sample at that place, without anything in between; 0 where there are none."""
+    """Percentiles as Kafka takes them: the sample at that place, without interpolation; 0 without samples."""
     ordered = sorted(samples)
     return [ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0 for share in wanted]
 

@@ -45,7 +45,7 @@ def _parser() -> KafkaParser:
     add_perf_options(parser, group=f"perf-consumer-{random.randrange(100_000)}")
     add = parser.add_argument
     add("--include", metavar="REGEX", help="all topics whose names match")
-    add("--from-latest", action="store_true", help="where the group has no offset: from the end, not from the beginning")
+    add("--from-latest", action="store_true", help="where the group has no offset, begin at the end, not at the beginning")
     return parser
 
 
@@ -61,14 +61,14 @@ def add_perf_options(parser: KafkaParser, *, group: str) -> None:
     add("--command-property", action="append", default=[], type=key_value, metavar="K=V", help="a setting of the consumer")
     add("--command-config", metavar="FILE", help="a properties file with settings of the consumer")
     add("--consumer.config", dest="consumer_config", metavar="FILE", help="(deprecated) --command-config")
-    add("--fetch-size", type=int, default=1024 * 1024, metavar="BYTES", help="of one partition in a request at most (%(default)s)")
-    add("--socket-buffer-size", type=int, default=2 * 1024 * 1024, metavar="BYTES", help="taken, without effect")
+    add("--fetch-size", type=int, default=1024 * 1024, metavar="BYTES", help="most bytes of one partition in a request (%(default)s)")
+    add("--socket-buffer-size", type=int, default=2 * 1024 * 1024, metavar="BYTES", help="accepted, without effect")
     add("--timeout", type=int, default=10_000, metavar="MS", help="end when nothing came for so long (%(default)s)")
     add("--date-format", default=DATE_FORMAT, metavar="PATTERN", help="as in Java's SimpleDateFormat (yyyy-MM-dd HH:mm:ss:SSS)")
-    add("--reporting-interval", type=int, default=5000, metavar="MS", help="a line each, with --show-detailed-stats (%(default)s)")
-    add("--show-detailed-stats", action="store_true", help="a line each interval")
-    add("--hide-header", action="store_true", help="without the columns' names")
-    add("--print-metrics", action="store_true", help="the consumer's counters at the end")
+    add("--reporting-interval", type=int, default=5000, metavar="MS", help="time between lines, with --show-detailed-stats (%(default)s)")
+    add("--show-detailed-stats", action="store_true", help="print a line each interval")
+    add("--hide-header", action="store_true", help="leave out the columns' names")
+    add("--print-metrics", action="store_true", help="print the consumer's counters at the end")
 
 
 def check_perf_options(parser: KafkaParser, options: argparse.Namespace) -> None:
@@ -104,7 +104,7 @@ def _check(parser: KafkaParser, options: argparse.Namespace) -> None:
 
 
 class _Joining(RebalanceListener):
-    """How long it takes from giving partitions up, at first from the start, to getting some."""
+    """Measures the time from giving partitions up, or from the start, to getting some."""
 
     def __init__(self, figures: ReceiveFigures) -> None:
         self._figures = figures

@@ -1,7 +1,7 @@
 """● `moldau kafka-producer-perf-test`: sends records as fast as they go, or at a rate, as kafka-producer-perf-test.sh does.
 
-Differs from Kafka's: above some thousand records a second they are sent in lists (see `load`).  --print-metrics prints the counters that
-our producer has.
+Differs from Kafka's tool: above some thousand records a second, records are sent in lists (see `load`).  --print-metrics prints the
+counters that our producer has.
 """
 
 import argparse
@@ -60,19 +60,19 @@ def _parser() -> KafkaParser:
     add("--num-records", type=int, required=True, help="how many")
     add("--throughput", type=float, required=True, metavar="RATE", help="records a second, about; -1: as fast as they go")
     payload = parser.add_mutually_exclusive_group(required=True)
-    payload.add_argument("--record-size", type=int, metavar="BYTES", help="random letters, so many of them")
-    payload.add_argument("--payload-file", metavar="FILE", help="one of its lines, by chance")
+    payload.add_argument("--record-size", type=int, metavar="BYTES", help="this many random letters")
+    payload.add_argument("--payload-file", metavar="FILE", help="a random line of this file")
     payload.add_argument("--payload-monotonic", action="store_true", help="0, 1, 2, …")
-    add("--payload-delimiter", default="\\n", metavar="TEXT", help="what stands between the payloads of the file (%(default)s)")
+    add("--payload-delimiter", default="\\n", metavar="TEXT", help="text between the payloads of the file (%(default)s)")
     add("--command-property", nargs="+", action="extend", default=[], type=key_value, metavar="K=V", help="a setting of the producer")
     add("--producer-props", nargs="+", action="extend", default=[], type=key_value, metavar="K=V", help="(deprecated) --command-property")
     add("--command-config", metavar="FILE", help="a properties file with settings of the producer")
     add("--producer.config", dest="producer_config", metavar="FILE", help="(deprecated) --command-config")
-    add("--print-metrics", action="store_true", help="the producer's counters at the end")
-    add("--transactional-id", metavar="ID", help="in transactions of this id")
-    add("--transaction-duration-ms", type=int, metavar="MS", help=f"commit after so long ({TRANSACTION_MS})")
-    add("--warmup-records", type=int, default=0, metavar="COUNT", help="leave these out of a second summary (%(default)s)")
-    add("--reporting-interval", type=int, default=5000, metavar="MS", help="a line each (%(default)s)")
+    add("--print-metrics", action="store_true", help="print the producer's counters at the end")
+    add("--transactional-id", metavar="ID", help="send in transactions of this id")
+    add("--transaction-duration-ms", type=int, metavar="MS", help=f"commit at this interval ({TRANSACTION_MS})")
+    add("--warmup-records", type=int, default=0, metavar="COUNT", help="first records, which a second summary leaves out (%(default)s)")
+    add("--reporting-interval", type=int, default=5000, metavar="MS", help="time between two lines (%(default)s)")
     return parser
 
 
@@ -135,7 +135,7 @@ def payloads_of(options: argparse.Namespace) -> Iterator[bytes]:
 
 
 def random_letters(size: int, chance: random.Random) -> Iterator[bytes]:
-    """Windows into one text of random capitals: a program that makes each anew would measure its dice."""
+    """Windows into one text of random capitals.  A program that made each payload anew would measure its random generator."""
     text = bytes(chance.choices(range(65, 91), k=size + 4096))
     while True:
         start = chance.randrange(4096)
@@ -143,7 +143,7 @@ def random_letters(size: int, chance: random.Random) -> Iterator[bytes]:
 
 
 class _Commits:
-    """A transaction for every so many milliseconds."""
+    """Commits a transaction every `duration_ms` milliseconds."""
 
     def __init__(self, producer: Producer, duration_ms: int) -> None:
         self._producer = producer

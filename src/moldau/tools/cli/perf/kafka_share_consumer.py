@@ -1,5 +1,5 @@
 """● `moldau kafka-share-consumer-perf-test`: members of a share group take records as fast as they come, as
-kafka-share-consumer-perf-test.sh does.  --threads: so many members, side by side on one event loop.
+kafka-share-consumer-perf-test.sh does.  --threads is the number of members; all of them run on one event loop.
 """
 
 import argparse
@@ -44,7 +44,7 @@ def _parser() -> KafkaParser:
     add_perf_options(parser, group=GROUP)
     add = parser.add_argument
     add("--threads", type=positive, default=1, metavar="COUNT", help="members of the group (%(default)s)")
-    add("--show-consumer-stats", action="store_true", help="a line for each member")
+    add("--show-consumer-stats", action="store_true", help="print a line for each member")
     return parser
 
 

@@ -1,7 +1,7 @@
-"""● Sends records at a rate, or as fast as they go, and counts how long each took.
+"""● Sends records at a rate, or as fast as they go, and measures how long each took.
 
-Below a rate of `SINGLY_BELOW` records are sent one by one, above it in lists, which is what a Python program does that has many: all of a
-list then have the age of the list.
+Below a rate of `SINGLY_BELOW`, records are sent one by one.  Above it they are sent in lists, as a Python program sends many records: all
+records of a list then have the age of the list.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Transactions(Protocol):
 
 
 class Load:
-    """`throughput` records a second; `UNTHROTTLED`: all.  `on_acknowledged` is called with (records, bytes, ms)."""
+    """Sends `throughput` records a second; `UNTHROTTLED`: as many as go.  `on_acknowledged` is called with (records, bytes, ms)."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Load:
         self._lists: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Run until all records are delivered or have failed.  Errors: KafkaError of what keeps anything from being sent."""
+        """Run until all records are delivered or have failed.  Errors: the KafkaError that keeps anything from being sent."""
         begun = self._loop.time()
         is_single = 0 <= self._throughput < SINGLY_BELOW
         while self.sent < self._count:
@@ -117,7 +117,7 @@ class Load:
 
 
 class Reporting:
-    """Counts into figures, and prints Kafka's line each interval, and once the warm-up is over into figures of their own."""
+    """Counts records and prints Kafka's line each interval.  Records after the warm-up are also counted apart, as `steady`."""
 
     def __init__(self, record_count: int, *, warmup: int, interval_ms: int, say: Callable[[str], None]) -> None:
         self._loop = asyncio.get_running_loop()

@@ -10,7 +10,7 @@ from moldau.tools.cli.failure import Failure
 
 
 def producer_options(settings: ClientSettings, **given: Any) -> ProducerOptions:
-    """Properties that are no options of ours are passed by, as Kafka's tools do; `given` counts more.  Errors: Failure."""
+    """Unknown properties are ignored, as Kafka's tools ignore them.  `given` overrides `settings`.  Errors: Failure."""
     known = {one.name.replace("_", ".") for one in fields(ProducerOptions)}
     chosen = {key: value for key, value in settings.properties.items() if key in known}
     try:

@@ -1,6 +1,6 @@
 """● `moldau completion bash|zsh|fish`: a script for the shell, which asks `moldau completion words …` what may come next.
 
-Actions and options are what a command's own parser says: it is made, and looked into, and reads nothing.
+Actions and options come from the command's own parser.  The parser is made and looked into, but it reads nothing.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def _that_begin(begun: str, words: Iterable[str]) -> list[str]:
 
 
 class _Described(Exception):
-    """Instead of reading a command line, a parser shows itself."""
+    """Carries a parser out of its command before it reads a command line."""
 
     def __init__(self, parser: argparse.ArgumentParser) -> None:
         super().__init__()
@@ -87,7 +87,10 @@ class _Described(Exception):
 
 
 def _parser_of(module: str) -> argparse.ArgumentParser | None:
-    """None: the command reads its words by itself.  It is asked for its help, so that nothing is done even then."""
+    """The command's parser; None for a command that reads its words by itself.
+
+    The command is asked for its help, so that even a command without a parser does nothing.
+    """
 
     def show(parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         raise _Described(parser)
@@ -105,7 +108,7 @@ def _parser_of(module: str) -> argparse.ArgumentParser | None:
 
 
 def _action_of(parser: argparse.ArgumentParser, words: Sequence[str]) -> tuple[argparse.ArgumentParser, Sequence[str]]:
-    """The parser of the action that is among `words`, and what comes behind it."""
+    """The parser of the action that is among `words`, and the words behind it."""
     for one in parser._actions:
         if isinstance(one, argparse._SubParsersAction):
             for at, word in enumerate(words):

@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         "moldau profile",
-        "Clusters by name: what commands speak to when they get no --bootstrap-server.",
+        "Name clusters.  Commands without --bootstrap-server speak to the cluster in use.",
         examples=[
             "moldau profile set staging kafka-1.staging:9093 --command-config staging.properties",
             "moldau profile use staging",
@@ -27,11 +27,11 @@ def _parser() -> Parser:
         ],
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("list", help="their names and addresses")
-    using = actions.add_parser("use", help="this one from now on")
+    actions.add_parser("list", help="show the names and addresses of all profiles")
+    using = actions.add_parser("use", help="use this profile from now on")
     using.add_argument("name", metavar="NAME", nargs="?")
-    using.add_argument("--none", action="store_true", help="none: localhost:9092, as if there were no profiles")
-    setting = actions.add_parser("set", help="make or change one")
+    using.add_argument("--none", action="store_true", help="use none: localhost:9092, as if there were no profiles")
+    setting = actions.add_parser("set", help="make or change a profile")
     setting.add_argument("name", metavar="NAME")
     setting.add_argument("bootstrap_server", metavar="HOST:PORT", help="one or more brokers, comma separated")
     setting.add_argument("--command-config", metavar="FILE", help="a properties file with client settings")

@@ -3,7 +3,7 @@
     DIR/node-1/server.properties, DIR/node-1/data, DIR/node-1/server.log      written on first use; later starts go by it
     DIR/node-2/…
 
-Every node is broker and controller.  Ctrl-C stops all of them, each cleanly; a node that ends by itself is said, and the others go on.
+Every node is broker and controller.  Ctrl-C stops all of them, each cleanly.  A node that ends by itself is reported, and the others go on.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from moldau.tools.cli.up.properties import properties_text
 
 HOST: Final = "localhost"
 MOST: Final = 9
-"""More processes than that are no trial any more."""
+"""A cluster of more processes is no trial any more."""
 LAST_LINES: Final = 5
 LOOK_S: Final = 0.05
 REPLICAS: Final = 3
@@ -153,7 +153,7 @@ async def _launch(node: Path) -> asyncio.subprocess.Process:
 
 
 async def _tell_ready(node: Path, begin: int) -> None:
-    """Passes on the line with which a node says that it is up; `begin` is where its log ended before it was launched, in bytes."""
+    """Passes on the line with which a node says that it is up.  `begin`: the size of its log before it was launched, in bytes."""
     while True:
         await asyncio.sleep(LOOK_S)
         with (node / "server.log").open("rb") as log:

@@ -2,7 +2,7 @@
 
 With `--brokers N` a cluster of N processes: see `cluster.py`.
 
-DIR/server.properties    written on first use; edited by whoever wants to: later starts go by it
+DIR/server.properties    written on first use; you may edit it: later starts go by it
 DIR/data                 the node's folder, formatted on first use
 """
 
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
         _format(config)
 
     def say_ready(node: "Node") -> None:
-        with suppress(BrokenPipeError):  # nobody has to read it
+        with suppress(BrokenPipeError):  # the text needs no reader
             print(ready_text(config, folder, time.monotonic() - started_s), flush=True)
 
     def say_progress(line: str) -> None:
@@ -67,10 +67,10 @@ def _parser() -> Parser:
         "Start a broker right here, or a cluster.  Its folder is made and formatted on first use; Ctrl-C stops it cleanly.",
         examples=["moldau up", "moldau up --dir /tmp/try --port 19092", "moldau up --brokers 3 --dir three"],
     )
-    parser.add_argument("--dir", default=DEFAULT_DIR, metavar="DIR", help="where its data and settings are (%(default)s)")
-    parser.add_argument("--port", type=int, metavar="N", help=f"for clients ({DEFAULT_PORT}, or what its settings say)")
-    parser.add_argument("--host", metavar="NAME", help=f"to listen on, and told to clients ({DEFAULT_HOST}, or what its settings say)")
-    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="so many nodes, each a process of its own (%(default)s)")
+    parser.add_argument("--dir", default=DEFAULT_DIR, metavar="DIR", help="folder of its data and settings (%(default)s)")
+    parser.add_argument("--port", type=int, metavar="N", help=f"the port for clients ({DEFAULT_PORT}, or the one in its settings)")
+    parser.add_argument("--host", metavar="NAME", help=f"the host for clients, to listen on ({DEFAULT_HOST}, or the one in its settings)")
+    parser.add_argument("--brokers", type=int, default=1, metavar="N", help="number of nodes, each a process of its own (%(default)s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="all log lines, not only warnings")
     return parser
 
@@ -101,7 +101,10 @@ def _free_port() -> int:
 
 
 def _overrides(path: Path, folder: Path, options: argparse.Namespace) -> dict[str, str]:
-    """The folder may have been moved, the controller's port taken, and the command line counts more than the file."""
+    """The options that override the file.
+
+    The folder may have been moved, the controller's port may be taken, and the command line counts more than the file.
+    """
     from moldau.tools.cli.connecting import read_properties
 
     properties = read_properties(path)
@@ -117,10 +120,13 @@ def _overrides(path: Path, folder: Path, options: argparse.Namespace) -> dict[st
 
 
 def _free_address(controller: str) -> str:
-    """The same while it can be listened on.  A port that was free at the first start is anybody's by the next one."""
+    """The same address while its port is free, else one with a free port.
+
+    A port that was free at the first start may belong to another process at the next one.
+    """
     host, _, port = controller.rpartition(":")
     if host != DEFAULT_HOST or not port.isdigit():
-        return controller  # not as it was written here
+        return controller  # `moldau up` did not write this address
     try:
         socket.create_server(("127.0.0.1", int(port))).close()
     except OSError:
@@ -129,7 +135,7 @@ def _free_address(controller: str) -> str:
 
 
 def _moved(listener: str, options: argparse.Namespace, controllers: Mapping[str, str]) -> str:
-    """`NAME://host:port` with the port and host that were asked for; the controller's with the address it has now."""
+    """`NAME://host:port` with the host and port that were asked for; the controller's listener with its present address."""
     name, _, address = listener.partition("://")
     if name == "CONTROLLER":
         return f"{name}://{controllers.get(address, address)}"

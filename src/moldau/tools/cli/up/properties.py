@@ -3,7 +3,7 @@
 from typing import Final
 
 PROPERTIES: Final = """\
-# Written by `moldau up`.  Change what you like: the next start goes by it.  Kafka's option names.
+# Written by `moldau up`, with Kafka's option names.  Change what you like: the next start goes by it.
 process.roles=broker,controller
 node.id={node_id}
 listeners=PLAINTEXT://{host}:{port},CONTROLLER://localhost:{controller_port}

@@ -1,1 +1,1 @@
-"""● Clients that tell of all they do, one JSON object a line, for programs that watch them: Kafka's verifiable producer and consumer."""
+"""● Kafka's verifiable producer and consumer: they report all they do, one JSON object a line, to programs that watch them."""

@@ -1,4 +1,4 @@
-"""● `moldau kafka-verifiable-consumer`: reads, commits and tells of all of it, as kafka-verifiable-consumer.sh does.
+"""● `moldau kafka-verifiable-consumer`: reads and commits, and reports both, as kafka-verifiable-consumer.sh does.
 
 Source: VerifiableConsumer.java.
 """
@@ -44,11 +44,11 @@ def _parser() -> KafkaParser:
     add("--group-id", required=True, help="the group to read as")
     add("--group-protocol", type=str.lower, choices=("classic", "consumer"), default="classic", help="(%(default)s)")
     add("--group-remote-assignor", metavar="NAME", help="the broker's assignor, with --group-protocol consumer")
-    add("--group-instance-id", metavar="ID", help="as a static member")
-    add("--max-messages", type=int, default=FOREVER, metavar="COUNT", help="so many; -1: until the end (%(default)s)")
+    add("--group-instance-id", metavar="ID", help="join as a static member with this id")
+    add("--max-messages", type=int, default=FOREVER, metavar="COUNT", help="end after so many; -1: go on until stopped (%(default)s)")
     add("--session-timeout", type=int, metavar="MS", help="with --group-protocol classic")
-    add("--verbose", action="store_true", help="a line for each record")
-    add("--enable-autocommit", action="store_true", help="instead of a commit after each batch")
+    add("--verbose", action="store_true", help="print a line for each record")
+    add("--enable-autocommit", action="store_true", help="commit at intervals instead of after each batch")
     add("--reset-policy", choices=("earliest", "latest", "none"), default="earliest", help="(%(default)s)")
     add("--assignment-strategy", default=RANGE, metavar="CLASS", help="with --group-protocol classic (RangeAssignor)")
     add("--command-config", metavar="FILE", help="a properties file with settings of the consumer")
@@ -108,7 +108,7 @@ async def _consume(cluster: Cluster, options: argparse.Namespace, settings: Clie
 
 
 async def _poll(consumer: Consumer, ended: asyncio.Event) -> list[Records]:
-    """Empty as well when the end comes first."""
+    """The next records; none when the end comes first."""
     poll = asyncio.create_task(consumer.poll(POLL_S, max_records=consumer.options.max_poll_records or MAX_POLL_RECORDS))
     end = asyncio.create_task(ended.wait())
     await asyncio.wait((poll, end), return_when=asyncio.FIRST_COMPLETED)
@@ -119,7 +119,7 @@ async def _poll(consumer: Consumer, ended: asyncio.Event) -> list[Records]:
 
 
 def _tell(found: Sequence[Records], limit: int | None, *, is_verbose: bool) -> dict[TopicPartition, list[int]]:
-    """The offsets of the first `limit` records.  `count` is that of all that came, as Kafka's tool tells it."""
+    """Print the records, and return the offsets of the first `limit`.  The printed `count` is that of all records, as in Kafka's tool."""
     taken: dict[TopicPartition, list[int]] = {}
     left = sum(map(len, found)) if limit is None else limit
     for records in found:

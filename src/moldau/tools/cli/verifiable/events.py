@@ -6,7 +6,7 @@ from typing import Any
 
 
 def event(name: str, **fields: Any) -> None:
-    """Flushed at once: whoever watches may kill us next."""
+    """Print an event and flush it at once: the program that watches may kill us next."""
     print(
         json.dumps({"timestamp": time.time_ns() // 1_000_000, "name": name, **fields}, separators=(",", ":"), ensure_ascii=False),
         flush=True,

@@ -1,4 +1,4 @@
-"""● `moldau kafka-verifiable-producer`: sends rising numbers and tells of each what became of it, as kafka-verifiable-producer.sh does.
+"""● `moldau kafka-verifiable-producer`: sends rising numbers and reports the outcome of each, as kafka-verifiable-producer.sh does.
 
 Source: VerifiableProducer.java.
 """
@@ -29,17 +29,17 @@ def main(arguments: list[str]) -> int:
 def _parser() -> KafkaParser:
     parser = KafkaParser(
         "kafka-verifiable-producer",
-        "Send rising numbers and print, as JSON, what became of each, as kafka-verifiable-producer.sh does.",
+        "Send rising numbers and print, as JSON, the outcome of each, as kafka-verifiable-producer.sh does.",
         examples=["--bootstrap-server localhost:9092 --topic t --max-messages 1000 --throughput 100"],
     )
     add = parser.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", required=True, help="one or more brokers, comma separated")
     add("--topic", required=True, help="where to")
-    add("--max-messages", type=int, default=FOREVER, metavar="COUNT", help="so many; -1: until the end (%(default)s)")
+    add("--max-messages", type=int, default=FOREVER, metavar="COUNT", help="end after so many; -1: go on until stopped (%(default)s)")
     add("--throughput", type=int, default=FOREVER, metavar="RATE", help="records a second, about; -1: as fast as they go (%(default)s)")
     add("--acks", type=int, choices=(0, 1, -1), default=-1, help="(%(default)s)")
     add("--message-create-time", type=int, default=-1, metavar="MS", help="timestamps from this one on (%(default)s: now)")
-    add("--value-prefix", type=int, metavar="NUMBER", help="stands before each value, with a dot")
+    add("--value-prefix", type=int, metavar="NUMBER", help="number before each value, with a dot between")
     add("--repeating-keys", type=int, metavar="COUNT", help="keys from 0 to below this, again and again")
     add("--command-config", metavar="FILE", help="a properties file with settings of the producer")
     add("--producer.config", dest="producer_config", metavar="FILE", help="(deprecated) --command-config")

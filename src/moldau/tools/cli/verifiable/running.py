@@ -1,4 +1,4 @@
-"""● How both verifiable tools begin: client settings under their new and their old option, and one cluster to work on."""
+"""● The common start of both verifiable tools: client settings under a new and an old option, and one cluster to work on."""
 
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
@@ -11,7 +11,7 @@ Work = Callable[[Cluster, Namespace, ClientSettings], Awaitable[None]]
 
 
 def run_tool(parser: KafkaParser, arguments: list[str], work: Work, *, old_option: str) -> int:
-    """The exit code.  `old_option` is what --command-config was called before KIP-1147."""
+    """Run `work` and return the exit code.  `old_option`: the name of --command-config before KIP-1147."""
     options = parser.parse_args(arguments)
     old_file = getattr(options, old_option.removeprefix("--").replace(".", "_"))
     if options.command_config and old_file:

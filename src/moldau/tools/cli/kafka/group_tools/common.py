@@ -1,5 +1,5 @@
-"""● The common parts of kafka-consumer-groups, kafka-share-groups and kafka-streams-groups: their options, the rules between those, and the
-choice, run and errors of an action.
+"""● The common parts of kafka-consumer-groups, kafka-share-groups and kafka-streams-groups: their options, the rules between options,
+and the choice, run and errors of an action.
 """
 
 import argparse
@@ -15,7 +15,7 @@ from moldau.tools.cli.kafka.options import KafkaParser
 G = TypeVar("G")
 Action = Callable[[G, argparse.Namespace], Awaitable[None]]
 Wrong = Callable[[argparse.Namespace], str | None]
-"""The rule of Kafka's that the options break, in its words."""
+"""Returns the rule of Kafka's that the options break, in its words; None if they break none."""
 
 
 def group_parser(kind: str, actions: Sequence[str], *, examples: Sequence[str]) -> KafkaParser:
@@ -34,10 +34,10 @@ def group_parser(kind: str, actions: Sequence[str], *, examples: Sequence[str]) 
     add("--all-groups", action="store_true", help=f"all {kind} groups")
     add("--members", action="store_true", help="describe: members")
     add("--offsets", action="store_true", help="describe: partitions with offsets and lag (the default)")
-    add("--state", nargs="?", const="", metavar="STATES", help="describe: state; list: with states, or only groups in these")
+    add("--state", nargs="?", const="", metavar="STATES", help="describe: state; list: show states, or only groups in these states")
     add("--verbose", action="store_true", help="describe: more columns")
     add("--timeout", type=int, default=30_000, metavar="MS", help="how long to wait for a coordinator (%(default)s)")
-    add("--dry-run", action="store_true", help="reset: only show what would be")
+    add("--dry-run", action="store_true", help="reset: only show the offsets")
     add("--execute", action="store_true", help="reset: do it")
     return parser
 
@@ -51,8 +51,10 @@ def run_group_tool(
     actions: Mapping[str, Action[G]],
     complain: Callable[[str, KafkaError], int],
 ) -> int:
-    """The exit code of the one action that `options` name.  `admin` takes how long to wait for a coordinator, in seconds; `complain` prints
-    what an action, given by name, came to grief with.
+    """Run the one action that `options` name, and return the exit code.
+
+    `admin` also takes the seconds to wait for a coordinator.  `complain` takes the action's name and its error, prints the error and
+    returns the exit code.
     """
     if options.bootstrap_server is None:
         raise parser.missing("bootstrap-server")

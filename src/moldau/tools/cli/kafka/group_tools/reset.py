@@ -40,11 +40,11 @@ def add_reset_options(parser: argparse.ArgumentParser) -> None:
     add("--export", action="store_true", help="reset: print as CSV, for --from-file")
     add("--to-earliest", action="store_true", help="reset to the first offset")
     add("--to-latest", action="store_true", help="reset to the end")
-    add("--to-current", action="store_true", help="reset to where it stands")
+    add("--to-current", action="store_true", help="reset to the committed offset")
     add("--to-offset", type=int, metavar="OFFSET", help="reset to this offset")
-    add("--shift-by", type=int, metavar="N", help="reset by so many forth, or back when negative")
+    add("--shift-by", type=int, metavar="N", help="reset forward by this many, or back when negative")
     add("--to-datetime", metavar="TIME", help="reset to the first offset at or after YYYY-MM-DDThh:mm:ss.sss")
-    add("--by-duration", metavar="PnDTnHnMnS", help="reset to the first offset that is so old")
+    add("--by-duration", metavar="PnDTnHnMnS", help="reset to the first offset at or after this long ago")
     add("--from-file", metavar="FILE", help="reset to what a CSV file says")
 
 
@@ -60,7 +60,7 @@ def parse_topic(text: str) -> tuple[str, list[int] | None]:
 
 
 def parse_datetime(text: str) -> int:
-    """Milliseconds since the epoch; UTC unless it says otherwise.  Errors: ResetRefused."""
+    """Milliseconds since the epoch; UTC unless the text names an offset.  Errors: ResetRefused."""
     try:
         moment = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError:
@@ -79,8 +79,9 @@ def parse_duration(text: str) -> int:
 
 
 async def reset_partitions(groups: GroupAdmin, known: Iterable[TopicPartition], options: argparse.Namespace) -> Offsets:
-    """The partitions where a share group would go on: of the named topics, or of those that are `known`.  Errors: ResetRefused,
-    KafkaError.
+    """The offsets where a share group would go on: of the partitions of the named topics, without names of the `known` partitions.
+
+    Errors: ResetRefused, KafkaError.
     """
     partitions = await existing_partitions(groups.cluster, options.topic) if options.topic else list(known)
     if options.to_datetime is not None:
@@ -91,7 +92,7 @@ async def reset_partitions(groups: GroupAdmin, known: Iterable[TopicPartition], 
 async def reset_offsets(
     groups: GroupAdmin, group_id: str, options: argparse.Namespace, partitions: Sequence[TopicPartition] | None = None
 ) -> Offsets:
-    """`partitions`: what is reset, where the caller and not `options` knows it.  Errors: ResetRefused, KafkaError."""
+    """`partitions`: the partitions to reset, when `options` do not name them.  Errors: ResetRefused, KafkaError."""
     if options.from_file is not None:
         plan = read_plan(options.from_file, group_id, is_single=len(options.group) == 1)
         if plan is None:
@@ -138,7 +139,7 @@ def read_plan(path: str, group_id: str, *, is_single: bool) -> Offsets | None:
 
 
 async def existing_partitions(cluster: Cluster, topics: Iterable[str]) -> list[TopicPartition]:
-    """`topic` or `topic:0,1`.  Errors: ResetRefused, KafkaError."""
+    """`topic` or `topic:0,1` → partitions.  Errors: ResetRefused, KafkaError."""
     found: list[TopicPartition] = []
     missing: list[TopicPartition] = []
     for text in topics:

@@ -101,7 +101,7 @@ def state_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
 
 
 def member_lines(group: GroupDescription, *, verbose: bool) -> list[str]:
-    """Static ids are shown when somebody has one, UPGRADED when somebody still speaks the classic protocol."""
+    """Static ids are shown when a member has one, UPGRADED when a member still speaks the classic protocol."""
     hidden = set() if verbose else set(_ONLY_VERBOSE)
     if not any(member.instance_id for member in group.members):
         hidden.add("GROUP-INSTANCE-ID")
@@ -135,7 +135,7 @@ def assignment_text(partitions: Iterable[TopicPartition]) -> str:
 
 
 def reset_lines(group_ids: Iterable[str], offsets: Iterable[tuple[str, TopicPartition, int]]) -> list[str]:
-    """The names of groups that are not reset count for the width of their column, too."""
+    """`group_ids`: all groups.  The names of groups that are not reset count for the width of the column, too."""
     columns = (("GROUP", max((15, *map(len, group_ids)))), *_RESET[1:])
     return aligned(columns, [(group_id, one.topic, one.partition, offset) for group_id, one, offset in offsets], hidden=frozenset())
 
@@ -161,7 +161,7 @@ def aligned(
     hidden: frozenset[str],
     ends_with_space: bool = False,
 ) -> list[str]:
-    """A width of 0: the last column, which is not padded."""
+    """A width of 0 stands for the last column, which is not padded."""
     shown = [index for index, (name, _) in enumerate(columns) if name not in hidden]
     table = [[name for name, _ in columns], *([MISSING if cell is None else str(cell) for cell in row] for row in rows)]
     widths = {index: max(columns[index][1], *(len(row[index]) for row in table)) if columns[index][1] else 0 for index in shown}
@@ -181,6 +181,6 @@ def plan_csv(plan: Iterable[tuple[str, TopicPartition, int]], *, has_groups: boo
 
 
 def _csv_text(text: str) -> str:
-    """Quoted as Kafka's CSV writer does: not only what must be, but whatever is long, too.  Source: Jackson's CsvEncoder."""
+    """The text quoted as Kafka's CSV writer quotes it: long texts too, not only texts that need quotes.  Source: Jackson's CsvEncoder."""
     is_plain = len(text) <= _LONGEST_UNQUOTED and not any(letter in '",' or letter < " " for letter in text)
     return text if is_plain else '"' + text.replace('"', '""') + '"'

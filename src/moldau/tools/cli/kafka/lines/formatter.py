@@ -61,7 +61,7 @@ def deserializer(name: str) -> Deserializer:
 
 
 class Formatter:
-    """Errors: Failure for a deserializer nobody knows."""
+    """Formats records as lines.  Errors: Failure for an unknown deserializer."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         def flag(name: str, default: bool = False) -> bool:
@@ -81,7 +81,7 @@ class Formatter:
         )
 
     def line(self, record: ConsumerRecord, delivery_count: int | None = None) -> bytes:
-        """`delivery_count`: how often a share group's record was delivered, this time too."""
+        """`delivery_count`: how often a share group's record was delivered, this delivery included."""
         parts = []
         if self._timestamp:
             kind = TIMESTAMP_TYPES.get(record.timestamp_type)
@@ -93,7 +93,7 @@ class Formatter:
         if self._delivery:
             parts.append(b"Delivery:" + (b"NOT_PRESENT" if delivery_count is None else b"%d" % delivery_count))
         if self._epoch:
-            parts.append(b"Epoch:NOT_PRESENT")  # Kafka's console drops it on the way here
+            parts.append(b"Epoch:NOT_PRESENT")  # Kafka's console consumer drops the epoch before it formats
         if self._headers:
             parts.append(self._headers_of(record))
         if self._key:

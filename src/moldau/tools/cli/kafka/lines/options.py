@@ -1,4 +1,4 @@
-"""● The common parts of the two console consumers: options of a consumer and of its lines, and how these get to standard output."""
+"""● The common parts of the two console consumers: options of a consumer and of its lines, and the printing of the lines."""
 
 import argparse
 import sys
@@ -44,7 +44,7 @@ def check_formatter(options: argparse.Namespace) -> None:
 
 
 def console_settings(options: argparse.Namespace, *, old_config: str) -> ClientSettings:
-    """The settings of the consumer, with a note about every old spelling."""
+    """The settings of the consumer.  Prints a note about every old spelling."""
     for note in (
         deprecated(options.consumer_property, "--consumer-property", "--command-property"),
         deprecated(options.consumer_config, old_config, "--command-config"),
@@ -70,7 +70,7 @@ class LinePrinter:
         self.count = 0
 
     def print(self, record: ConsumerRecord, delivery_count: int | None = None) -> None:
-        """Errors: Failure, of a record that cannot be printed; it is counted all the same."""
+        """Errors: Failure for a record that cannot be printed; the record is counted all the same."""
         self.count += 1
         if self._formatter is not None:
             sys.stdout.buffer.write(self._formatter.line(record, delivery_count))
@@ -79,6 +79,6 @@ class LinePrinter:
         sys.stdout.flush()
 
     def end(self) -> None:
-        """The last word, on stderr."""
+        """Print the number of records on stderr."""
         self.flush()
         print(f"Processed a total of {self.count} messages", file=sys.stderr)

@@ -1,7 +1,7 @@
 """◇ Hypothesis strategies for every declared message and stored record, derived from the declarations alone.
 
-`arbitrary(cls, version)` draws instances that have what that version has and defaults for the rest, with lengths around the places
-where the wire changes form (127 and 128 bytes).  Needs `hypothesis`, which only the `dev` extra brings.
+`arbitrary(cls, version)` draws instances with values in the fields of that version and defaults in all others.  Lengths lie around the
+places where the wire changes form (127 and 128 bytes).  The module needs `hypothesis`, which only the `dev` extra brings.
 """
 
 from collections.abc import Callable
@@ -64,6 +64,6 @@ def _field(field: Field, version: int, flexible: bool, plain: Plain, unknown_tag
 
 
 def arbitrary(declared: type[S], version: int, *, plain: Plain = plain, unknown_tags: bool = True) -> st.SearchStrategy[S]:
-    """`plain(kind, field)` says what a plain value may be, for peers that know fewer values than the wire."""
+    """Instances of a declared struct.  `plain(kind, field)` draws plain values, for peers that know fewer values than the wire."""
     assert issubclass(declared, Message)
     return _struct(declared, version, version in declared.FLEXIBLE, plain, unknown_tags)

@@ -19,7 +19,7 @@ from moldau.errors import ErrorCode
 
 
 class FixedTopics:
-    """The topics there are, until others are set: a `coordinator.group.environment.Topics`."""
+    """A `coordinator.group.environment.Topics` with these topics, until others are set."""
 
     def __init__(self, *topics: TopicView) -> None:
         self.version = 0
@@ -62,11 +62,11 @@ class Asked:
 
 
 class MemoryLog:
-    """A partition's log as a shard sees it.  `commits_at_once`: what is appended is committed; otherwise `commit` does that."""
+    """A partition's log as a shard sees it.  With `commits_at_once` an append is committed at once; otherwise `commit` commits it."""
 
     def __init__(self, *, commits_at_once: bool = True) -> None:
         self.entries: list[tuple[CoordinatorRecord | bool, ProducerIdAndEpoch | None]] = []
-        """A record with its transaction, or a transaction's marker: whether it commits."""
+        """A record with its transaction, or a transaction's marker: True if the transaction commits."""
         self.commits_at_once = commits_at_once
         self.failure: ErrorCode | None = None
         self._committed_offset = 0
@@ -88,10 +88,10 @@ class MemoryLog:
         return self.end_offset
 
     def watch(self, end_offset: int) -> None:
-        """`Desk.commit` releases everything anyway."""
+        """Does nothing: `Desk.commit` releases everything anyway."""
 
     def drop(self) -> None:
-        """Nothing is gathered here."""
+        """Does nothing: this log gathers no records before it appends them."""
 
     def commit(self) -> None:
         self._committed_offset = self.end_offset
@@ -118,7 +118,7 @@ class WatchedShard(Shard[M]):
 
 @contextmanager
 def watched_decisions() -> Iterator[None]:
-    """Every shard of this process is watched, those of whole brokers too."""
+    """Watch every shard of this process, the shards of whole brokers too."""
     plain = Shard.decide
     Shard.decide = _decide_watched  # type: ignore[method-assign,assignment]
     try:
@@ -150,7 +150,7 @@ class Desk(Generic[M]):
         return asked
 
     def advance(self, elapsed_ms: int) -> None:
-        """Time passes; every timer runs at its own moment."""
+        """Let time pass.  Every timer runs at its own moment."""
         end_ms = self.now_ms + elapsed_ms
         while (due_ms := self.shard.next_due_ms()) is not None and due_ms <= end_ms:
             self.now_ms = max(self.now_ms, due_ms)
@@ -158,7 +158,7 @@ class Desk(Generic[M]):
         self.now_ms = end_ms
 
     def end_transaction(self, producer: ProducerIdAndEpoch, *, is_commit: bool) -> None:
-        """A marker arrives on this partition."""
+        """Append a transaction's marker to this partition."""
         self.log.entries.append((is_commit, producer))
         self.shard.end_marker_appended(producer, is_commit=is_commit)
         self.shard.release()
@@ -168,13 +168,13 @@ class Desk(Generic[M]):
         self.shard.release()
 
     def fail_over(self) -> None:
-        """Another node takes over with what was committed."""
+        """Let another node take over with the committed records."""
         self.shard.close()
         self.log.lose_uncommitted()
         self.shard = self._load()
 
     def replayed(self) -> M:
-        """A machine that knows nothing but the log."""
+        """A new machine made from the log alone."""
         return self._replay().machine
 
     def _load(self) -> WatchedShard[M]:

@@ -1,1 +1,1 @@
-"""● The proof of our clients: a model of a cluster with faults, and schedules of these.  Start at `model`."""
+"""● The proof of our clients: a model of a cluster with faults, and schedules of faults.  Start at `model`."""

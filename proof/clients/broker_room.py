@@ -4,7 +4,7 @@
     world.run(work())                     # `work` starts clients, each on a machine of its own: `world.start(machine, …)`
 
 The broker is that of `proof.transactions.schedules.room`; metadata says that it leads everything.  `rules` see every request before it is
-served, as in `model`.  A broker that dies is one whose connections all end, and whose coordinators load anew from their logs.
+served, as in `model`.  When the broker dies, all its connections end and its coordinators load anew from their logs.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ PROPERTIES: Final = {
 OWN_ANSWERS: Final = frozenset({MetadataRequest.API_KEY, FindCoordinatorRequest.API_KEY})
 WHOLE: Final = 1 << 30
 Rule = Callable[[int], Verdict | None]
-"""By the key of the API that is asked for."""
+"""The key of the API in a request → the verdict on that request."""
 
 
 class RoomWorld:
@@ -79,7 +79,7 @@ class RoomWorld:
         self.network.add(self._broker)
 
     def run(self, work: Coroutine[Any, Any, T], *, within_s: float = 3600.0) -> T:
-        """Within so much virtual time.  What the loop caught is a failure."""
+        """Run within so much virtual time.  An exception that the loop caught is a failure."""
 
         async def limited() -> T:
             await self._up()
@@ -87,13 +87,13 @@ class RoomWorld:
                 return await work
 
         logging.disable()
-        gc.disable()  # what is left of one world must not end while another one runs
+        gc.disable()  # the garbage of one world must not be collected while another one runs
         hook = sys.unraisablehook
         try:
             result = self.loop.run_until_complete(self.loop.start(self._broker, limited()))
             assert not self.loop.failures, self.loop.failures
         finally:
-            sys.unraisablehook = lambda _: None  # machines that died leave coroutines that cannot end
+            sys.unraisablehook = lambda _: None  # dead machines leave coroutines that cannot end
             self.loop.forget_the_dead()
             self.loop.close()
             gc.collect()
@@ -141,7 +141,7 @@ class RoomWorld:
             await self._open()
 
     def records_of(self, name: TopicPartition) -> list[tuple[int, bytes | None]]:
-        """(offset, value) of all records in a log, whatever became of their transactions."""
+        """(offset, value) of all records in a log, in aborted and open transactions too."""
         data = self.room.partition(name).log.read(0, WHOLE)
         assert isinstance(data, FetchData), data
         view = memoryview(data.records.read() if data.records is not None else b"")

@@ -1,4 +1,4 @@
-"""● What a broker does to requests under a schedule: it breaks connections before or after a request took effect, or answers late."""
+"""● The broker's faults under a schedule: it breaks connections before or after a request took effect, or answers late."""
 
 import random
 from typing import Final
@@ -9,7 +9,7 @@ DELAYS_S: Final = (0.1, 1.0, 3.0)
 
 
 class Cruelty:
-    """A `Rule` that strikes some requests of a schedule, all of which have the same chance."""
+    """A `Rule` that strikes some requests of a schedule.  Every request has the same chance."""
 
     def __init__(self, choice: random.Random) -> None:
         self.is_on = True

@@ -1,13 +1,13 @@
 """● Consumers of one group, and a producer, under schedules of faults around a real broker; each from a seed.
 
-Members come, leave, die and rest longer than max.poll.interval.ms allows; connections break, answers are lost or late, the broker goes away
-and its coordinators load anew, the wall clock jumps.  A seed decides the protocol and the assignor.
+Members come, leave, die and rest longer than max.poll.interval.ms allows.  Connections break, answers are lost or late, the broker goes
+away and its coordinators load anew, the wall clock jumps.  A seed decides the protocol and the assignor.
 
     python -m proof.clients.group_schedules 0 10000     # seeds; prints each violation with the seed that shows it
 
-What must hold: no member is handed a record of a partition after its revocation returned; the records of one ownership come in order,
-without a gap, and as they stand in the log; nothing is committed that was not handed out; every record is handed out to somebody; once all
-is calm, the members share the partitions, each of which has one owner.
+What must hold: no member is handed a record of a partition after the revocation of the partition returned; the records of one ownership
+come in order, without a gap, and as they stand in the log; only offsets of records that were handed out are committed; every record is
+handed out to some member; once all is calm, the members share the partitions, and each partition has one owner.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class Ownership:
 
 
 class Member(RebalanceListener):
-    """One consumer.  It notes what it owns, by its listener's word alone."""
+    """One consumer.  It notes the partitions that it owns, from the calls to its listener alone."""
 
     def __init__(self, schedule: "GroupSchedule", machine: Machine, choice: random.Random) -> None:
         self.machine = machine
@@ -104,7 +104,7 @@ class Member(RebalanceListener):
         )
         while not self.is_leaving:
             await self._turn(consumer, is_automatic=is_automatic)
-        await consumer.close()  # not by `async with`: one that dies would close, too
+        await consumer.close()  # `async with` would close a consumer that dies, too
 
     async def _turn(self, consumer: Consumer, *, is_automatic: bool) -> None:
         choice, schedule = self._choice, self._schedule

@@ -1,11 +1,12 @@
-"""● A whole cluster that clients see, in a few hundred lines: brokers on a `SimNetwork` that share their logs, so replication is perfect.
+"""● A whole cluster as clients see it, in a few hundred lines: brokers on a `SimNetwork` that share their logs, so replication is perfect.
 
     world = World(seed=7)                                   # a loop, a network, three brokers, one client machine
     world.cluster.create("orders", partition_count=2)
     world.run(test(world))
 
-It is strict where brokers are: leaders, epochs, sequences, versions.  `cluster.rules` make it cruel: a rule sees every request before it is
-served and may answer in its place, hold the answer back, or break the connection before or after the request took effect.
+The model is strict where brokers are: leaders, epochs, sequences, versions.  `cluster.rules` bring the faults: a rule sees every request
+before it is served.  It may answer in the broker's place, hold the answer back, or break the connection before or after the request took
+effect.
 """
 
 import asyncio
@@ -144,8 +145,10 @@ class Seen:
 
 @dataclass(slots=True)
 class Verdict:
-    """The effect of a rule on a request.  `answer`: instead of serving it.  `drop_before`, `drop_after`: break the connection before it is
-    served or instead of answering.  `delay_s`: the answer waits so long.
+    """The effect of a rule on a request.
+
+    `answer` is given instead of serving the request.  `drop_before` breaks the connection before the request is served, `drop_after` breaks
+    it instead of answering.  The answer waits for `delay_s`.
     """
 
     answer: Response | None = None
@@ -196,7 +199,7 @@ class ModelCluster:
         partition.leader_epoch += 1
 
     def kill(self, node_id: int, *, silently: bool) -> None:
-        """The broker is gone, and its partitions are led by others at once."""
+        """End the broker.  Others lead its partitions at once."""
         machine = self.machines[node_id]
         self.world.loop.kill(machine)
         self.world.network.crash(machine, silently=silently)
@@ -227,7 +230,7 @@ class ModelCluster:
         request_class = REQUESTS[header.api_key]
         if header.api_version not in request_class.VERSIONS:
             raise InvalidFrame(f"{request_class.__name__} version {header.api_version}")
-        # A copy: records are kept beyond the frame, and a request is looked at by tests later.
+        # A copy, because records are kept longer than the frame, and tests look at a request later.
         request = request_decoder(request_class, header.api_version)(memoryview(bytes(body)))
         seen = Seen(node_id, header, request)
         self.seen.append(seen)
@@ -411,13 +414,13 @@ class World:
         return Cluster.connect(self.bootstrap, network=self.network)
 
     def run(self, work: Coroutine[Any, Any, T], *, within_s: float = 3600) -> T:
-        """Run on the client's machine, within so much virtual time.  An exception that the loop caught is a failure."""
+        """Run `work` on the client's machine, within so much virtual time.  An exception that the loop caught is a failure."""
 
         async def limited() -> T:
             async with asyncio.timeout(within_s):
                 return await work
 
-        logging.disable()  # connections that rules break are told of, each
+        logging.disable()  # every connection that a rule breaks would be logged
         try:
             result = self.loop.run_until_complete(self.loop.start(self.client, limited()))
         finally:

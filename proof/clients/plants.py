@@ -1,4 +1,4 @@
-"""● Faults to plant in our clients, each a rule that their promises need: schedules that found none of them would prove nothing.
+"""● Faults to plant in our clients.  Each breaks a rule that their promises need; schedules that found none of them would prove nothing.
 
 with planted(CONSUMER_PLANTS["keeps-reading"]):
     violations = GroupSchedule(seed).run()
@@ -19,22 +19,22 @@ from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from moldau.types import TopicPartition
 
 Plant = tuple[type[Any], str, Callable[..., Any]]
-"""A class, the name of its method, and what stands in its place."""
+"""A class, the name of its method, and the function that replaces the method."""
 
 
 def _keeps(self: ConsumerWork, partitions: Iterable[TopicPartition]) -> None:
-    """Goes on reading partitions that were given up."""
+    """Go on reading partitions that were given up."""
 
 
 async def _commits_ahead(self: Commits) -> None:
-    """Counts fetched records as done."""
+    """Count fetched records as done."""
     positions = self._positions.by_partition.values()
     self.handed_out = {one.topic_partition: (one.fetch_offset, -1) for one in positions if one.fetch_offset is not None}
     await _commit_quietly(self)
 
 
 async def _forgets_names(self: HeartbeatMember, assigned: Sequence[TopicPartitions]) -> None:
-    """An assignment whose topics have no names yet is taken for an empty one."""
+    """Take an assignment of topics that have no names yet for an empty one."""
     if any(one.topic_id not in self._cluster.view.names for one in assigned):
         with suppress(OSError, Unreachable, KafkaError):
             await self._cluster.refresh(sorted(self._owner.subscribed()))
@@ -47,7 +47,7 @@ async def _forgets_names(self: HeartbeatMember, assigned: Sequence[TopicPartitio
 
 
 def _takes_from_behind(self: Positions, max_records: int | None) -> list[Any]:
-    """Hands the last fetched records out first."""
+    """Hand the last fetched records out first."""
     return _take(self, max_records)[::-1]
 
 

@@ -2,11 +2,11 @@
 
 Brokers die and come back, connections break, answers are lost or late, leaders move, the wall clock jumps, requests are refused.
 
-    python -m proof.clients.schedules 0 20000          # seeds; prints what each violation is, and the seed that shows it
+    python -m proof.clients.schedules 0 20000          # seeds; prints each violation with the seed that shows it
 
-What must hold, whatever happens: every delivery is told exactly once; what was acknowledged stands where it was said to, and once; what was
-not, once at most; records of a partition keep the order in which they were sent; the consumer hands out every record of the log once, in
-order.
+What must hold, whatever happens: every delivery is reported exactly once; an acknowledged record stands once, at the reported place; a
+record that was not acknowledged stands once at most; records of a partition keep the order in which they were sent; the consumer hands out
+every record of the log once, in order.
 """
 
 import asyncio

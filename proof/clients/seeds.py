@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Protocol
 
 SHOWN = 4
-"""Violations of a seed that are printed."""
+"""The number of violations of a seed that are printed."""
 
 
 class Seeded(Protocol):
@@ -21,7 +21,7 @@ class Seeded(Protocol):
 
 
 def run_seeds(new: Callable[[int], Seeded]) -> int:
-    """Prints each violation with its seed, and on Ctrl-C what there was until then.  Returns the exit status."""
+    """Print each violation with its seed.  Ctrl-C ends the run early, with its summary.  Returns the exit status."""
     parser = argparse.ArgumentParser(description="Runs schedules of faults, each from a seed.")
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)

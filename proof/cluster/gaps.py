@@ -2,10 +2,10 @@
 
     python -m proof.cluster.gaps --kills 20 --of both --controllers 3
 
-`--of leader` kills the leader of a partition, `--of controller` the active controller, `--of both` the two at once; without `--controllers`
-every broker is a controller, and `both` is one node that is both.  One idempotent producer (librdkafka, acks=all) sends a record every few
-milliseconds to that partition.  Told are, of so many kills: the longest time between two acknowledgements around each; and how long it was
-until the brokers that live told of a leader that lives, or of another active controller.
+`--of leader` kills the leader of a partition, `--of controller` the active controller, `--of both` the two at once.  Without
+`--controllers` every broker is a controller, and `both` is one node that is both.  One idempotent producer (librdkafka, acks=all) sends a
+record every few milliseconds to that partition.  Two times are printed over all kills: the longest time between two acknowledgements around
+each kill, and the time until the brokers that live name a leader that lives, or another active controller.
 """
 
 import argparse
@@ -41,7 +41,7 @@ KINDS: Final = ("leader", "controller", "both")
 
 
 def active_controller(cluster: Cluster, *, but: Sequence[int] = ()) -> int | None:
-    """Its node, as far as a broker that runs tells; None while none does."""
+    """The node of the active controller that a running broker names; None while no broker names one."""
     topic = DescribeQuorumRequestTopicData(topic_name=METADATA_LOG, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)])
     for node in serving(cluster):
         answer = node.ask(DescribeQuorumRequest(topics=[topic]), version=2)

@@ -1,4 +1,4 @@
-"""● A small cluster to decide about: images made of records, as in life."""
+"""● A small cluster for decisions to be tested on: images made of records, as in life."""
 
 from collections.abc import Mapping
 from random import Random
@@ -23,7 +23,7 @@ from moldau.protocol.messages.create_topics import CreatableReplicaAssignment, C
 
 
 def an_image(*brokers: int, level: int = 30, fenced: tuple[int, ...] = ()) -> MetadataImage:
-    """Finalized as 4.3.1 formats it, with these brokers alive but for the fenced ones."""
+    """An image with the features finalized as 4.3.1 formats them.  These brokers are alive, except the fenced ones."""
     records = [FeatureLevelRecord(name=METADATA_VERSION, feature_level=level)]
     for name in FEATURES:
         if name != KRAFT_VERSION and default_level(name, level):
@@ -33,7 +33,7 @@ def an_image(*brokers: int, level: int = 30, fenced: tuple[int, ...] = ()) -> Me
 
 
 def with_topics(topic_ids: Mapping[str, UUID]) -> MetadataImage:
-    """An image of these topics, which have no partitions yet, and nothing else."""
+    """An image of these topics and nothing else.  The topics have no partitions yet."""
     return replay(EMPTY, [TopicRecord(name=name, topic_id=topic_id) for name, topic_id in topic_ids.items()])
 
 
@@ -54,21 +54,21 @@ def a_broker(number: int, *, fenced: bool = False, epoch: int = 7, rack: str | N
 
 
 def rules(properties: dict[str, str] | None = None, *, seed: int = 1) -> TopicRules:
-    """Rules with topic ids 1001, 1002, … in the order in which they are drawn."""
+    """Rules that draw the topic ids 1001, 1002, … in this order."""
     ids = iter(range(1001, 100_000))
     schema = ConfigSchema(properties or {}, node_id=1)
     return TopicRules(schema, num_partitions=1, replication_factor=1, new_id=lambda: UUID(int=next(ids)), chance=Random(seed))
 
 
 def with_topic(image: MetadataImage, *replicas: int, name: str = "t", partition_count: int = 1) -> MetadataImage:
-    """The image with a topic whose partitions all lie on these brokers, the first of them leading."""
+    """The image with a topic.  All its partitions lie on these brokers, and the first broker leads."""
     placed = [CreatableReplicaAssignment(partition_index=number, broker_ids=list(replicas)) for number in range(partition_count)]
     topic = CreatableTopic(name=name, num_partitions=-1, replication_factor=-1, assignments=placed, configs=[])
     return replay(image, create_topics(image, rules(), CreateTopicsRequest(topics=[topic])).records)
 
 
 def with_config(image: MetadataImage, **values: str) -> MetadataImage:
-    """The image with these configs of the topic `t`, with `_` for `.` in their names."""
+    """The image with these configs of the topic `t`.  In their names `_` stands for `.`."""
     records = [
         ConfigRecord(resource_type=ResourceType.TOPIC, resource_name="t", name=name.replace("_", "."), value=value)
         for name, value in values.items()
@@ -82,6 +82,6 @@ def partition(image: MetadataImage, number: int = 0) -> PartitionRegistration:
 
 
 def with_partition(image: MetadataImage, **changes: Any) -> MetadataImage:
-    """The image with the first partition of the topic `t` as no request would make it: `isr=[1]`, `leader=-1` and the like."""
+    """The image with changes to the first partition of the topic `t` that no request would make: `isr=[1]`, `leader=-1` and the like."""
     changed = PartitionChangeRecord(partition_id=0, topic_id=image.topics["t"].id, **changes)
     return replay(image, [changed])

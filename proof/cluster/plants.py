@@ -1,4 +1,6 @@
-"""● Faults to plant in a simulated node that a transaction's clients must notice; those of `txn_schedules/plants.py` can be planted, too.
+"""● Faults to plant in a simulated node that a transaction's clients must notice.
+
+The faults of `proof/transactions/schedules/plants.py` can be planted, too.
 
 with planted("aborted-given"):
     result = Simulation(seed).run()
@@ -66,7 +68,7 @@ NODE_PLANTS: Final[dict[str, tuple[str, Callable[[], Patch]]]] = {
         lambda: patch.object(TransactionMachine, "abort_timed_out", _only_looked_at),
     ),
 }
-"""Name → what is broken, and how."""
+"""Name → the fault in words, and the patch that plants it."""
 
 ALL_PLANTS: Final = PLANTS | NODE_PLANTS
 

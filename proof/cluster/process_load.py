@@ -1,7 +1,7 @@
-"""● Stock clients that work on a cluster of processes while it is hurt, and know what they were promised.
+"""● Stock clients that work on a cluster of processes under faults, and note what they were promised.
 
-Three of them: an idempotent writer whose values count up in each partition, a copier that reads, writes and commits offsets in
-transactions, and readers of a group.  They stop when they are told; `History` is what they saw, for whoever reads everything at the end.
+There are three kinds: an idempotent writer whose values count up in each partition, a copier that reads, writes and commits offsets in
+transactions, and readers of a group.  The clients stop when they are told to.  `History` holds what they saw, for the check at the end.
 """
 
 import threading
@@ -20,11 +20,13 @@ WITHIN_S: Final = 120.0
 BETWEEN_SENDS_S: Final = 0.005
 COPIED_AT_A_TIME: Final = 1000
 ABORTED_EVERY: Final = 7
-"""The copier gives up every so many transactions of its own will."""
+"""The copier aborts one of every so many transactions of its own will."""
 LONGEST_UNSENT: Final = 2000
 PATIENCE_S: Final = 15.0
-"""Of a transactional producer with one call, before another producer takes its place: librdkafka 2.10 to 2.16 at least waits for minutes in
-`send_offsets_to_transaction` where the group's coordinator was missing in the metadata for a moment (its issue 5511).
+"""How long a transactional producer waits for one call before another producer takes its place.
+
+librdkafka 2.10 to 2.16 at least waits for minutes in `send_offsets_to_transaction` if the group's coordinator was missing in the metadata
+for a moment (its issue 5511).
 """
 
 
@@ -36,17 +38,17 @@ class History:
     acknowledged_at_s: list[float] = field(default_factory=list)
     read: Counter[tuple[int, int]] = field(default_factory=Counter)
     jumps: list[tuple[str, int, int, int]] = field(default_factory=list)
-    """Reader, partition, a value and the next that it got, which does not follow it."""
+    """Reader, partition, a value, and the value that the reader got next although it does not follow."""
     resent: int = 0
     copied: dict[int, int] = field(default_factory=dict)
     """The last value of each partition that a committed transaction holds."""
     committed_transactions: int = 0
     aborted_transactions: int = 0
     calls_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    """How long each call of a transactional producer took, until it was done."""
+    """The seconds that each call of a transactional producer took, until it was done."""
     replaced_producers: int = 0
     reasons: Counter[str] = field(default_factory=Counter)
-    """Why they were."""
+    """The reasons why producers were replaced."""
     errors: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
     explanations: list[str] = field(default_factory=list)
@@ -54,7 +56,7 @@ class History:
 
 
 class Client(threading.Thread):
-    """Works until it is told to stop; an exception that nobody foresaw is a violation."""
+    """A client that works until it is told to stop.  An unforeseen exception is a violation."""
 
     def __init__(self, name: str, bootstrap: str, history: History) -> None:
         super().__init__(name=name, daemon=True)
@@ -81,7 +83,7 @@ class Client(threading.Thread):
 
 
 class Writer(Client):
-    """Sends 0, 1, 2, … into every partition of `orders`."""
+    """A client that sends 0, 1, 2, … into every partition of `orders`."""
 
     def work(self) -> None:
         options = {"acks": "all", "enable.idempotence": True, "message.timeout.ms": int(WITHIN_S * 1000), "linger.ms": 5}
@@ -102,19 +104,21 @@ class Writer(Client):
             return
         partition, value = message.partition(), message.value()
         assert partition is not None and value is not None
-        # librdkafka tells no offset of what a later acknowledgement of the same producer speaks for.
+        # librdkafka reports no offset for a record that a later acknowledgement of the same producer covers.
         self.history.acknowledged[partition].append(int(value))
         self.history.acknowledged_at_s.append(time.monotonic())
 
 
 REUSED: Final = "sequence desynchronization"
-"""Of a transactional producer of librdkafka (2.16).  Where a broker had stored a batch and was killed before it answered, the producer
-gives the batch up with its transaction, and numbers the records of the next one from the same number on.  No broker may take these.
+"""Words in the fatal error of a transactional producer of librdkafka (2.16).
+
+If a broker had stored a batch and was killed before it answered, the producer gives the batch up with its transaction.  It then numbers the
+records of the next transaction from the same number on.  No broker may take these records.
 """
 
 
 class GivenUp(Exception):
-    """Another producer has to take a transactional one's place: a call took too long, or the producer has lost count of its records."""
+    """A transactional producer has to be replaced: a call took too long, or the producer has lost count of its records."""
 
 
 def has_lost_count(error: KafkaError) -> bool:
@@ -122,10 +126,13 @@ def has_lost_count(error: KafkaError) -> bool:
 
 
 class Copier(Client):
-    """Copies `orders` into the same partitions of `copies`, some at a time, in transactions that hold its offsets, too."""
+    """A client that copies `orders` into the same partitions of `copies`, some records at a time.
+
+    Each transaction holds the copied records and the copier's offsets.
+    """
 
     def new_producer(self) -> Producer:
-        """It fences the one before, whose transaction is aborted."""
+        """A new producer.  It fences the one before and aborts its transaction."""
         producer = Producer(self.configured(**{"transactional.id": "copier", "transaction.timeout.ms": 60_000}))
         self._until_done(producer.init_transactions, PATIENCE_S, patience_s=WITHIN_S)
         return producer
@@ -143,7 +150,7 @@ class Copier(Client):
                         self._copy(consumer, producer, messages)
                     except GivenUp as reason:
                         self.history.reasons[str(reason)] += 1
-                        given_up.append(producer)  # to let go of it would wait, too
+                        given_up.append(producer)  # kept, because ending this producer would wait, too
                         self.history.replaced_producers += 1
                         producer = self.new_producer()
                         self._go_back(consumer, messages)
@@ -164,7 +171,7 @@ class Copier(Client):
                 return
             try:
                 self._until_done(producer.commit_transaction, PATIENCE_S, patience_s=WITHIN_S)
-            except GivenUp as error:  # whether it is committed is not known: nothing may be copied again
+            except GivenUp as error:  # nobody knows whether the transaction is committed, so nothing may be copied again
                 raise AssertionError(str(error)) from error
             self.history.committed_transactions += 1
             self.history.copied |= {partition: value for partition, _, value in map(placed, messages)}
@@ -191,7 +198,7 @@ class Copier(Client):
                 consumer.seek(TopicPartition(ORDERS, partition, offset))
 
     def _until_done(self, call: Callable[..., object], *arguments: object, patience_s: float = PATIENCE_S) -> None:
-        """A call that says that it may be tried again is.  Errors: GivenUp, KafkaException."""
+        """Call until it is done, again after each error that may be tried again.  Errors: GivenUp, KafkaException."""
         began_s = time.monotonic()
         until = began_s + patience_s
         while True:
@@ -208,7 +215,7 @@ class Copier(Client):
 
 
 class Reader(Client):
-    """One member of the group `readers`: within one life, a partition's values only count up or, after a rebalance, begin again."""
+    """One member of the group `readers`.  Within one life, a partition's values count up; after a rebalance they may begin again."""
 
     def work(self) -> None:
         options = {"group.id": "readers", "auto.offset.reset": "earliest", "auto.commit.interval.ms": 500, "session.timeout.ms": 20_000}
@@ -236,14 +243,14 @@ class Reader(Client):
 
 
 def placed(message: Message) -> tuple[int, int, int]:
-    """Partition, offset and value of a record of ours."""
+    """Partition, offset and value of a record."""
     partition, offset, value = message.partition(), message.offset(), message.value()
     assert partition is not None and offset is not None and value is not None
     return partition, offset, int(value)
 
 
 def read_everything(bootstrap: str, topic: str) -> dict[int, list[int]]:
-    """The committed values of every partition, by assignment."""
+    """The committed values of every partition, read by a consumer with a fixed assignment."""
     consumer = Consumer(
         {"bootstrap.servers": bootstrap, "group.id": "audit", "isolation.level": "read_committed", "enable.partition.eof": True}
     )

@@ -1,10 +1,10 @@
-"""● A cluster of real processes is killed, paused, stopped and started from a seed, under stock clients; at the end everything is read.
+"""● Kills, pauses, stops and starts the processes of a cluster from a seed, under stock clients, and reads everything at the end.
 
     python -m proof.cluster.processes --seed 7 --rounds 20 --brokers 3 [--controllers 3]
 
-Looked for: an acknowledged record that is lost, doubled or out of order; a transaction of which a part is there; a client that is told of
-an error that it cannot try again; a cluster that is not whole half a minute after all its nodes run; replicas whose bytes differ.  What is
-wrong is printed, and the exit code is 1 then.
+A violation is: an acknowledged record that is lost, doubled or out of order; a transaction of which only a part is there; an error at a
+client after which it cannot try again; a cluster that is not whole half a minute after all its nodes run; replicas with different bytes.
+Violations are printed, and then the exit code is 1.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from proof.cluster.stored import written
 
 WHOLE_WITHIN_S: Final = 30.0
 CAUGHT_UP_WITHIN_S: Final = 90.0
-"""Longer than a stock consumer's session, 45 seconds: a member that is gone may have to be waited for."""
+"""Longer than a stock consumer's session of 45 seconds, because a group may have to wait for a member that is gone."""
 SESSION_S: Final = 3.0
 CALM_S: Final = (0.5, 3.0)
 BETWEEN_LOOKS_S: Final = 0.1
@@ -69,7 +69,7 @@ class Hurting:
         }
 
     def run(self, rounds: int, only: Sequence[str] = ()) -> list[str]:
-        """Run.  Returns the violations in words."""
+        """Run the rounds.  Returns the violations in words."""
         self._begin()
         kinds = list(only or self._kinds)
         try:
@@ -132,7 +132,7 @@ class Hurting:
         self._never.wait(seconds)
 
     def active_controller(self) -> int:
-        """Its node; waits until there is one that runs.  Errors: BrokerFailed."""
+        """The node of the active controller.  Waits until a running node is active.  Errors: BrokerFailed."""
         request = DescribeQuorumRequest(
             topics=[
                 DescribeQuorumRequestTopicData(topic_name=METADATA_LOG, partitions=[DescribeQuorumRequestPartitionData(partition_index=0)])
@@ -283,14 +283,14 @@ def _quantile(ordered: Sequence[float], part: float) -> float:
 
 
 def different_logs(cluster: Cluster) -> Iterator[str]:
-    """Partitions whose files differ between nodes, from the first offset that all of them have.  For nodes that stopped."""
+    """Partitions with files that differ between stopped nodes, compared from the first offset that all nodes have."""
     for name in COMPARED:
         folders: dict[str, dict[int, bytes]] = {}
         for node in cluster.nodes.values():
             for folder in sorted(node.log_dir.glob(f"{name}-*")):
                 folders.setdefault(folder.name, {})[node.node_id] = _bytes_of(folder)
         for folder_name, by_node in folders.items():
-            if name == METADATA_LOG:  # the last to stop may have written what the others never saw
+            if name == METADATA_LOG:  # the last node to stop may have written records that the others never saw
                 shortest = min(map(len, by_node.values()))
                 by_node = {node_id: data[:shortest] for node_id, data in by_node.items()}
             if len(set(by_node.values())) > 1:

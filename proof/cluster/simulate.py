@@ -1,9 +1,10 @@
-"""● `make sim SEED=7 HOURS=10`: simulates hours of a cluster's life under faults, in minutes, and says what went wrong.
+"""● `make sim SEED=7 HOURS=10`: simulates hours of a cluster's life under faults, in minutes, and prints what went wrong.
 
     python -m proof.cluster.simulate --seed 7 --hours 0.5 --seeds 20
     python -m proof.cluster.simulate --plant aborted-given --seeds 20     # how soon a planted fault is found
 
-Seeds that find something are printed, and appended to the file of seeds that every run of the tests begins with.  The exit code is 1 then.
+Seeds that find something are printed and appended to `--seeds-file`; every run of the tests begins with the seeds in
+`tests/simulation/seeds.txt`.  After such a seed the exit code is 1.
 """
 
 import argparse
@@ -27,7 +28,7 @@ SHOWN_VIOLATIONS: Final = 10
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parse(arguments)
     gc.collect()
-    gc.freeze()  # each simulation looks for garbage at its ends: not among modules and classes
+    gc.freeze()  # each simulation collects garbage at its end, and need not look through modules and classes
     try:
         with watched_decisions(), planted(options.plant) if options.plant else nullcontext():
             return _simulate(options)
@@ -97,7 +98,7 @@ def _remember(path: Path, seed: int, why: str) -> None:
 
 
 def _show(text: str) -> None:
-    """Progress, on one line that the next one replaces."""
+    """Show progress on one line.  The next call replaces the line."""
     if sys.stderr.isatty():
         sys.stderr.write(f"\r\x1b[K{text}")
         sys.stderr.flush()

@@ -4,8 +4,9 @@
     result.violations          what went wrong, in words; empty when nothing did
     result.digest              the same for the same seed, in every process
 
-A round is some minutes of clients at work while faults strike, then calm, in which every client reads everything from the start and the
-checker compares what all of them were told.  Logs, metadata and producer ids live on from round to round; topics are deleted at its end.
+In a round clients work for some minutes while faults strike.  Then all is calm: every client reads everything from the start, and the
+checker compares what all clients were told.  Logs, metadata and producer ids live on from round to round; topics are deleted at the end of
+their round.
 """
 
 import asyncio
@@ -87,7 +88,7 @@ class Result:
 
 
 class Simulation:
-    """See the module.  `keep_trace` keeps every event, to find where two runs part."""
+    """See the module.  `keep_trace` keeps every event, so that the place is found at which two runs part."""
 
     def __init__(
         self,
@@ -124,11 +125,11 @@ class Simulation:
         self._transactional: list[tuple[Machine, Copier | Auditor]] = []
 
     def run(self) -> Result:
-        """All rounds, or up to the first violation."""
+        """Run all rounds, or up to the first violation."""
         if not self.verbose:
-            logging.disable()  # thousands of lines of a broker that is killed over and over
+            logging.disable()  # a broker that is killed over and over logs thousands of lines
         gc.collect()
-        gc.disable()  # what a dead machine left must not run its `finally`s at a moment that depends on memory
+        gc.disable()  # the `finally`s of a dead machine's coroutines must not run at a moment that depends on memory
         try:
             self.loop.run_until_complete(self._run())
         except Stuck as error:
@@ -142,7 +143,7 @@ class Simulation:
         return result
 
     def _clear_away(self) -> None:
-        """Whoever is still alive ends here and now, outside of any loop, and not in the middle of the next simulation."""
+        """End everything that is still alive, outside of any loop, so that it does not end in the middle of the next simulation."""
         usual, sys.unraisablehook = sys.unraisablehook, lambda _: None
         self.loop.kill(self.machine)
         self.loop.forget_the_dead()
@@ -215,7 +216,7 @@ class Simulation:
         except TimeoutError:
             self._violated(f"the broker did not start within {START_WITHIN_S:.0f} s")
         except Exception as error:
-            if machine.is_alive:  # a dead one's coroutines are thrown away in the end, and have their say
+            if machine.is_alive:  # a dead machine's coroutines end with errors, too, when they are thrown away
                 self._violated(f"the broker did not start: {_words(error)}")
         else:
             self.notes.done["broker start"] += 1
@@ -294,7 +295,7 @@ class Simulation:
         self.network.reset(BROKER, chance=0.7)
 
     async def _fault_flaky(self) -> None:
-        """Connections break over and over, often between a request and its answer: whoever retries does it now."""
+        """Break connections over and over, often between a request and its answer, so that clients retry."""
         until_s = self.loop.time() + self._a_while()
         while self.loop.time() < until_s:
             self.network.reset(BROKER, chance=0.5)
@@ -308,7 +309,7 @@ class Simulation:
         self.network.heal()
 
     async def _fault_slow_disk(self) -> None:
-        """For a while, in which other faults strike: what waits for a slow sync is what a power failure takes."""
+        """Slow the disk down for a while in which other faults strike: a power failure takes what waits for a slow sync."""
         self.files.slow_ms = SLOW_MS
         self.loop.call_later(LONGEST_FAULT_S * self.choice.random(), self._disk_recovers)
 
@@ -316,7 +317,7 @@ class Simulation:
         self.files.slow_ms = self._usual_slow_ms
 
     async def _fault_clock_jump(self) -> None:
-        # Within what message.timestamp.after.max.ms lets clients be ahead.
+        # A skew stays within message.timestamp.after.max.ms, the time by which clients may be ahead.
         self.clock.skew_ms = self.choice.choice((-3_000_000, -500, 0, 500, LARGEST_SKEW_MS))
 
     # a round
@@ -333,7 +334,7 @@ class Simulation:
         copying = [self.loop.start(machine, self._transactions.run(client, end_s)) for machine, client in self._transactional]
         await self._faults(end_s)
         self._disk_recovers()
-        # A transaction's age is what the wall clock says: one that began in the future would be open until then.
+        # The wall clock decides a transaction's age: a transaction that began in the future would stay open until then.
         self.clock.skew_ms = LARGEST_SKEW_MS
         self._groups.calm_down()
         calm_s = self.loop.time() + CALM_S
@@ -357,7 +358,7 @@ class Simulation:
         gc.collect()
 
     async def _check_groups(self, grouped: "list[asyncio.Task[None]]") -> None:
-        """Every group settles, everybody leaves, and what was committed is there."""
+        """Check that every group settles, every member leaves, and every committed offset is there."""
         until_s = self.loop.time() + CALM_S
         while (wrong := self._groups.unsettled(self.loop.time() * 1000)) and self.loop.time() < until_s:  # noqa: ASYNC110  what settles is what clients know
             await asyncio.sleep(1)
@@ -373,7 +374,7 @@ class Simulation:
         self.result.violations += self._groups.take_violations()
 
     async def _check_transactions(self, copying: "list[asyncio.Task[None]]") -> None:
-        """Everybody has ended; what was left open ends by itself; then outputs, offsets and all that was seen are held together."""
+        """Wait until all clients have ended and open transactions have timed out.  Then compare outputs, offsets and what readers saw."""
         for number, work in enumerate(copying):
             await self._within(work, self.loop.time() + CALM_S, f"transactional client {number} is still busy")
         machine, _ = self._transactional[COPIERS]

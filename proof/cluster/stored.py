@@ -1,8 +1,8 @@
 """● Reads one partition on a stopped broker's disk, without the broker: records, epochs, indexes.
 
-wrong_indexes(folder)         entries of its indexes that do not say what its log says
-different_histories(folders)  which epoch began where, and which transactions were aborted: the same on all replicas
-around(folder, value)         the batches in which a value lies, and their neighbours: for whoever looks for the reason of a violation
+wrong_indexes(folder)         entries of the indexes that contradict the log
+different_histories(folders)  the starts of epochs and the aborted transactions, if they differ between replicas
+around(folder, value)         the batches that hold a value, and their neighbours, to find the reason of a violation
 """
 
 import struct
@@ -25,7 +25,7 @@ NEIGHBOURS: Final = 2
 
 
 def batches_of(segment: Path) -> Iterator[tuple[int, BatchHeader, memoryview]]:
-    """Position, header and bytes of each."""
+    """Position, header and bytes of each batch."""
     data = memoryview(segment.read_bytes())
     for position, header in batches(data):
         yield position, header, data[position : position + header.size]
@@ -36,8 +36,8 @@ def segments_of(folder: Path) -> list[Path]:
 
 
 def epochs(folder: Path) -> list[str]:
-    """The epochs of a stopped replica that have records: a leader notes empty ones, too."""
-    path = folder / "leader-epoch-checkpoint"  # some write none before there is something to say
+    """The epochs of a stopped replica that have records.  Epochs without records are left out, because only leaders note them."""
+    path = folder / "leader-epoch-checkpoint"  # some replicas have no such file before the first epoch
     lines = path.read_text(encoding="ascii").split("\n")[2:] if path.exists() else []
     end = max((header.next_offset for segment in segments_of(folder) for _, header, _ in batches_of(segment)), default=0)
     entries = [*(line.split() for line in lines if line), ["", str(end)]]
@@ -45,7 +45,7 @@ def epochs(folder: Path) -> list[str]:
 
 
 def different_histories(name: str, folders: Mapping[int, Path]) -> Iterator[str]:
-    """By node.  All of these follow from the records alone."""
+    """The differences, in words.  `folders` are by node.  All compared facts follow from the records alone."""
     told = {node_id: epochs(folder) for node_id, folder in folders.items()}
     if len(set(map(tuple, told.values()))) > 1:
         yield f"{name}: epochs differ: {told}"
@@ -58,14 +58,16 @@ def different_histories(name: str, folders: Mapping[int, Path]) -> Iterator[str]
 
 
 def _producers(folder: Path) -> list[bytes]:
-    """The producers that a clean stop has left, in no order."""
+    """The producers in the snapshot of a clean stop, sorted because the snapshot has no order."""
     found = sorted(folder.glob("*.snapshot"))
     entries = found[-1].read_bytes()[PRODUCERS_HEAD_BYTES:] if found else b""
     return sorted(entries[start : start + PRODUCER_BYTES] for start in range(0, len(entries), PRODUCER_BYTES))
 
 
 def wrong_indexes(folder: Path) -> Iterator[str]:
-    """An entry names a batch's position and last offset, or the largest time up to an offset; both only count up.
+    """The wrong entries, in words.
+
+    An entry names a batch's position and last offset, or the largest time up to an offset; both only count up.
 
     Two replicas need not have the same entries: each counts the bytes since its own last one.
     """
@@ -88,24 +90,25 @@ def wrong_indexes(folder: Path) -> Iterator[str]:
 
 
 def _whole(path: Path, size: int) -> bytes:
-    """The entries without a partial one that a killed broker had allocated."""
+    """The bytes of all whole entries, without a partial entry that a killed broker had allocated."""
     data = path.read_bytes() if path.exists() else b""
     return data[: len(data) // size * size]
 
 
 @dataclass(slots=True)
 class Written:
-    """Numbers, in the order of their offsets."""
+    """The numbers that a log holds, in the order of their offsets."""
 
     values: list[int] = field(default_factory=list)
     sent_once: list[int] = field(default_factory=list)
-    """The records without those that their producer sent again under a newer epoch of its own, which no broker can recognise.
+    """The numbers without those that their producer sent again under a newer epoch of its own.  No broker can recognise these.
 
-    librdkafka (2.16 too) raises its epoch after OUT_OF_ORDER_SEQUENCE_NUMBER in one partition.  Then it sends again, with new numbers,
-    all that was not acknowledged in any partition: also what a broker had stored before it answered that it leads no more (its issue 4953).
+    librdkafka (2.16 too) raises its epoch after OUT_OF_ORDER_SEQUENCE_NUMBER in one partition.  Then it sends again, with new sequence
+    numbers, everything that was not acknowledged in any partition.  This includes records that a broker had stored before it answered that
+    it leads no more (its issue 4953).
     """
     seams: set[tuple[int, int]] = field(default_factory=set)
-    """The seams at which that begins: the value before, and the one that is sent again."""
+    """The places at which a producer begins to send again: the value before, and the value that is sent again."""
 
     @property
     def resent(self) -> int:
@@ -131,7 +134,7 @@ def written(folder: Path) -> Written:
 
 
 def around(folder: Path, value: bytes) -> Iterator[str]:
-    """One line a batch."""
+    """The batches around a value, one line each."""
     listed = [each for segment in segments_of(folder) for each in batches_of(segment)]
     wanted = [number for number, (_, header, data) in enumerate(listed) if not header.is_control and value in values_of(data)]
     for number in sorted({number + step for number in wanted for step in range(-NEIGHBOURS, NEIGHBOURS + 1)}):

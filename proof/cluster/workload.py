@@ -1,7 +1,8 @@
-"""● Clients of a simulated cluster: they create topics, send, poll and seek through `net/channel`, and note what they were told.
+"""● Clients of a simulated cluster.  They create topics, send, poll and seek through `net/channel`, and note the answers.
 
-One client does one thing at a time; some produce idempotently and try again until they know, the others try once.  What an answer means
-is decided here: only refusals that a broker makes before it appends count as failed for certain, all else that is no success is unknown.
+A client does one thing at a time.  Some clients produce idempotently and try again until they know the outcome; the others try once.  The
+meaning of an answer is decided here: only a refusal that a broker makes before it appends counts as failed for certain; any other answer
+that is no success is unknown.
 """
 
 import asyncio
@@ -58,7 +59,7 @@ EXPECTED: Final = BEFORE_THE_APPEND | {
     ErrorCode.FENCED_LEADER_EPOCH,
     ErrorCode.UNKNOWN_LEADER_EPOCH,
     ErrorCode.INCONSISTENT_TOPIC_ID,
-    ErrorCode.INVALID_REPLICATION_FACTOR,  # of a topic to create, while the only broker is fenced
+    ErrorCode.INVALID_REPLICATION_FACTOR,  # for a topic to create, while the only broker is fenced
 }
 """The errors that a client may meet while a broker comes and goes.  Any other code is a violation."""
 
@@ -83,9 +84,9 @@ class Notes:
     violations: list[str] = field(default_factory=list)
     next_value: int = 0
     broker_life: int = 0
-    """Counts the broker's starts: each makes a new leader epoch, which a fetch response does not name."""
+    """The number of the broker's starts.  Each start makes a new leader epoch, which a fetch response does not name."""
     done: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """Successes by kind of operation: a run in which something never succeeds proves nothing of it."""
+    """Successes by kind of operation.  A run in which an operation never succeeds proves nothing of it."""
 
     def value(self) -> int:
         self.next_value += 1
@@ -106,7 +107,7 @@ class _ProducerId:
 
 
 class Client:
-    """One process of the history."""
+    """One client; in the history it is one process."""
 
     def __init__(self, number: int, network: Network, address: tuple[str, int], notes: Notes, choice: random.Random) -> None:
         self.number = number
@@ -139,7 +140,7 @@ class Client:
         if not keys or dice < 0.01:
             await self.create_topic()
         elif dice < 0.50:
-            # Often the same one, so that clients meet there.
+            # Often the first partition, so that clients meet there.
             await self.send(keys[0] if self._choice.random() < 0.4 else self._choice.choice(keys))
         elif dice < 0.95 and self._positions:
             await self.poll()
@@ -187,7 +188,7 @@ class Client:
         return [name for name, topic_id in ids.items() if there.get(name) != topic_id]
 
     async def delete_topics(self) -> None:
-        """All of them; new ones are made when they are needed.  Errors: OSError, KafkaError."""
+        """Delete all topics.  New ones are made when they are needed.  Errors: OSError, KafkaError."""
         topics = self._notes.topics
         request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in topics.ids], timeout_ms=5000)
         response = await (await self.channel()).send(request)
@@ -214,7 +215,7 @@ class Client:
         return _meaning(response)
 
     async def _send_until_known(self, key: str, values: Sequence[int]) -> tuple[Outcome, int]:
-        """The same batch with the same sequence again and again: it must be there once, whatever happened."""
+        """Send the same batch with the same sequence again and again.  The batch must be there once, whatever happened."""
         producer = self._producer or await self._init_producer()
         if producer is None:
             return Outcome.FAIL, -1
@@ -245,7 +246,7 @@ class Client:
         return self._producer
 
     async def _produce(self, key: str, batch: bytearray, acks: int) -> PartitionProduceResponse | None:
-        """None: nobody knows."""
+        """The broker's answer; None if nobody knows what became of the batch."""
         topic, _, partition = key.rpartition("-")
         data = TopicProduceData(
             name=topic, topic_id=self._notes.topics.ids[topic], partition_data=[PartitionProduceData(index=int(partition), records=batch)]
@@ -266,7 +267,7 @@ class Client:
     # reading
 
     async def assign(self, keys: Sequence[str], *, to_beginning: bool | None = None) -> None:
-        """Begin to read these, from the start or from the end."""
+        """Begin to read these partitions, from the start or from the end."""
         if to_beginning is None:
             to_beginning = self._choice.random() < 0.7
         positions = dict.fromkeys(keys, 0)
@@ -291,7 +292,7 @@ class Client:
         return answered.offset
 
     async def poll(self) -> bool:
-        """One fetch of all that is assigned.  Whether anything came."""
+        """Fetch once from all assigned partitions.  Returns whether anything came."""
         start_ms = self.now_ms()
         self._life_at_start = self._notes.broker_life
         try:
@@ -333,7 +334,7 @@ class Client:
         if partition.error_code:
             self._notes.count_error("fetch", partition.error_code)
             if partition.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                # As auto.offset.reset=earliest does: only records that a power loss took can have led here.
+                # Begin again as auto.offset.reset=earliest does: only records that a power loss took can have led here.
                 self._positions[key] = 0
                 self._has_sought = True
             return []
@@ -368,7 +369,7 @@ class Client:
         return reads
 
     async def read_everything(self, until_s: float) -> bool:
-        """From the start to the end of every key; whether it came to the end in time."""
+        """Read every partition from its start to its end.  Returns whether the end was reached in time."""
         self.uses_names = not self.uses_names
         await self.assign(self._notes.topics.keys(), to_beginning=True)
         ends: dict[str, int] = {}

@@ -1,1 +1,1 @@
-"""● Kafka Connect, theirs and ours: workers as processes, dialogues with both, and when answers count as the same."""
+"""● Kafka's Connect and ours: workers as processes, dialogues with both, and the rule by which their answers count as the same."""

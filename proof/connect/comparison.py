@@ -1,4 +1,4 @@
-"""◇ When two workers' answers count as the same: status, content type and JSON, but for what DIFFERENCES lists.
+"""◇ Compares two workers' answers: status, content type and JSON must be the same, except in the points under DIFFERENCES.
 
 DIFFERENCES
 - the worker's own address, the cluster id, the commit
@@ -6,7 +6,7 @@ DIFFERENCES
 - names of Java's classes before the text of an error
 - the text of an error of a regular expression: each language has its own
 - the documentation of an option: ours is in our own words
-- the connectors that there are: ours has more; the converters, transforms and predicates are the same
+- the list of connectors: ours is longer; the converters, transforms and predicates are the same
 - the order of entries in a JSON object, of the configs in an answer to validate, and of methods in an answer to OPTIONS
 """
 
@@ -40,7 +40,7 @@ def shown(answer: httpx.Response, folder: str) -> dict[str, Any]:
         return {"status": answer.status_code, "body": sorted(text.split(", "))}
     body = json.loads(text) if text else None
     if answer.status_code in (404, 405, 415):
-        kind = ""  # Java's web server says none for what it answers itself
+        kind = ""  # Java's web server names no content type in answers of its own
     return {"status": answer.status_code, "type": kind if body is not None else "", "location": location, "body": _body(body)}
 
 

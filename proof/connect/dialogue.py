@@ -12,7 +12,7 @@ WITHIN_S = 30.0
 
 
 class Step(NamedTuple):
-    """One request.  `until`: ask again until the answer is so, for what happens behind the answer."""
+    """One request.  With `until` it is sent again until the answer fulfils the condition: some changes take effect after their answer."""
 
     method: str
     path: str

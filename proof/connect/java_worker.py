@@ -3,7 +3,7 @@
     with ApacheKafka() as kafka, JavaWorker(kafka.bootstrap) as worker:
         httpx.get(worker.url + "/connectors")
 
-Tests ask it what is right.
+Tests take the worker's answers for the right ones.
 """
 
 import os

@@ -24,7 +24,7 @@ FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xms256m", "-Xmx
 
 
 class OpenSearch(ChildProcess):
-    """See the module.  Killed at the end, as in between."""
+    """See the module.  The process is killed at the end, as in between."""
 
     name = "OpenSearch"
 

@@ -1,4 +1,4 @@
-"""● Kafka's own transforms, and ours, asked the same: random cases, what each makes of a record.
+"""● Applies Kafka's transforms and ours to the same random records, to compare the results.
 
 `oracle/Transforms.java` runs the classes in Kafka's jars as a child process.
 """
@@ -83,14 +83,14 @@ def is_beyond_our_calendar(answer: Any) -> bool:
 
 
 def comparable(answer: Any) -> Any:
-    """Each language words its errors; that there is one is what counts."""
+    """An answer without the words of its error, because each language words its errors in its own way."""
     if "error" in answer:
         return {"error": True}
     return _rounded({**answer, "headers": [[name, _parsed(text)] for name, text in answer.get("headers", [])]})
 
 
 def _rounded(value: Any) -> Any:
-    """Java 17 prints more digits of a float than it has (JDK-4511638)."""
+    """A value with rounded floats: Java 17 prints more digits of a float than it has (JDK-4511638)."""
     if isinstance(value, dict):
         return {key: _rounded(one) for key, one in value.items()}
     if isinstance(value, list):
@@ -99,7 +99,7 @@ def _rounded(value: Any) -> Any:
 
 
 def _parsed(text: str | None) -> Any:
-    """A map in a header: Java writes its entries in the order of their hashes, and times in it without quotes, which is not JSON."""
+    """A map in a header, parsed.  Java writes the entries in the order of their hashes, and times without quotes, which is not JSON."""
     if text is None or not text.startswith("{"):
         return text
     return json.loads(re.sub(r"([:\[,])((?:\d{4}-\d\d-\d\d)?T?\d\d:\d\d:\d\d\.\d{3}Z|\d{4}-\d\d-\d\d)(?=[,}\]])", r'\1"\2"', text))

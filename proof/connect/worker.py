@@ -13,7 +13,7 @@ from moldau.testing.child import HOST, ChildProcess, free_ports
 
 
 def worker_properties(bootstrap: str, port: int, extra: Mapping[str, str]) -> dict[str, str]:
-    """The properties of Kafka's worker and ours."""
+    """Properties that Kafka's worker and ours both read."""
     return {
         "bootstrap.servers": bootstrap,
         "group.id": "connect-cluster",
@@ -35,10 +35,10 @@ def worker_properties(bootstrap: str, port: int, extra: Mapping[str, str]) -> di
 
 
 class Worker(ChildProcess):
-    """Killed at the end, not stopped: what it leaves in its topics stays."""
+    """A worker process.  It is killed at the end, not stopped, so that its records in its topics stay."""
 
     health: ClassVar[str]
-    """The path that answers 200 once it serves."""
+    """The path that answers 200 once the worker serves."""
 
     def __init__(self, bootstrap: str, *, properties: Mapping[str, str] | None = None) -> None:
         super().__init__(Path(tempfile.mkdtemp(prefix="connect-")))

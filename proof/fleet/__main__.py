@@ -1,4 +1,4 @@
-"""● `python -m proof.fleet --seeds 100`: so many lives of clusters of real nodes, and what went wrong in them."""
+"""● `python -m proof.fleet --seeds 100`: simulates so many lives of clusters of real nodes, and prints the violations."""
 
 import argparse
 import sys
@@ -12,7 +12,7 @@ from proof.fleet.plants import PLANTS, planted
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """An exit code: 1 where something went wrong."""
+    """Run the seeds.  Returns the exit code: 1 if something went wrong."""
     parser = argparse.ArgumentParser(prog="python -m proof.fleet", description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=20, help="how many")

@@ -46,7 +46,7 @@ EXPECTED: Final = frozenset(
         ErrorCode.BROKER_NOT_AVAILABLE,
     }
 )
-"""The errors that a producer may meet, and can try again.  Any other code is a violation."""
+"""The errors that a producer may meet, and after which it can try again.  Any other code is a violation."""
 
 
 class Acknowledged(NamedTuple):
@@ -67,7 +67,7 @@ class Client:
         fleet.network.add(self.machine)
 
     async def ask(self, broker_id: int, request: Request[AnyResponse]) -> AnyResponse | None:
-        """None: nobody knows."""
+        """The answer; None if nobody knows what became of the request."""
         try:
             channel = self._channels.get(broker_id)
             if channel is None or channel.is_closed:
@@ -85,7 +85,7 @@ class Client:
 
 
 class Producer(Client):
-    """One batch of one partition at a time, again and again with the same sequence until it is acknowledged."""
+    """A client that sends one batch to one partition at a time, again and again with the same sequence until the batch is acknowledged."""
 
     def __init__(self, fleet: Fleet, number: int) -> None:
         super().__init__(fleet, f"10.0.1.{number + 1}")
@@ -117,7 +117,7 @@ class Producer(Client):
             await asyncio.sleep(RETRY_AFTER_S)
 
     async def _send(self, producer: tuple[int, int], sequence: int, records: list[NewRecord]) -> int | None:
-        """The offset, or None: not yet."""
+        """The offset of the batch, or None if the batch is not acknowledged yet."""
         if self._leader < 0:
             await self._look_for_leader()
             if self._leader < 0:
@@ -150,7 +150,7 @@ class Producer(Client):
 
 
 class Operator(Client):
-    """Does what an administrator may do at any time."""
+    """A client that gives the orders that an administrator may give at any time."""
 
     def __init__(self, fleet: Fleet) -> None:
         super().__init__(fleet, "10.0.2.1")
@@ -166,7 +166,7 @@ class Operator(Client):
             await asyncio.sleep(RETRY_AFTER_S)
 
     async def reassign(self) -> None:
-        """The replicas of a partition to three brokers, in any order; or back, while it goes on."""
+        """Move the replicas of a partition to three brokers, in any order, or cancel a move that goes on."""
         replicas = self.chance.sample(self.fleet.shape.broker_ids, 3)
         asked = ReassignablePartition(
             partition_index=self.chance.randrange(PARTITIONS), replicas=None if self.chance.random() < 0.2 else replicas
@@ -179,7 +179,7 @@ class Operator(Client):
         await self.ask(self.anyone(), ElectLeadersRequest(election_type=0, topic_partitions=wanted, timeout_ms=5000))
 
     async def remove_voter(self) -> None:
-        """It joins again by itself."""
+        """Remove a voter.  The voter joins again by itself."""
         if not self.may_remove_voters:
             return
         member = self.fleet.members[self.chance.choice(self.fleet.shape.controller_ids)]

@@ -3,8 +3,7 @@
     fleet = Fleet(loop, Random(7), SHAPES[0])
     fleet.format(); fleet.start(1); fleet.kill(1, with_power=True)
 
-A machine that is killed stops between two callbacks; nothing of it is told that it ends.  Everything that chance decides comes from one
-`Random`.
+A machine that is killed stops between two callbacks, without any clean-up.  Everything that chance decides comes from one `Random`.
 """
 
 import asyncio
@@ -60,7 +59,7 @@ PROPERTIES: Final[Mapping[str, str]] = {
 
 
 class Shape(NamedTuple):
-    """The nodes of a fleet.  Without controllers of its own each broker is one, too."""
+    """The nodes of a fleet.  In a shape without controllers of their own, each broker is a controller, too."""
 
     brokers: int
     controllers: int
@@ -81,12 +80,12 @@ SHAPES: Final = (Shape(3, 0), Shape(3, 3), Shape(5, 0))
 
 
 def host_of(node_id: int) -> str:
-    """An address: envelopes carry the clients' as bytes."""
+    """The address of a node.  It is an IP address because envelopes carry clients' addresses as bytes."""
     return f"10.0.0.{node_id}"
 
 
 class Member:
-    """One node, through all its lives."""
+    """One node through all its lives."""
 
     def __init__(self, fleet: "Fleet", node_id: int) -> None:
         self.fleet: Final = fleet
@@ -102,9 +101,9 @@ class Member:
         self.life = 0
         self.is_up = False
         self.node: Node | None = None
-        """Once it has started."""
+        """The node once it has started."""
         self.shared: SharedServer | None = None
-        """From the moment on at which it takes part in the quorum."""
+        """The node's part in the quorum, from the moment on at which it takes part."""
         self.broker: BrokerServer | None = None
         self.disk_fails = False
         self.is_swapped = False
@@ -135,7 +134,7 @@ class Member:
         return Fault(errno.EIO) if self.disk_fails and call in ("pwrite", "sync", "sync_dir", "rename") else None
 
     def format(self, *, is_first: bool) -> None:
-        """`is_first`: together with all others; later it comes as one that nobody knows."""
+        """Format the disk.  With `is_first` all nodes are formatted together; a later format makes a node that no other node knows."""
         voters = [self.fleet.members[one] for one in self.fleet.shape.controller_ids]
         initial = ",".join(f"{one.id}@{one.host}:{CONTROLLER_PORT}:{uuid_to_text(one.directory_id)}" for one in voters)
         request = FormatRequest(
@@ -215,7 +214,7 @@ class Fleet:
     def _gave_up(self, member: Member, machine: Machine) -> None:
         """Give up like a process that exits: its disk failed, or it must not start on that disk."""
         if member.is_up and member.machine is machine:
-            self.kill(member.id, with_power=True)  # what a failed sync left in doubt may be gone
+            self.kill(member.id, with_power=True)  # data that a failed sync left in doubt may be gone
 
     def kill(self, node_id: int, *, with_power: bool) -> None:
         member = self.members[node_id]
@@ -247,7 +246,7 @@ class Fleet:
 
 @contextmanager
 def known_while_starting(fleet: Fleet) -> Iterator[None]:
-    """Nodes vote and replicate before `Node.start` returns, so the fleet is told of their parts as they begin."""
+    """Tell the fleet of a node's parts as they begin, because nodes vote and replicate before `Node.start` returns."""
     start_shared, start_broker = SharedServer.start, BrokerServer.start
 
     def note(part: str, value: Any) -> None:

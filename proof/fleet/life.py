@@ -1,4 +1,4 @@
-"""● One life of a cluster: nodes start, clients work, faults strike; then all is healed, and within 30 seconds everything must be well.
+"""● One life of a cluster: nodes start, clients work, faults strike.  Then all faults end, and within 30 seconds everything must be well.
 
 result = Life(seed=7).run()
 result.violations           in words, empty when nothing went wrong; the simulation stops at the first
@@ -36,11 +36,11 @@ SLOW_MS: Final = 600
 
 
 class Violated(Exception):
-    """Something went wrong: the rest of the life says no more."""
+    """Something went wrong: the rest of the life proves nothing more."""
 
 
 class WatchedLoop(SimLoop):
-    """Calls `after_event` whenever nothing more happens at an instant."""
+    """A loop that calls `after_event` whenever nothing more happens at an instant."""
 
     after_event: Callable[[], None] = staticmethod(lambda: None)
 
@@ -60,7 +60,7 @@ class Result:
     looks: int = 0
     virtual_s: float = 0
     alive_s: float = 0
-    """From healing until everything was in sync and acknowledged again."""
+    """The seconds from healing until everything was in sync and acknowledged again."""
     violations: list[str] = field(default_factory=list)
     done: Counter[str] = field(default_factory=Counter)
 
@@ -82,12 +82,12 @@ class Life:
         self.between_faults_s: Final = self.chance.choice((0.3, 1.0, 3.0))
         usual = [self.chance.random() ** 2 for _ in FAULTS]
         self.moods: Final = [mood + 0.02 for mood in usual]
-        """Each life has its own: what is rare in one is frequent in another."""
+        """The weight of each fault.  Each life draws its own, so that a fault that is rare in one life is frequent in another."""
         self._over: asyncio.Future[None] | None = None
         self.fleet.on_wrong = self._wrong
 
     def run(self) -> Result:
-        """Use `live`: what is left of the nodes must be thrown away before anything else is done."""
+        """Run the life.  Call `live` instead, because the remains of the nodes must be thrown away before anything else runs."""
         result = self.result
         try:
             with known_while_starting(self.fleet):
@@ -160,7 +160,7 @@ class Life:
         return self.chance.choice(list(self.fleet.members.values()))
 
     def _leader_or_some(self) -> Member:
-        """Often one that matters: it leads the quorum or a partition."""
+        """A random node, often one that leads the quorum or a partition."""
         leading = [
             one
             for one in self.fleet.members.values()
@@ -207,7 +207,10 @@ class Life:
             self._die(member, with_power=False)
 
     def _is_enough_lost(self) -> bool:
-        """A disk: where everybody else goes at once, a partition whose last leader had it stays offline.  It is tried rarely."""
+        """Tells whether a disk has been lost, so that no fault should strike all nodes at once.
+
+        Such a fault would leave a partition offline if its last leader had the lost disk.  Rarely the fault is tried all the same.
+        """
         return self.wiped is not None and self.chance.random() < 0.9
 
     async def _stop(self) -> None:
@@ -235,7 +238,7 @@ class Life:
                     self.fleet.network.cut(other.host, alone.host, both_ways=False)
 
     async def _bridge(self) -> None:
-        """Two halves, and one that reaches both."""
+        """Cut the nodes into two halves, with one node that reaches both."""
         hosts = self._shuffled()
         half = len(hosts) // 2
         for one in hosts[:half]:
@@ -243,7 +246,7 @@ class Life:
                 self.fleet.network.cut(one, other)
 
     async def _ring(self) -> None:
-        """Each reaches its neighbours only; of three, in one direction."""
+        """Cut the nodes into a ring: each node reaches its neighbours only; of three nodes, each reaches one neighbour."""
         hosts = self._shuffled()
         count = len(hosts)
         for place, one in enumerate(hosts):
@@ -280,7 +283,7 @@ class Life:
         self._later(self._a_while(), self._repair, member)
 
     def _repair(self, member: Member) -> None:
-        """Whoever has noticed has exited; one that goes on with a folder that failed is started again, as its operator would."""
+        """Start a node again on its mended disk, as its operator would: the node has exited, or goes on with a folder that failed."""
         member.disk_fails = False
         self.fleet.kill(member.id, with_power=True)
         self._start(member.id)
@@ -289,7 +292,7 @@ class Life:
         self._some().clock.skew_ms = self.chance.choice((-3_000_000, -500, 0, 500, 3_000_000))
 
     async def _wipe_disk(self) -> None:
-        """One node in a life comes back with an empty disk, under another directory id."""
+        """Give a node an empty disk, under another directory id.  This happens to one node in a life."""
         if self.wiped is not None or not self._is_spare(member := self._some()):
             return
         self.wiped = member.id
@@ -301,7 +304,7 @@ class Life:
         self._later(self._a_while(), self._start, member.id)
 
     def _is_spare(self, member: Member) -> bool:
-        """Nothing is on its disk only, nor counts it for a promise that other disks cannot keep."""
+        """Tells whether the other nodes can keep every promise without this node's disk."""
         watch = self.watch
         image = watch.images[max(watch.images)]
         for topic in image.topics.values():
@@ -311,13 +314,13 @@ class Life:
         return not member.is_controller or self._has_all_voters()
 
     def _has_all_voters(self) -> bool:
-        """Nobody knows of fewer: with one voter removed and another's disk lost, those that are left may be no majority."""
+        """Tells whether every node knows all voters.  With one voter removed and another's disk lost, the rest may be no majority."""
         drivers = [one.shared.driver for one in self.fleet.members.values() if one.shared is not None]
         sets = [driver.node.voters for driver in drivers if hasattr(driver, "node")]
         return len(sets) == len(self.fleet.members) and all(len(one) == len(self.fleet.shape.controller_ids) for one in sets)
 
     async def _swap_disks(self) -> None:
-        """Two nodes get each other's: both must refuse to start, and then work as before."""
+        """Swap the disks of two nodes.  Both must refuse to start; with their own disks back, both work as before."""
         members = self.chance.sample(list(self.fleet.members.values()), 2)
         if any(one.is_swapped for one in members):
             return
@@ -423,12 +426,12 @@ async def _all(work: "list[asyncio.Task[None]]") -> None:
 
 
 def live(seed: int, *, shape: Shape | None = None, chaos_s: float = CHAOS_S, verbose: bool = False) -> Result:
-    """One life.  What a dead machine left must not run its `finally`s at a moment that depends on memory, so garbage waits for the end."""
+    """Run one life.  Garbage is collected at its end only: a dead machine's `finally`s must not run at a moment that depends on memory."""
     usual, was_enabled = sys.unraisablehook, gc.isenabled()
     gc.disable()
-    gc.freeze()  # what was there before is not looked through at the end
+    gc.freeze()  # the collection at the end need not look through older objects
     if not verbose:
-        logging.disable()  # thousands of lines of nodes that are killed over and over
+        logging.disable()  # nodes that are killed over and over log thousands of lines
     try:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
             result = Life(seed, shape=shape, chaos_s=chaos_s).run()

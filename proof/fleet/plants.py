@@ -1,4 +1,4 @@
-"""● Faults to plant in all nodes of a simulated cluster, each of which some seed must find.
+"""● Faults to plant in all nodes of a simulated cluster.  Some seed must find each of them.
 
 with planted("lost-log-stays-eligible"):
     live(seed).violations
@@ -168,7 +168,7 @@ PLANTS: Final[dict[str, tuple[str, Callable[[], Patch]]]] = {
         _unnoticed_by_followers,
     ),
 }
-"""Name → what is broken, and how."""
+"""Name → the fault in words, and the patch that plants it."""
 
 _CLUSTER_ID: Final = "MkU3OEVBNTcwNTJENDM2Qg"
 

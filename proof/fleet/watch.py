@@ -1,13 +1,13 @@
-"""● Checks the promises after every event of a cluster of real nodes; a broken promise is told to `on_wrong`, in words.
+"""● Checks the promises after every event of a cluster of real nodes.  `on_wrong` gets each broken promise, in words.
 
-Metadata    an epoch of the quorum has one leader; a node's high watermark never goes back; what two nodes take for committed is the same,
-            byte for byte, and makes the same image; in-sync ⊆ replicas, a leader is in sync, epochs never go back
-Partitions  a leader epoch has one leader; its high watermark never goes back; what two replicas take for committed is the same, byte for
-            byte; a new leader has all that was acknowledged
+Metadata    an epoch of the quorum has one leader; a node's high watermark never goes back; the committed parts of two nodes' logs are the
+            same, byte for byte, and make the same image; in-sync ⊆ replicas, a leader is in sync, epochs never go back
+Partitions  a leader epoch has one leader; its high watermark never goes back; the committed parts of two replicas are the same, byte for
+            byte; a new leader has all acknowledged records
 
-It costs little because it looks only at what has moved: high watermarks, images, leader epochs.
+The watch costs little because it looks only at high watermarks, images and leader epochs that have moved.
 
-A power cut may take what is below a high watermark and was not acknowledged, as in Kafka; nothing else is forgiven.
+As in Kafka, a power cut may take records below a high watermark that were not acknowledged.  Nothing else is forgiven.
 """
 
 from collections.abc import Iterable, Iterator
@@ -36,7 +36,7 @@ class Stored(NamedTuple):
 
 
 def stored(log: Log, start: int, end: int) -> Iterator[Stored]:
-    """The batches from `start` to `end` (exclusive), both at the edge of a batch."""
+    """The batches from `start` to `end` (exclusive).  Both offsets lie at the edge of a batch."""
     position = start
     while position < end:
         found = log.read(position, AT_ONCE, min_one_batch=True)
@@ -55,7 +55,7 @@ def stored(log: Log, start: int, end: int) -> Iterator[Stored]:
 
 
 class Committed:
-    """The committed part of one log, as the first node that reported it."""
+    """The committed part of one log, as the first node reported it."""
 
     def __init__(self) -> None:
         self.batches: list[Stored] = []
@@ -81,7 +81,7 @@ class Committed:
 
 
 class Watch:
-    """See the module.  `look` after every event."""
+    """See the module.  Call `look` after every event."""
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet: Final = fleet
@@ -94,7 +94,7 @@ class Watch:
         self.watermarks: dict[tuple[UUID, int, int], int] = {}
         self.committed: dict[Where, Committed] = {}
         self.acknowledged: dict[Where, int] = {}
-        """Exclusive: what any leader has acknowledged."""
+        """The end (exclusive) of the records that any leader has acknowledged, by partition."""
         self._quorum_marks: dict[tuple[int, int], int] = {}
         self._checked: dict[tuple[int, int, Where | None], int] = {}
         self._seen: dict[int, MetadataImage] = {}
@@ -128,7 +128,7 @@ class Watch:
     def _look_at_quorum(self, member: Member) -> None:
         assert member.shared is not None
         driver = member.shared.driver
-        node = getattr(driver, "node", None)  # it is made when the log has been opened
+        node = getattr(driver, "node", None)  # the driver makes its node when it has opened the log
         if node is None:
             return
         if isinstance(node.role, Leader):
@@ -170,7 +170,7 @@ class Watch:
                 self._look_at_registration((topic.id, number), partition, image.offset)
 
     def _look_at_registration(self, where: Where, said: PartitionRegistration, offset: int) -> None:
-        """Of images that are seen in any order, so epochs are held against the newest offset only."""
+        """Check a partition in an image.  Images come in any order, so epochs are checked in the image of the newest offset only."""
         if not set(said.isr) <= set(said.replicas):
             self.wrong(f"{where}: in sync are {said.isr}, replicas {said.replicas} at offset {offset}")
         if said.leader != NO_LEADER and said.leader not in said.isr:
@@ -239,7 +239,7 @@ class Watch:
     # the end
 
     def is_given_up(self) -> bool:
-        """A partition has nobody left who may be elected but by an administrator: its last leader lost its disk."""
+        """Tells whether a partition's last leader lost its disk, so that only an administrator can have a leader elected."""
         image = self.images[max(self.images)]
         return any(
             said.leader == NO_LEADER and not (said.isr or said.elr or said.last_known_elr)

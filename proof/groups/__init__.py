@@ -1,1 +1,1 @@
-"""● Groups under fire: members, what they were told, what must hold of it.  Start with `desk.py`."""
+"""● Groups under fire: members, the answers that they got, and the promises that must hold.  Start with `desk.py`."""

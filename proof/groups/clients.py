@@ -1,4 +1,4 @@
-"""● Members of groups among the clients of a simulated cluster: `group_member` over channels, and what has to hold when all is calm.
+"""● Members of groups among the clients of a simulated cluster: `proof.groups.member` over channels, and the checks once all is calm.
 
 Three groups: one of the classic protocol, one of KIP-848, one in which members change from one to the other.
 """
@@ -37,11 +37,11 @@ GROUP_PROPERTIES: Final[Mapping[str, str]] = {
     "group.consumer.min.heartbeat.interval.ms": "500",
     "group.consumer.heartbeat.interval.ms": "500",
 }
-"""Sessions as short as the members think they are."""
+"""Broker properties with sessions as short as the members think they are."""
 
 
 class GroupClient:
-    """One machine with one member after the other."""
+    """One machine that runs one member after the other."""
 
     def __init__(
         self, name: str, group: str, network: Network, address: tuple[str, int], notes: Notes, history: GroupHistory, choice: random.Random
@@ -56,7 +56,7 @@ class GroupClient:
         self._has_coordinator = False
         self._is_dying = False
         self.slowest_answer_s = 0.0
-        """To a report, which waits for nobody else."""
+        """The slowest answer to a heartbeat or report, which never waits for other members."""
         self.member = Member(
             name=name,
             group=group,
@@ -77,7 +77,7 @@ class GroupClient:
             self._has_coordinator = False
 
     async def run(self) -> None:
-        """Until it is told to leave, and has."""
+        """Run until the member is told to leave and has left."""
         while not self.member.is_done:
             if self._is_dying:
                 self._is_dying = False
@@ -91,7 +91,7 @@ class GroupClient:
                     continue
             sent_ms = self._now_ms()
             try:
-                # Whoever joins or syncs waits for the others.
+                # A member that joins or syncs waits for the others.
                 patience_s = TIMEOUT_S + self.member.rebalance_ms / 1000 if self.member.stage in (Stage.JOIN, Stage.SYNC) else TIMEOUT_S
                 response = await (await self._open()).send(ask.request, timeout_s=patience_s)
             except (OSError, KafkaError):
@@ -102,7 +102,7 @@ class GroupClient:
             self.member.answered(ask, response, sent_ms, now_ms)
 
     def die(self) -> None:
-        """The process is gone, its connection with it, even while it waits for the others of its group to join."""
+        """End the process and its connection, even while it waits for the others of its group to join."""
         self._is_dying = True
         if self._channel is not None:
             self._channel.abort()
@@ -119,7 +119,7 @@ class GroupClient:
             await asyncio.sleep(PAUSE_S)
 
     async def fetch_all(self, group: str) -> bool:
-        """Notes every offset of the group; whether there was an answer."""
+        """Note every offset of the group.  Returns whether there was an answer."""
         start_ms = self._now_ms()
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)])
         try:
@@ -176,7 +176,7 @@ class Groups:
             client.member.is_leaving = True
 
     def unsettled(self, now_ms: float) -> dict[str, list[str]]:
-        """Partitions that have not exactly one owner, of topics that members of a group want."""
+        """Partitions with no owner or several, among the topics to which members of a group subscribe."""
         wrong: dict[str, list[str]] = {}
         for group in GROUPS:
             members = [client.member for client in self.clients if client.member.group == group]

@@ -1,11 +1,11 @@
-"""● Groups under fire without a node: one coordinator's machine at its desk, members around it, messages that are late or lost.
+"""● Groups under fire without a node: the machine of one coordinator at its desk, members around it, messages that are late or lost.
 
     result = GroupSimulation(seed=7).run()
     result.violations          in words; empty when nothing went wrong
 
-What strikes: answers that never come, requests that come after their sender has given up, a log that is committed late, fail-over that
-loses what was not, members that die.  In the end all is calm and every group has to settle.  It costs milliseconds a seed: thousands of
-them are run where the simulation of the whole node (`simulation`) runs dozens.
+The faults: answers that never come, requests that come after their sender has given up, a log that is committed late, fail-over that loses
+uncommitted records, members that die.  In the end all is calm and every group has to settle.  A seed costs milliseconds: this simulation
+runs thousands of seeds in the time in which that of the whole node (`proof.cluster.simulation`) runs dozens.
 """
 
 import heapq
@@ -57,12 +57,12 @@ class Result:
     seed: int
     violations: list[str] = field(default_factory=list)
     done: dict[str, int] = field(default_factory=dict)
-    """How often each kind of request was answered, by code."""
+    """The number of answers by kind of request and code."""
 
 
 @dataclass(slots=True)
 class _Exchange:
-    """A request on its way, with what came back."""
+    """A request on its way, and its answer."""
 
     member: Member
     ask: Ask
@@ -73,7 +73,7 @@ class _Exchange:
 
 
 class GroupSimulation:
-    """See the module.  `group_id`: which of GROUPS; by the seed if none is named."""
+    """See the module.  `group_id` names one of GROUPS; without it the seed chooses."""
 
     def __init__(
         self, seed: int, *, group_id: str | None = None, new_machine: Callable[[Environment], GroupMachine] = GroupMachine
@@ -113,9 +113,9 @@ class GroupSimulation:
         self._late_ms = self.choice.choice((5, 50, 400))
         self._lossy = self.choice.choice((0.0, 0.0, 0.02, 0.1))
         self._deaf_until_ms: dict[str, int] = {}
-        """Members whose requests arrive while the answers do not."""
+        """Member → the time until which its requests arrive but their answers do not."""
         self._connections: dict[str, int] = {}
-        """Each member's present one: it takes a new one when it has waited in vain."""
+        """Member → the number of its present connection.  A member takes a new connection when it has waited in vain."""
         self._order = ConnectionOrder()
         self._events: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
@@ -170,7 +170,7 @@ class GroupSimulation:
         self.desk.advance(max(end_ms - self.now_ms, 0))
 
     def _turn(self, member: Member) -> None:
-        """The member's chance to say something; one request at a time."""
+        """Let the member send its next request, if the one before is over."""
         self._at(TURN_MS, lambda: self._turn(member))
         if member.name in self._busy:
             return
@@ -266,7 +266,7 @@ def _in_its_own_form(ask: Ask, code: ErrorCode) -> Any:
 
 
 def _whole(ask: Ask, answer: Any) -> Any:
-    """The machine answers an OffsetFetch group by group, and a streams group's heartbeat for the shell."""
+    """The whole response.  The machine answers an OffsetFetch group by group, and wraps a streams group's heartbeat for the shell."""
     if ask.kind == "fetch offsets":
         return type(ask.request.refused(ErrorCode.NONE))(groups=[answer])
     return answer.response if isinstance(answer, HeartbeatResult) else answer

@@ -1,7 +1,8 @@
 """◇ The answers that group members got, and the promises to check: one owner a partition, no commit by a removed member, no commit lost.
 
-Times are those of the loop, in milliseconds.  A member holds a partition from the answer that gave it until it gives it up, is told that it
-is out, or has heard nothing good for a session: then it must take itself for gone.
+Times are those of the loop, in milliseconds.  A member holds a partition from the answer that assigned it until the member gives the
+partition up, is told that it is out of the group, or has had no good answer for a session.  After such a session the member must take
+itself for gone.
 """
 
 from collections import defaultdict
@@ -14,7 +15,10 @@ from moldau.testing.checker import Outcome
 
 @dataclass(slots=True)
 class Hold:
-    """A partition in the hands of a member.  `owner`: the instance of a static member, whose ids come and go; else the member id."""
+    """A partition in the hands of a member.
+
+    `owner` is the instance id of a static member, because its member ids come and go; for any other member it is the member id.
+    """
 
     group: str
     key: str
@@ -38,7 +42,7 @@ class Commit(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """`offset` -1: nothing was committed."""
+    """A fetched offset.  `offset` is -1 if nothing was committed."""
 
     group: str
     key: str
@@ -48,7 +52,7 @@ class Fetched(NamedTuple):
 
 
 class Gone(NamedTuple):
-    """The member was told that it is out, or that its leaving was heard: nothing up to `epoch` may be committed under its id any more."""
+    """The member was told that it is out, or that it has left.  After that no commit up to `epoch` may succeed under its id."""
 
     group: str
     member_id: str
@@ -57,7 +61,7 @@ class Gone(NamedTuple):
 
 
 class ThrownOut(NamedTuple):
-    """The member was told that it is out, having heard every answer `since_ms`."""
+    """The member was told that it is out although it had got every answer since `since_ms`."""
 
     group: str
     member_id: str
@@ -66,7 +70,7 @@ class ThrownOut(NamedTuple):
 
 
 PATIENCE_MS: Final = 10_000
-"""Longer than a member of the simulations may take for what it was told: its session, or its part of a rebalance."""
+"""Longer than a member of the simulations may take to follow an answer: its session, or its part of a rebalance."""
 
 T = TypeVar("T", Hold, Commit, Fetched)
 
@@ -76,16 +80,16 @@ class GroupHistory:
     holds: list[Hold] = field(default_factory=list)
     commits: list[Commit] = field(default_factory=list)
     resets: list[Commit] = field(default_factory=list)
-    """Commits of an administrator, into a group without members."""
+    """An administrator's commits into a group without members."""
     fetches: list[Fetched] = field(default_factory=list)
     gone: list[Gone] = field(default_factory=list)
     thrown_out: list[ThrownOut] = field(default_factory=list)
     restarting: set[str] = field(default_factory=set)
-    """Groups that change their protocol: an empty one begins to count anew when a member of the other protocol comes."""
+    """Groups that change their protocol.  An empty group begins to count its epochs anew when a member of the other protocol comes."""
 
 
 def check_groups(history: GroupHistory) -> list[str]:
-    """In words; empty when everything holds."""
+    """The violations in words; empty when every promise holds."""
     return [*_owners(history.holds), *_epochs(history), *_fenced(history), *_gone(history), *_thrown_out(history), *_offsets(history)]
 
 

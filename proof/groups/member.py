@@ -1,11 +1,11 @@
-"""● A member of a group as simulations need it: it decides what to ask next and what an answer means, and notes what it was told.
+"""● A member of a group for simulations: it decides on its next request and on the meaning of an answer, and notes what it was told.
 
-    ask = member.next(now_ms)                     None: nothing to say yet
+    ask = member.next(now_ms)                     None: nothing to ask yet
     member.answered(ask, response, sent_ms, now_ms)    response None: nobody knows what became of it
 
-It joins with the classic, the consumer (KIP-848) or the streams protocol (KIP-1071), reads nothing but commits as if it did, dies without
-a word, leaves, comes back, and commits now and then with what it was in a life that is over.  Its driver carries the requests:
-`group_clients` over a simulated network, `group_desk` to a coordinator alone.
+The member joins with the classic, the consumer (KIP-848) or the streams protocol (KIP-1071).  It reads nothing but commits as if it did,
+dies without a word, leaves and comes back.  Now and then it commits under the identity of a life that is over.  A driver carries the
+requests: `proof.groups.clients` over a simulated network, `proof.groups.desk` to a coordinator alone.
 """
 
 import random
@@ -47,7 +47,7 @@ from proof.groups.history import Commit, Fetched, Gone, GroupHistory, Hold, Thro
 
 SESSION_MS: Final = 6_000
 REBALANCE_MS: Final = 8_000
-"""Not below the session: whoever hears nothing for a session takes itself for gone, and must do so before others get what it held."""
+"""Not below the session: a member without answers for a session takes itself for gone, and must do so before others get its partitions."""
 RETRY_MS: Final = 300
 RANGE: Final = "range"
 EMBEDDED_VERSION: Final = 3
@@ -55,9 +55,9 @@ LEAVE_EPOCH, LEAVE_STATIC_EPOCH = -1, -2
 OUT_OF_TURN: Final = frozenset(
     {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
 )
-"""Said before anything is decided."""
+"""Errors of a request about which nothing was decided."""
 UNKNOWN: Final = frozenset({ErrorCode.NOT_COORDINATOR, ErrorCode.REQUEST_TIMED_OUT})
-"""Said of what was decided, too, when the coordinator lost its place before it could say what."""
+"""Errors of a request that may have been decided: the coordinator may have lost its place before it could tell the decision."""
 OUT: Final = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID})
 EXPECTED: Final = (
     OUT_OF_TURN
@@ -85,7 +85,7 @@ class Protocol(Enum):
 
     @property
     def has_epochs(self) -> bool:
-        """Members report by heartbeats and move each at its own pace."""
+        """True if members report by heartbeats and move each at its own pace."""
         return self is not Protocol.CLASSIC
 
 
@@ -111,7 +111,7 @@ class Ask(NamedTuple):
 
 @dataclass(slots=True)
 class Member:
-    """`topics`: those that exist, by name; `partitions`: how many each has."""
+    """See the module.  `topics` gives the existing topics by name, `partitions` the number of partitions of each."""
 
     name: str
     group: str
@@ -120,7 +120,7 @@ class Member:
     topics: Callable[[], Mapping[str, UUID]]
     partitions: int
     note: Callable[[str, ErrorCode], None]
-    """(what, how it ended) → whatever the driver makes of it."""
+    """Called with the kind of each answered request and its error code."""
     protocols: tuple[Protocol, ...] = (Protocol.CLASSIC, Protocol.CONSUMER)
     pace_ms: float = 500
     """The longest pause between two requests."""
@@ -129,9 +129,9 @@ class Member:
     death_chance: float = 0.02
     """The chance to die with each request."""
     may_die: bool = True
-    """Turned off, it stays what it is."""
+    """False: the member stays as it is."""
     is_leaving: bool = False
-    """Turned on, it leaves and stays away."""
+    """True: the member leaves and stays away."""
     protocol: Protocol = Protocol.CLASSIC
     stage: Stage = Stage.OUTSIDE
     instance_id: str | None = None
@@ -141,16 +141,16 @@ class Member:
     held: dict[str, Hold] = field(default_factory=dict)
     positions: dict[str, int] = field(default_factory=dict)
     former: tuple[str, int, Mapping[str, int]] | None = None
-    """Who it was before, with what it would commit: as what it held then, for others it never had."""
+    """The member id and epoch of a former life, with the offsets that it would commit, of the partitions that it held then."""
     lives: int = 0
     _due_ms: float = 0
     _joined: JoinGroupResponse | None = None
     _must_report: bool = True
     _is_talkative: bool = True
-    """Tells all it has now and then; otherwise only when it has to, as Kafka's own client does."""
+    """True: the member reports all its partitions now and then.  False: only when it has to, as Kafka's own client does."""
     _beat_ms: float = 0
     _all_heard_since_ms: float = 0
-    """No request has gone without its answer since."""
+    """Since this time no request has gone without its answer."""
 
     # -- what to say ----------------------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ class Member:
                 return self._leave()
 
     def die(self, now_ms: float) -> None:
-        """Die without a word, whatever it was waiting for; another life begins in its place."""
+        """Die without a word, whatever the member was waiting for.  Another life begins in its place."""
         self._abandon(now_ms)
 
     def _is_in(self) -> bool:
@@ -209,13 +209,13 @@ class Member:
         member_id, epoch, offsets = self.former
         if member_id != self.member_id:
             guess = self.choice.choice((0, 0, 1, 2))
-            # A good guess makes it no member; but one that is in the group still, if only until its session ends, may commit anything
-            # under its present epoch, in Kafka too.
+            # A member that is still in the group, if only until its session ends, may commit anything under its present epoch, in Kafka
+            # too.  So the epoch is guessed only for members that are gone: a good guess does not make them members.
             epoch += guess if any(one.member_id == member_id for one in self.history.gone) else 0
         elif epoch >= self.epoch:
-            return None  # that is what it is
+            return None  # the former identity is the present one
         else:
-            # Of what it has kept since, an older epoch of its own may commit (KIP-1251): that is no zombie.
+            # An older epoch may commit for the partitions that the member has kept since (KIP-1251): that is no zombie.
             offsets = {key: offset for key, offset in offsets.items() if key not in self.held}
         if not offsets:
             return None
@@ -381,7 +381,7 @@ class Member:
     # -- what an answer means -------------------------------------------------------------------------------------------------
 
     def answered(self, ask: Ask, response: Any, sent_ms: float, now_ms: float) -> None:
-        """`response`: of the request's kind, or None."""
+        """Take an answer in.  `response` is of the request's kind, or None if no answer came."""
         self._due_ms = now_ms + self.pace_ms * self.choice.random()
         code = _code_of(response)
         if response is not None:
@@ -391,7 +391,7 @@ class Member:
             self._committed(ask, response, code, sent_ms, now_ms)
             return
         if response is None or code in OUT_OF_TURN | UNKNOWN:
-            # Whoever is not sure says everything again.
+            # A member that is not sure reports everything again.
             self._must_report = True
             self._due_ms = now_ms + RETRY_MS
             return
@@ -444,7 +444,7 @@ class Member:
         elif code is ErrorCode.UNRELEASED_INSTANCE_ID:
             self._due_ms = now_ms + RETRY_MS
         elif code is not ErrorCode.NONE:
-            # Fenced, it is in the group still, under a later epoch: what it has kept since it may commit (KIP-1251).
+            # A fenced member is still in the group, under a later epoch.  It may commit for partitions that it has kept (KIP-1251).
             if code in OUT and code is not ErrorCode.FENCED_MEMBER_EPOCH:
                 self.history.gone.append(Gone(self.group, ask.member_id, ask.epoch, now_ms))
             self._abandon(now_ms)
@@ -488,7 +488,7 @@ class Member:
 
     def _hear_left(self, ask: Ask, now_ms: float) -> None:
         if self.protocol.has_epochs:
-            # That a classic member left is remembered with the next generation only.
+            # The group remembers that a classic member left with the next generation only.
             self.history.gone.append(Gone(self.group, ask.member_id, ask.epoch, now_ms))
         self._abandon(now_ms)
 
@@ -500,10 +500,10 @@ class Member:
             where.append(Commit(self.group, key, owner, ask.member_id, ask.epoch, offset, outcome, sent_ms, now_ms))
         if ask.kind == "reset" or ask.member_id != self.member_id:
             if outcome is Outcome.INFO:
-                self.former = None  # it may still arrive, and come after another
+                self.former = None  # the commit may still arrive, after another commit
             return
         if outcome is Outcome.INFO:
-            # It may still arrive, after a later one of the same member: so there is none.
+            # The commit may still arrive, after a later commit of the same member.  So this member commits no more.
             self._abandon(now_ms)
             self.former = None
         elif outcome is Outcome.OK:
@@ -519,7 +519,7 @@ class Member:
         wanted = set(given)
         lost = {key: self.positions[key] + 2 for key in self.held if key not in wanted and key in self.positions}
         if lost and self.protocol.has_epochs:
-            # Its next epoch has begun or is about to, and with it this one is over for what it gives up.
+            # The member's next epoch has begun or is about to.  It ends this epoch for the partitions that the member gives up.
             self.former = (self.member_id, self.epoch, lost)
         for key in [key for key in self.held if key not in wanted]:
             self._give_up(key, now_ms)
@@ -558,7 +558,7 @@ class Member:
         self.stage, self._due_ms = Stage.JOIN, now_ms + RETRY_MS * self.choice.random()
 
     def _remember(self) -> None:
-        # Two ahead: whatever of its own life is still on the way must not come after.
+        # Two ahead, so that no commit of the former life that is still on its way can be larger.
         offsets = {key: position + 2 for key, position in self.positions.items()}
         if offsets and self.epoch > 0:
             self.former = (self.member_id, self.epoch, offsets)

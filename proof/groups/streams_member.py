@@ -1,4 +1,4 @@
-"""◇ How a simulated member speaks the streams protocol: each topic is read by a subtopology of its own, so a task is a partition."""
+"""◇ How a simulated member speaks the streams protocol.  Each topic has a subtopology of its own, so a task is a partition."""
 
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +9,7 @@ from proof.groups.topologies import subtopology, tasks, topology
 def report(
     group: str, member_id: str, epoch: int, topics: Sequence[str], held: Iterable[str] | None, rebalance_ms: int
 ) -> StreamsGroupHeartbeatRequest:
-    """`held`: keys `topic-partition`; None: nothing is said of them."""
+    """A member's heartbeat.  `held` are keys `topic-partition`; with None the heartbeat does not mention tasks."""
     request = StreamsGroupHeartbeatRequest(group_id=group, member_id=member_id, member_epoch=epoch, endpoint_information_epoch=0)
     if epoch == 0:
         request.topology = topology(*(subtopology(topic, [topic]) for topic in topics))
@@ -28,7 +28,7 @@ def leave(group: str, member_id: str) -> StreamsGroupHeartbeatRequest:
 
 
 def given(response: StreamsGroupHeartbeatResponse, topics: Sequence[str]) -> list[str] | None:
-    """The active tasks; None: nothing was said of them."""
+    """The active tasks; None if the response does not mention them."""
     if response.active_tasks is None:
         return None
     return [

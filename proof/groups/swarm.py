@@ -1,10 +1,10 @@
-"""● Hundreds of members of one group on a real broker, over TCP: they come and go in bursts, and after each burst the group must settle.
+"""● Hundreds of members of one group on a real broker, over TCP.  They come and go in bursts, and after each burst the group must settle.
 
     calm, everybody commits ─▶ burst: some leave, some die, even while others join ─▶ does it settle? ─▶ calm …
 
     python -m proof.groups.swarm --broker 127.0.0.1:9092 --members 500 --protocol classic --bursts 10
 
-The broker needs sessions as short as the members believe theirs to be: `SWARM_PROPERTIES`.
+The broker needs the short sessions that the members count on: `SWARM_PROPERTIES`.
 """
 
 import argparse
@@ -33,7 +33,7 @@ SWARM_PROPERTIES: Final = {
 PACE_MS: Final = 4_000
 BURST_S: Final = 10.0
 CALM_S: Final = 5.0
-"""After the group has settled: nobody can commit in a rebalance, and with hundreds of members a burst is one."""
+"""The time without faults after a group has settled.  Members need it to commit: a burst of hundreds of members is one long rebalance."""
 DEPARTURES_A_SECOND: Final = 10
 """The number of members that leave a second, once they have joined."""
 KILLS_A_SECOND: Final = 5
@@ -47,16 +47,16 @@ class Report:
     """The outcome of a run."""
 
     settled_after_s: list[float] = field(default_factory=list)
-    """First when all have come, then after each burst."""
+    """The seconds that the group needed to settle: first when all members had come, then after each burst."""
     lives: int = 0
     commits: int = 0
     requests: int = 0
     rebalances: int = 0
-    """Generations or group epochs."""
+    """The number of generations or group epochs."""
     slowest_answer_s: float = 0.0
-    """To a heartbeat."""
+    """The slowest answer to a heartbeat."""
     late_s: float = 0.0
-    """The swarm itself, at most.  Members that do not get to run lose their sessions: then it is not the broker's fault."""
+    """The largest delay of the swarm's own loop.  Members that do not get to run lose their sessions without the broker's fault."""
     violations: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -71,10 +71,10 @@ class Report:
 
 
 async def swarm(broker: tuple[str, int], *, members: int, group: str, bursts: int, seed: int = 1) -> Report:
-    """`group`: one of `group_clients.GROUPS`, which says what its members speak."""
+    """Run the swarm.  `group` is one of `proof.groups.clients.GROUPS`, which gives its members' protocols."""
     loop, report, notes, choice = asyncio.get_running_loop(), Report(), Notes(), random.Random(seed)
     network = SystemNetwork()
-    notes.topics.partitions = members  # so that everybody has one, and can commit
+    notes.topics.partitions = members  # one partition for each member, so that every member can commit
     await _create_topic(network, broker, notes, members, f"swarm-{group}-{choice.randrange(1 << 30)}")
     groups = Groups(notes)
     for number in range(members):

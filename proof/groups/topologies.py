@@ -24,7 +24,7 @@ def subtopology(
     changelogs: Sequence[str] = (),
     copartitioned: Sequence[Sequence[str]] = (),
 ) -> Subtopology:
-    """`repartition`: topics it reads that the program writes, with their number of partitions where that is given."""
+    """A subtopology.  `repartition` are topics that it reads and the program writes, with their number of partitions if that is given."""
     sizes = dict(repartition) if isinstance(repartition, Mapping) else dict.fromkeys(repartition, 0)
     return Subtopology(
         subtopology_id=subtopology_id,
@@ -54,5 +54,5 @@ def tasks(of: Tasks) -> list[TaskIds]:
 
 
 def spelled(task_ids: Sequence[TaskIds] | None) -> dict[str, list[int]] | None:
-    """The other way round."""
+    """Task ids as a mapping: the reverse of `tasks`."""
     return None if task_ids is None else {each.subtopology_id: each.partitions for each in task_ids}

@@ -1,4 +1,4 @@
-"""● How long the turns of a broker's loop are, in CPU time of its thread: a broker in this process, measured from outside.
+"""● Measures the turns of a broker's loop in CPU time of its thread.  The broker runs in this process and is measured from outside.
 
 with measured() as turns, broker_as_in_a_process() as broker:
     turns.begin()
@@ -57,7 +57,7 @@ def measured() -> Iterator[Turns]:
 
 @contextmanager
 def broker_as_in_a_process(properties: Mapping[str, str] | None = None) -> Iterator[EmbeddedBroker]:
-    """Its garbage is collected as seldom as `moldau serve` collects it."""
+    """A broker in this process that collects garbage as seldom as `moldau serve` does."""
     with EmbeddedBroker(properties=properties) as broker:
         thresholds = gc.get_threshold()
         gc.set_threshold(YOUNG_OBJECTS)

@@ -1,10 +1,10 @@
-"""◇ The worst requests of an API, made from its declaration: the most elements that fit into a frame, for each list that it has.
+"""◇ The worst requests of an API, made from its declaration: for each of its lists, a request with the most elements that fit into a frame.
 
     for worst in worst_requests(CreateTopicsRequest, version=7, size=1 << 20): worst.what, worst.request
 
-In each of them one list is as long as the frame and the decoder allow, and every list around it has one element; elements differ in their
-first name or number, so that nothing is done once for all of them.  One more has the longest strings instead.  A frame larger than the
-longest list of short names needs can be filled by long names: `name_length`.
+In each request one list is as long as the frame and the decoder allow, and every list around it has one element.  Elements differ in their
+first name or number, so that no work is done once for all of them.  One more request has the longest strings instead.  If the longest list
+of short names does not fill the frame, longer names do: `name_length`.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ from moldau.protocol.wire import Request
 
 LONGEST_STRING: Final = 32_767
 WIDTH: Final = 6
-"""Characters of a name that is told from the others by its number."""
+"""Characters of the number in a name by which names differ."""
 
 
 class Worst(NamedTuple):
@@ -28,7 +28,7 @@ class Worst(NamedTuple):
 
 
 def worst_requests(declared: type[Request[Any]], version: int, size: int, *, name_length: int = WIDTH + 1) -> Iterator[Worst]:
-    """At most `size` bytes each, and at most as many elements as a request may have."""
+    """The worst requests, each of at most `size` bytes and at most as many elements as a request may have."""
     most = declared.MOST_ELEMENTS or RequestDecoding.most_elements or size
     text = "t" * (name_length - WIDTH)
     for path in lists_of(declared, version):
@@ -70,7 +70,7 @@ def lists_of(declared: type[Struct], version: int) -> Iterator[tuple[str, ...]]:
 def _made(
     declared: type[Any], version: int, path: tuple[str, ...], count: int, *, text: str = "t", longest: str = "", number: int = 0
 ) -> Any:
-    """`number` tells it from its like."""
+    """A message.  `number` makes it different from the others of its kind."""
     values = {}
     is_told_apart = number == 0
     for field in declared.FIELDS:

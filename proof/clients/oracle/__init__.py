@@ -1,4 +1,4 @@
-"""● The choices of Java's clients: partitions of keys, and assignments.  `Choices.java` says how it is asked."""
+"""● The choices of Java's clients: partitions of keys, and assignments.  `Choices.java` describes the questions."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Elections that the controller holds at intervals, without a request."""
+"""The controller holds elections at intervals, without a request."""
 
 from moldau.metadata.automatic_elections import balance_leaders, elect_uncleanly
 from moldau.metadata.delta import replay
@@ -16,7 +16,7 @@ def test_leadership_goes_back_to_the_preferred_replica() -> None:
     moved = with_partition(image, leader=2)
     assert partition(replay(moved, balance_leaders(moved, SCHEMA).records)).leader == 1
     for unfit in (with_partition(moved, isr=[2]), replay(moved, fence(moved, SCHEMA, 1).records)):
-        assert balance_leaders(unfit, SCHEMA) == ([], True), "the preferred one is behind, or fenced"
+        assert balance_leaders(unfit, SCHEMA) == ([], True), "the preferred leader is behind, or fenced"
 
 
 def test_balance_goes_in_pieces() -> None:

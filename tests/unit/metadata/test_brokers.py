@@ -1,4 +1,4 @@
-"""The life of brokers, and what it does to partitions: told as records, replayed, told on."""
+"""The life of brokers and its effect on partitions, as records that are replayed."""
 
 from uuid import UUID
 
@@ -116,7 +116,7 @@ def test_after_a_clean_stop_nothing_is_recovering() -> None:
 
 
 def test_who_comes_with_a_new_disk_after_it_was_unregistered_is_eligible_no_more() -> None:
-    """Kafka leaves an unregistered broker in the eligible sets; its metadata log may be ours."""
+    """Kafka leaves an unregistered broker in the eligible sets, and Kafka may have written our metadata log."""
     image = with_partition(with_topic(an_image(1, 2, 3), 1, 2, 3), isr=[1], eligible_leader_replicas=[2])
     image = replay(image, [UnregisterBrokerRecord(broker_id=2, broker_epoch=7)])
     image, _ = register(image, registration(2))
@@ -131,7 +131,7 @@ def test_a_registration_that_moves_many_partitions_comes_in_pieces() -> None:
     image = replay(image, first.records)
     assert image.brokers[1].epoch == 7, "the registration comes with the last piece"
     last = register_broker(image, SCHEMA, request, cluster_id=CLUSTER, next_offset=550, is_session_valid=False)
-    assert not last.is_piece and len(last.records) == 3 and last.response.broker_epoch == 552, "the offset of its record"
+    assert not last.is_piece and len(last.records) == 3 and last.response.broker_epoch == 552, "the epoch is its record's offset"
 
 
 def test_unregistering() -> None:

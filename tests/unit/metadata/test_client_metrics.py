@@ -1,4 +1,4 @@
-"""What a subscription of client metrics may say."""
+"""The options that a subscription of client metrics may have."""
 
 import pytest
 

@@ -28,7 +28,7 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
 def the_image(**configs: str) -> MetadataImage:
-    """With a topic `t` that has these, `_` for `.`."""
+    """An image with a topic `t` that has these configs; `_` stands for `.`."""
     records = [
         ConfigRecord(resource_type=TOPIC, resource_name="t", name=key.replace("_", "."), value=value) for key, value in configs.items()
     ]
@@ -69,7 +69,7 @@ def test_no_topic_is_tiered_where_another_broker_would_have_its_replicas_without
 
 
 def test_what_another_release_accepted_keeps_nobody_from_starting() -> None:
-    """A topic keeps its value, a broker's is as if it was not set."""
+    """A topic keeps such a value; a broker's value counts as not set."""
     image = the_image(segment_bytes="20000", retention_ms="what?", flush_ms="7")
     image = replay(image, [ConfigRecord(resource_type=BROKER, resource_name="", name="log.segment.bytes", value="14")])
     config = schema().log_config(image, "t")
@@ -335,7 +335,7 @@ def test_releases_and_record_versions() -> None:
 
 
 def test_what_brokers_say_of_logs_is_read_once_until_it_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Reassigning or electing asks with every partition."""
+    """Reassignments and elections ask for these options with every partition."""
     image = replay(the_image(), [ConfigRecord(resource_type=BROKER, resource_name="", name="log.flush.interval.ms", value="14")])
     rules = schema()
     loads: list[object] = []
@@ -356,7 +356,7 @@ def test_what_brokers_say_of_logs_is_read_once_until_it_changes(monkeypatch: pyt
 
 
 def test_who_may_be_elected_is_asked_without_reading_a_topics_other_options(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that leaves asks with every partition that it leads."""
+    """A broker that leaves asks for this option with every partition that it leads."""
     options = {"unclean.leader.election.enable": " TRUE ", "retention.ms": "5"}
     image = replay(
         the_image(), [ConfigRecord(resource_type=TOPIC, resource_name="t", name=name, value=value) for name, value in options.items()]

@@ -1,4 +1,4 @@
-"""The controller over a real driver on files in memory: decided, committed, told; deposed; started again."""
+"""The controller over a real driver on files in memory: it decides, commits and tells, is deposed, and starts again."""
 
 import asyncio
 from random import Random
@@ -190,7 +190,7 @@ async def test_a_broker_of_more_partitions_than_a_batch_holds_is_fenced_and_come
 
 
 async def test_other_decisions_come_in_between_the_pieces() -> None:
-    """The loop's other turns are not held up by a broker that leaves."""
+    """A broker that leaves does not hold up other turns of the loop."""
     node = await with_partitions(6 * PIECE)
     fencing = asyncio.ensure_future(node.controller._fence_overdue())
     asked = asyncio.ensure_future(node.controller.create_topics(a_topic("meanwhile")))
@@ -218,7 +218,7 @@ def test_batches_are_cut_by_number_and_by_bytes() -> None:
     assert batch_ends([b"x"] * 20_001) == [10_000, 20_000, 20_001]
     large = bytes(MAX_BATCH_BYTES // 2)
     assert batch_ends([large, large, b"x", large]) == [2, 4]
-    assert batch_ends([bytes(MAX_BATCH_BYTES + 1), b"x"]) == [1, 2], "one that is too large alone is refused by the log"
+    assert batch_ends([bytes(MAX_BATCH_BYTES + 1), b"x"]) == [1, 2], "the log refuses a record that is too large alone"
 
 
 async def test_what_must_be_atomic_is_refused_where_a_batch_cannot_hold_it() -> None:
@@ -244,7 +244,7 @@ async def test_a_new_leader_aborts_the_transaction_that_the_one_before_left_open
     await node.stop()
     again = await Node(files).start()
     await again.controller.create_topics(a_topic("after"))
-    assert list(again.loader.image.topics) == ["after"], "what follows counts, what was half done does not"
+    assert list(again.loader.image.topics) == ["after"], "the topic after the transaction counts, the half transaction does not"
     assert again.loader.image == again.controller.newest_image and not again.loader.has_open_transaction
     await again.stop()
 
@@ -294,7 +294,7 @@ async def test_an_election_of_nothing_is_done_whatever_its_type() -> None:
 
 
 async def test_a_snapshot_in_mid_life_is_told_as_what_changed() -> None:
-    """A follower that fell behind gets one from its leader: topics that are gone, changed and new all have to be known."""
+    """A follower that fell behind gets a snapshot from its leader: topics that are gone, changed and new all have to become known."""
     node = await Node(MemoryFiles()).start()
     await node.join()
     await node.controller.create_topics(a_topic("gone"))

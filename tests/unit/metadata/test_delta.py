@@ -1,4 +1,4 @@
-"""What records make of an image, and what publishers are told of it; the properties of both are in tests/property/metadata."""
+"""Records change an image, and publishers are told of the change; the properties of both are in tests/property/metadata."""
 
 from typing import Any
 from uuid import UUID
@@ -17,7 +17,7 @@ DIRECTORIES = [UUID(int=101), UUID(int=102)]
 
 
 def a_topic(topic_id: UUID = A, name: str = "a", **more: Any) -> list[StoredRecord]:
-    """With two partitions on brokers 1 and 2."""
+    """The records of a topic with two partitions on brokers 1 and 2."""
     return [
         r.TopicRecord(name=name, topic_id=topic_id),
         *(

@@ -34,14 +34,14 @@ def test_a_lost_directory_takes_its_replicas_out() -> None:
     image = with_topic(an_image(1, 2), 1, 2)
     image = replay(image, leave_directories(image, SCHEMA, image.brokers[1], [UUID(int=5001)]).records)
     assert partition(image).isr == (2,) and partition(image).leader == 2
-    assert leave_directories(an_image(1), SCHEMA, an_image(1).brokers[1], [UUID(int=77)]).records == [], "not one of its directories"
+    assert leave_directories(an_image(1), SCHEMA, an_image(1).brokers[1], [UUID(int=77)]).records == [], "it is none of its directories"
 
 
 # ---------------------------------------------------------------------- a replica in an offline directory never leads
 
 
 def with_offline_directory(image: MetadataImage, broker_id: int) -> MetadataImage:
-    """Its only directory failed, another took its place; the partition still lies in the old one."""
+    """Gives a broker another directory in place of its only one, which failed; the partition still lies in the old one."""
     change = BrokerRegistrationChangeRecord(broker_id=broker_id, broker_epoch=7, log_dirs=[UUID(int=6000 + broker_id)])
     return replay(image, [change])
 
@@ -84,7 +84,7 @@ def pieces(image: MetadataImage, broker_id: int) -> tuple[MetadataImage, list[in
 def test_a_broker_of_many_partitions_leaves_in_pieces_and_is_fenced_with_the_last() -> None:
     image = with_topic(an_image(1, 2), 1, 2, partition_count=2 * PIECE + 3)
     first = replay(image, fence(image, SCHEMA, 1).records)
-    assert not first.brokers[1].fenced, "who takes over half-way begins again"
+    assert not first.brokers[1].fenced, "a controller that takes over half-way begins again"
     image, sizes = pieces(image, 1)
     assert sizes == [PIECE, PIECE, 3 + 1] and image.brokers[1].fenced
     assert {(one.leader, one.isr) for one in image.topics["t"].partitions} == {(2, (2,))}
@@ -95,7 +95,7 @@ def test_exactly_one_piece_is_complete() -> None:
 
 
 def test_pieces_end_where_the_last_in_sync_replica_stays_in_the_set() -> None:
-    """Without eligible replicas: partitions that have become leaderless are not looked at again."""
+    """Where there are no eligible replicas, partitions that have become leaderless are not looked at again."""
     image = replay(with_topic(an_image(1, 2), 1, partition_count=PIECE + 1), [FeatureLevelRecord(name=ELR_VERSION, feature_level=0)])
     image, sizes = pieces(image, 1)
     assert sizes == [PIECE, 2] and {(one.leader, one.isr) for one in image.topics["t"].partitions} == {(-1, (1,))}

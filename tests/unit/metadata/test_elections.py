@@ -35,7 +35,7 @@ def reassign(image: MetadataImage, *replicas: int, cancel: bool = False, keep_fa
 
 
 def propose(image: MetadataImage, *isr: int) -> MetadataImage:
-    """The leader says who is in sync."""
+    """The leader proposes these replicas as in sync."""
     found = partition(image)
     states = [BrokerState(broker_id=one) for one in isr]
     asked = AlterPartitionRequestPartitionData(
@@ -55,7 +55,7 @@ def of(image: MetadataImage) -> dict[str, Any]:
 
 
 def test_a_cancellation_that_would_lose_records_is_refused() -> None:
-    """From [1] to [2, 3]: 2 is in sync and leads since 1 died.  Back to [1] would forget what 2 has acknowledged."""
+    """The partition moves from [1] to [2, 3]; 2 is in sync and leads since 1 died.  Back at [1] it would lack what 2 has acknowledged."""
     image, code = reassign(with_topic(BROKERS, 1), 2, 3)
     assert code == 0 and partition(image).replicas == (2, 3, 1)
     image = propose(image, 1, 2)
@@ -81,13 +81,13 @@ def test_a_second_reassignment_keeps_every_in_sync_replica() -> None:
     assert code == 0
     assert of(image) == {"replicas": (4, 1, 2, 3), "isr": (1, 2), "adding_replicas": (4,), "removing_replicas": (1, 2, 3), "leader": 1}
     image = propose(image, 1), propose(image, 1, 2, 4)
-    assert of(image[0])["isr"] == (1,), "the leader can take out who falls behind"
+    assert of(image[0])["isr"] == (1,), "the leader can take out a replica that falls behind"
     assert of(image[1]) == {"replicas": (4,), "isr": (4,), "adding_replicas": (), "removing_replicas": (), "leader": 4}
 
 
 @pytest.mark.parametrize(("targets", "done"), [((2, 1), False), ((1,), True), ((2,), True), ((3,), False), ((1, 2, 3), True)])
 def test_a_second_reassignment_to_replicas_that_are_there_ends(targets: tuple[int, ...], done: bool) -> None:
-    """Kafka goes on waiting for the replicas that the first one was adding, until somebody cancels it."""
+    """Kafka goes on waiting for the replicas that the first reassignment was adding, until somebody cancels it."""
     image, _ = reassign(with_topic(BROKERS, 1), 2, 3)
     image, code = reassign(propose(image, 1, 2), *targets)
     is_awaited = targets in ((3,),)  # 3 is not in sync yet
@@ -112,7 +112,7 @@ def test_the_replication_factor_is_kept_where_the_request_says_so() -> None:
 
 
 def test_a_partition_may_be_moved_to_a_fenced_broker() -> None:
-    """It is caught up when the broker comes back; only new partitions need somebody who can lead."""
+    """The broker catches up when it comes back; only new partitions need a broker that can lead."""
     image = replay(BROKERS, fence(BROKERS, SCHEMA, 4).records)
     image, code = reassign(with_topic(image, 1), 4)
     assert code == 0 and of(image)["adding_replicas"] == (4,) and partition(image).leader == 1

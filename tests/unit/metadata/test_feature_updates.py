@@ -29,7 +29,7 @@ def test_features_go_up_and_down_by_the_rules() -> None:
 
 
 def test_metadata_never_goes_below_records_that_may_be_in_the_log() -> None:
-    """Whatever kind of downgrade is asked for: an older level could not read them."""
+    """An older level could not read such records, whatever kind of downgrade is asked for."""
     refused = (ErrorCode.INVALID_UPDATE_VERSION, 0)
     for kind in (SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         assert update("metadata.version", 29, kind) == refused

@@ -53,7 +53,7 @@ def test_a_controlled_shutdown() -> None:
     assert not answer.should_shut_down and image.brokers[1].in_controlled_shutdown
     assert partition(image).leader == 2 and partition(image).isr == (2,)
     image, answer = beat(image, sessions, 1, want_shut_down=True)
-    assert not answer.should_shut_down, "broker 2 has not read so far: it might still fetch from here"
+    assert not answer.should_shut_down, "broker 2 has not read so far, and might still fetch from here"
     image, _ = beat(image, sessions, 2, current_metadata_offset=99)
     image, answer = beat(image, sessions, 1, want_shut_down=True)
     assert answer.should_shut_down and image.brokers[1].fenced
@@ -68,14 +68,14 @@ def test_silence_ends_a_session() -> None:
     sessions, image = Sessions(9000), an_image(1, 2, fenced=(2,))
     sessions.adopt(image.brokers, now_ms=100)
     assert sessions.overdue(image, 9_100) == []
-    assert sessions.overdue(image, 9_101) == [1], "the fenced one is gone already"
+    assert sessions.overdue(image, 9_101) == [1], "the fenced broker has no session any more"
 
 
 def test_an_idle_log_does_not_hold_up_a_shutdown() -> None:
-    """The offset from which on everybody knows is that of the last record, which is the last that an idle broker can have read."""
+    """Others have to read up to the last record before the broker stops, and an idle broker cannot have read further."""
     sessions, image = Sessions(9000), with_topic(an_image(1, 2), 1, 2)
     image, _ = beat(image, sessions, 1, want_shut_down=True)
-    written = 2  # at 60 and 61: the shutdown, and one partition
+    written = 2  # the shutdown at 60, and one partition at 61
     assert sessions.by_broker[1].shutdown_offset == 60 + written - 1
     image, _ = beat(image, sessions, 2, current_metadata_offset=60 + written - 1)
     assert beat(image, sessions, 1, want_shut_down=True)[1].should_shut_down
@@ -116,7 +116,7 @@ def test_cordoned_directories_are_noted_once() -> None:
 
 
 def test_under_a_new_controller_a_shutdown_begins_anew() -> None:
-    """It does not know from which offset on everybody knows of it: the broker may stop at once only if it leads nothing."""
+    """The new controller does not know the offset that others have to reach: the broker may stop at once only if it leads nothing."""
     image = with_topic(an_image(1, 2), 1, 2)
     change = BrokerRegistrationChangeRecord(broker_id=1, broker_epoch=7, in_controlled_shutdown=1)
     image = replay(image, [change])
@@ -124,11 +124,11 @@ def test_under_a_new_controller_a_shutdown_begins_anew() -> None:
     sessions.adopt(image.brokers, now_ms=0)
     image, answer = beat(image, sessions, 1, want_shut_down=True)
     assert not answer.should_shut_down and partition(image).leader == 2 and sessions.by_broker[1].shutdown_offset == 60
-    assert beat(image, sessions, 1, want_fence=True)[1].is_fenced is False, "it is shutting down: that comes first"
+    assert beat(image, sessions, 1, want_fence=True)[1].is_fenced is False, "the shutdown comes first"
 
 
 def test_an_unfenced_broker_does_not_lead_what_it_says_is_lost() -> None:
-    """Kafka decides both on what was before: 1 then leads, and is out of the in-sync set."""
+    """Kafka judges unfencing and lost directories by the state before: broker 1 then leads, and is out of the in-sync set."""
     image = with_topic(an_image(1, 2), 1)
     image = replay(image, fence(image, SCHEMA, 1).records)
     image, _ = beat(image, Sessions(9000), 1, offline_log_dirs=[UUID(int=5001)])
@@ -136,7 +136,7 @@ def test_an_unfenced_broker_does_not_lead_what_it_says_is_lost() -> None:
 
 
 def test_a_response_that_is_too_early_for_directories_waits_for_all_pieces() -> None:
-    """A piece of the fence comes first; what the heartbeat says of directories comes with the last."""
+    """A piece of the fence comes first; the directories that the heartbeat names come with the last piece."""
     image = with_topic(an_image(1, 2), 1, 2, partition_count=PIECE + 1)
     first, _ = beat(image, Sessions(9000), 1, want_fence=True, cordoned_log_dirs=[UUID(int=5001)])
     assert first.brokers[1].cordoned_log_dirs is None

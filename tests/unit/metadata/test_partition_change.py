@@ -1,4 +1,4 @@
-"""What becomes of a partition: Kafka's rules, one by one.  Brokers are numbers; the record says only what changes."""
+"""Kafka's rules for changes of a partition, one by one.  Brokers are numbers; the record says only what changes."""
 
 from typing import Any
 from uuid import UUID
@@ -36,7 +36,7 @@ def a_partition(**changes: Any) -> PartitionRegistration:
 def change(
     partition: PartitionRegistration, *, alive: tuple[int, ...] = ALL, min_isr: int = 2, elr: bool = True, **rest: Any
 ) -> dict[str, Any]:
-    """The fields of the record that differ from those of one that says nothing; empty for no record."""
+    """The fields in which the record differs from one without changes; empty for no record."""
     made = PartitionChange(TOPIC, 0, partition, alive.__contains__, min_isr, elr, **rest).record()
     if made is None:
         return {}
@@ -109,7 +109,7 @@ def test_an_eligible_replica_leads_once_nobody_is_in_sync() -> None:
         "last_known_elr": [1],
     }
     still_in_sync = a_partition(isr=(1,), elr=(3,), leader=1)
-    assert change(still_in_sync, alive=(3,)) == {"leader": NO_LEADER, "last_known_elr": [1]}, "1 has more than 3 may have"
+    assert change(still_in_sync, alive=(3,)) == {"leader": NO_LEADER, "last_known_elr": [1]}, "1 has records that 3 may lack"
 
 
 def test_the_last_known_leader_leads_when_neither_set_has_anybody() -> None:
@@ -119,7 +119,7 @@ def test_the_last_known_leader_leads_when_neither_set_has_anybody() -> None:
     assert change(leaderless, alive=(1, 3)) == {}
     assert change(leaderless, alive=(1, 3), election=Election.UNCLEAN)["leader"] == 1
     assert change(a_partition(isr=(), leader=NO_LEADER, last_known_elr=(2,), elr=(3,)), alive=(2,)) == {}, "3 has not lost its log"
-    assert change(a_partition(isr=(), leader=NO_LEADER, last_known_elr=(2, 3)), alive=(2, 3)) == {}, "nobody knows which of them"
+    assert change(a_partition(isr=(), leader=NO_LEADER, last_known_elr=(2, 3)), alive=(2, 3)) == {}, "nobody knows which of them led last"
 
 
 def test_the_last_known_leader_is_noted_once() -> None:
@@ -127,7 +127,7 @@ def test_the_last_known_leader_is_noted_once() -> None:
     emptied = change(leaderless, isr=(), alive=())
     assert emptied == {"isr": [], "eligible_leader_replicas": [3]}
     unnoted = a_partition(isr=(3,), leader=NO_LEADER)
-    assert "last_known_elr" not in change(unnoted, isr=(), alive=()), "no leader is nobody's name"
+    assert "last_known_elr" not in change(unnoted, isr=(), alive=()), "NO_LEADER is no replica"
 
 
 # ------------------------------------------------------------ reassignments (KIP-455)

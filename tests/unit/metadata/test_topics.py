@@ -1,4 +1,4 @@
-"""Deciding about topics: what is written, what is refused, and that nothing else happens."""
+"""Decisions about topics: the records written, the refusals, and that nothing else happens."""
 
 from random import Random
 from uuid import UUID
@@ -201,7 +201,7 @@ def test_replicas_are_spread_over_racks_and_leaders_over_brokers() -> None:
 
 
 def test_nothing_is_placed_on_a_broker_that_stops_or_takes_nothing_more() -> None:
-    """Neither while it hands its leaderships over, nor with all of its directories cordoned."""
+    """A broker is passed over while it hands its leaderships over, and while all of its directories are cordoned."""
     for leaving in ({"in_controlled_shutdown": 1}, {"cordoned_log_dirs": [UUID(int=5002)]}):
         image = replay(an_image(1, 2, 3), [BrokerRegistrationChangeRecord(broker_id=2, broker_epoch=7, **leaving)])  # type: ignore[arg-type]
         asked = [CreatableTopic(name="t", num_partitions=30, replication_factor=2, assignments=[], configs=[])]

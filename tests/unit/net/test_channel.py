@@ -97,7 +97,7 @@ def test_numbers_start_again_after_the_last() -> None:
 
 
 class Broker:
-    """Knows ApiVersions up to 3 and InitProducerId; notes what came."""
+    """A broker that knows ApiVersions up to 3 and InitProducerId, and notes what came."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[int, int]] = []

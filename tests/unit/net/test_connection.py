@@ -21,7 +21,7 @@ Answer = Callable[[memoryview], ReplyOrLater]
 
 
 class NotedTransport:
-    """Takes everything at once, until `is_deaf`."""
+    """A transport that takes everything at once, until `is_deaf`."""
 
     def __init__(self) -> None:
         self.peer = Address("192.0.2.1", 1234)
@@ -111,7 +111,7 @@ async def test_no_reply_sends_nothing_and_blocks_nothing() -> None:
 
 
 async def test_a_late_answer_that_fails_closes_the_connection(caplog: pytest.LogCaptureFixture) -> None:
-    """It would wait for ever: nothing can be sent for the request, and so nothing for those behind it."""
+    """Nothing can be sent for the request, and so nothing for the requests behind it: the connection would wait for ever."""
     peer, parked = a_parked_peer()
     peer.send(b"a")
     parked[b"a"].fail(RuntimeError("a bug"))
@@ -323,7 +323,7 @@ async def test_silence_is_overdue_unless_a_request_is_in_work() -> None:
     assert peer.connection.overdue(6_000) == "the connection is idle"
     peer.send(b"a")
     assert peer.connection.overdue(6_001) is None
-    assert peer.connection.overdue(99_000) is None, "its reply is ours to give"
+    assert peer.connection.overdue(99_000) is None, "the peer waits for our reply"
 
 
 async def test_who_takes_nothing_of_a_reply_is_overdue_and_who_takes_little_is_not() -> None:

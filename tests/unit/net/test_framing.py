@@ -82,7 +82,7 @@ def test_after_a_big_frame_little_of_the_next_is_copied() -> None:
     assert len(machine.get_buffer()) == PEEK_BYTES
     machine.get_buffer()[:4] = MIB.to_bytes(4, "big")
     machine.received(4)
-    assert len(machine.get_buffer()) == MIB, "as big as the last one was: the rest comes straight into it"
+    assert len(machine.get_buffer()) == MIB, "the buffer is as big as the last frame: the rest comes straight into it"
 
 
 def test_after_a_small_frame_much_is_received_at_once() -> None:

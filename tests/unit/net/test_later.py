@@ -50,7 +50,7 @@ def test_abandoned_it_tells_once_and_takes_nothing() -> None:
 
 
 class Request:
-    """Something that whoever answers must not be kept by."""
+    """An object that waits for an answer; the `Later` must not keep it alive afterwards."""
 
     def answered(self, number: int) -> int:
         return number
@@ -78,7 +78,7 @@ def nothing_of(_: object) -> None: ...
 
 
 class Taker:
-    """Whoever waits for an answer, and what it was told."""
+    """Waits for an answer, and notes what it was told."""
 
     def __init__(self) -> None:
         self.taken: list[object] = []

@@ -23,7 +23,7 @@ from moldau.types import FileSlice, Part
 
 HOST = "127.0.0.1"
 DATA_SEGS_OUT = 156
-"""Where struct tcp_info counts the segments with data that were sent (linux/tcp.h)."""
+"""Position in struct tcp_info of the number of segments with data that were sent (linux/tcp.h)."""
 
 
 def echo(connection: Connection, frame: memoryview) -> Reply:
@@ -209,7 +209,7 @@ async def test_stop_answers_what_is_in_work_and_takes_nothing_new() -> None:
 
 
 async def test_a_reply_arrives_though_its_peer_had_sent_more_than_was_read() -> None:
-    """A socket that is closed with unread bytes resets the connection, and what the peer has not read yet is lost."""
+    """A socket that is closed with unread bytes resets the connection, and the peer loses what it has not read yet."""
     answers: list[Later[list[Part]]] = []
 
     def dispatch(connection: Connection, frame: memoryview) -> Later[list[Part]]:
@@ -287,14 +287,14 @@ async def test_the_last_descriptors_are_not_for_connections(monkeypatch: pytest.
 @pytest.mark.skipif(not hasattr(socket, "TCP_CONGESTION"), reason="congestion control is chosen by connection on Linux only")
 @pytest.mark.parametrize(("client", "is_paced"), [("127.0.0.1", False), ("127.0.0.2", True)], ids=["from here", "from elsewhere"])
 async def test_what_stays_on_this_machine_is_not_paced(client: str, is_paced: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second address stands for another machine: it is not the one that was connected to."""
+    """The second address stands for another machine, since it is not the address that the client connects to."""
 
     def congestion_control(of: socket.socket) -> bytes:
         return of.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16).rstrip(b"\0")
 
     with socket.socket() as unconnected:
         default = congestion_control(unconnected)
-    monkeypatch.setattr("moldau.net.sockets.PACING", default)  # as if this machine's paced, where it does not
+    monkeypatch.setattr("moldau.net.sockets.PACING", default)  # as if this machine's congestion control paced, where it does not
     accepted: list[bytes] = []
     set_up = SocketTransport.__init__
 

@@ -40,7 +40,7 @@ class Echo:
 
 
 class Numbers:
-    """A file that counts."""
+    """A file whose bytes count up."""
 
     def pread(self, size: int, position: int) -> bytes:
         return bytes(number % 251 for number in range(position, position + size))

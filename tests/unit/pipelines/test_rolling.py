@@ -21,7 +21,7 @@ def run(events: list[tuple[int, int]], *, through_text: bool = False) -> list[Ou
 
 
 def brute_force(events: list[tuple[int, int]]) -> list[Outcome]:
-    """Looks at everything that ever happened, remembers all of it."""
+    """Looks at everything that ever happened, and remembers all of it."""
     outcomes: list[Outcome] = []
     passed: list[tuple[int, int]] = []
     judged: list[int] = []

@@ -1,4 +1,4 @@
-"""What `spark-submit` says wins; settings of a file come next, ours fill what is left."""
+"""Settings of `spark-submit` win; settings of a file come next, and ours fill what is left."""
 
 from moldau.pipelines.session import LOCAL_CHECKPOINTS, UNSAID, gaps_filled, is_local_path
 

@@ -1,4 +1,4 @@
-"""What `proof.cluster.stored` finds on disks: each of its checks, with something wrong."""
+"""Each check of `proof.cluster.stored` finds what is wrong on disks."""
 
 import struct
 from pathlib import Path
@@ -25,7 +25,7 @@ def replica(folder: Path) -> Path:
 
 def test_replicas_that_say_the_same_are_well(tmp_path: Path) -> None:
     folders = {number: replica(tmp_path / str(number)) for number in (1, 2)}
-    (folders[2] / "leader-epoch-checkpoint").write_text("0\n2\n3 0\n5 2\n", encoding="ascii")  # as its follower has it
+    (folders[2] / "leader-epoch-checkpoint").write_text("0\n2\n3 0\n5 2\n", encoding="ascii")  # no empty epoch here
     (folders[2] / "00000000000000000003.snapshot").write_bytes(bytes(10) + b"b" * 46 + b"a" * 46)
     assert list(different_histories("t-0", folders)) == []
     assert [wrong for folder in folders.values() for wrong in wrong_indexes(folder)] == []
@@ -79,4 +79,4 @@ def test_what_a_producer_sends_again_under_a_newer_epoch_is_its_own_doing_and_no
         found(batch(7, 0, 1, 2), batch(8, 1, 2)),
     ):
         assert (twice.sent_once, twice.resent, twice.seams) == ([1, 2, 2], 0, set())
-    assert found(batch(7, 0, 1, 2), batch(7, 1, 2), batch(7, 1, 2)).sent_once == [1, 2, 2], "the second time in the newer epoch"
+    assert found(batch(7, 0, 1, 2), batch(7, 1, 2), batch(7, 1, 2)).sent_once == [1, 2, 2], "the second is in the newer epoch"

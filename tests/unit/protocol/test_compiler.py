@@ -1,4 +1,4 @@
-"""Where fields lie, what errors say, and that what is generated is what was meant."""
+"""The places of fields, the texts of errors, and that the generated code does what was meant."""
 
 import struct as packing
 import traceback
@@ -177,7 +177,7 @@ def test_a_count_is_held_against_the_bytes_left(count: int, reason: str) -> None
 
 
 def test_bytes_that_are_no_utf8_are_read_with_marks_in_their_place() -> None:
-    """As Java does it: clients with names or offset metadata in other encodings work with Kafka."""
+    """Java reads them so, too: clients with names or offset metadata in other encodings work with Kafka."""
     frame = encode_bytes(a_produce(), 9).replace(b"\x02t", b"\x04a\xffb")
     assert decode(ProduceRequest, 9, frame).topic_data[0].name == "a\ufffdb"
     request = packing.pack(">hhih", 18, 1, 5, 3) + b"af\xe9"

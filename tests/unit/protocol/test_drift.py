@@ -76,7 +76,7 @@ def type_of(field: Field) -> str:
 
 
 def default_fits(field: Field, one: dict[str, Any]) -> bool:
-    """What they give a default has the same here; what they leave empty may be required here, or zero, or a null message."""
+    """Our default equals theirs.  Where they leave it empty, ours may be required, zero or a null message."""
     theirs = one.get("default")
     if field.default is REQUIRED:
         return theirs is None

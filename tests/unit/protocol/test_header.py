@@ -51,7 +51,7 @@ def test_unknown_tags_in_a_header_are_skipped() -> None:
 
 
 def test_a_version_that_nobody_knows_still_has_a_header() -> None:
-    """ApiVersions answers any version, so its header must be read; unknown APIs are refused by whoever dispatches."""
+    """ApiVersions answers any version, so its header must be read; dispatch refuses unknown APIs."""
     header, body = decode_request_header(memoryview(b"\0\x12\0\x63\0\0\0\x01\0\x01c\0rest"))
     assert (header.api_version, bytes(body)) == (99, b"rest")
     header, body = decode_request_header(memoryview(b"\x03\xe8\0\0\0\0\0\x01\xff\xffrest"))

@@ -40,7 +40,7 @@ MOST_BYTES = 64 * 1024
 """No lie may make a decoder take more than this; the frames here have a few hundred bytes."""
 
 Segment = tuple[str, bytes]
-"""What it is ("compact", "int16", "int32" for a length in that form, "" for anything else) and its bytes."""
+"""The kind of a segment ("compact", "int16", "int32" for a length in that form, "" for anything else) and its bytes."""
 
 
 def reference(message: Struct, version: int, flexible: bool) -> Iterator[Segment]:
@@ -118,7 +118,7 @@ def filled(declared: type[Any], version: int) -> Any:
 
 
 def lies(form: str, left: int) -> Iterator[bytes]:
-    """What a peer may say a length is, when `left` bytes follow."""
+    """Lengths that a peer may claim when `left` bytes follow."""
     for count in (-2, -1, 0, 1, left, left + 1, 2**15, 2**31 - 1):
         if form == "int32":
             yield struct.pack(">i", count)
@@ -136,7 +136,7 @@ def lies(form: str, left: int) -> Iterator[bytes]:
 
 
 def versions(declared: type[Message]) -> list[int]:
-    """All where time allows, else the last and the last that is not flexible."""
+    """All versions where time allows, otherwise the last one and the last one that is not flexible."""
     known, plain = declared.VERSIONS, declared.FLEXIBLE.start - 1
     return list(known) if ALL_VERSIONS else sorted({known[-1], plain if plain in known else known[-1]})
 
@@ -185,7 +185,7 @@ def test_a_frame_cut_anywhere_is_refused(declared: type[Message]) -> None:
 
 
 def _list_offsets(topics: int, partitions: int) -> bytes:
-    """Version 6, which has tags: as many topics, each with as many partitions."""
+    """A request of version 6, which has tags: so many topics, each with so many partitions."""
     partition = bytes(16) + b"\0"
     topic = b"\2a" + write_unsigned(partitions + 1) + partition * partitions + b"\0"
     return bytes(4) + b"\0" + write_unsigned(topics + 1) + topic * topics + b"\0"

@@ -1,4 +1,4 @@
-"""Many keys at once are hashed as one by one."""
+"""Many keys hashed at once get the same hashes as one by one."""
 
 import random
 

@@ -26,7 +26,7 @@ from moldau.protocol.wire import Field, Request, Struct, blank
 TOPIC_ID = UUID(int=77)
 CODE = ErrorCode.POLICY_VIOLATION
 SILENT = {("DescribeLogDirsRequest", 1), ("DescribeLogDirsRequest", 2)}
-"""Versions that have no place for an error when nothing can be listed; Kafka's answer is as empty."""
+"""These versions have no place for an error when nothing can be listed; Kafka's answer is as empty."""
 
 
 def asking(declared: type[Any], version: int) -> Any:

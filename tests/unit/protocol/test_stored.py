@@ -1,4 +1,4 @@
-"""What stands in front of stored records."""
+"""The bytes in front of stored records."""
 
 import pytest
 

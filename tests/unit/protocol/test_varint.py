@@ -47,7 +47,7 @@ def test_a_number_that_is_cut_is_an_index_error(raw: bytes) -> None:
 
 
 def hostile(fill: bytes, size: int, count: int) -> bytes:
-    """A batch that says it has `count` records, in which `fill` stands again and again."""
+    """A batch that claims `count` records and repeats `fill` in their place."""
     whole = bytearray(build_batch([NewRecord(0, b"k", b"v")]))[:61] + fill * (size // len(fill))
     whole[8:12] = (len(whole) - 12).to_bytes(4, "big")
     whole[57:61] = count.to_bytes(4, "big")
@@ -55,7 +55,7 @@ def hostile(fill: bytes, size: int, count: int) -> bytes:
 
 
 def cost_of(batch: bytes) -> float:
-    """Of one look into it, by both ways to look: the least of some, in seconds of CPU."""
+    """Seconds of CPU for one look into the batch in both ways, the least of some tries."""
     header = read_header(batch)
     costs = []
     for _ in range(5):
@@ -72,6 +72,6 @@ def cost_of(batch: bytes) -> float:
     "fill", [b"\xff", b"\x80", b"\x02\xff", b"\x02\x00\xff", b"\x0e\x00\xff\xff", b"\x0c\x00\x00\x00\xff\xff\xff", b"\x00"]
 )
 def test_numbers_without_an_end_cost_no_more_in_a_larger_batch(fill: bytes) -> None:
-    """80 KB of 0xFF held a loop for 0.77 s once, and twice as many for four times as long."""
+    """80 KB of 0xFF once held a loop for 0.77 s, and twice as many bytes held it for four times as long."""
     small, large = (cost_of(hostile(fill, size, 1000)) for size in (64 << 10, 1 << 20))
-    assert large < 0.005 + 8 * small, "sixteen times the bytes"
+    assert large < 0.005 + 8 * small, "the large batch has sixteen times the bytes"

@@ -1,4 +1,4 @@
-"""The words: what a declared class is, and what it will not do."""
+"""The words of declarations: what a declared class is, and what it will not do."""
 
 import copy
 

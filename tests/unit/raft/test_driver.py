@@ -245,7 +245,7 @@ async def test_a_leader_writes_down_where_it_listens_now() -> None:
         found.append(driver.node.voters.by_id[1].addresses)
         await driver.stop()
     assert found == [ME.by_id[1].addresses, moved, moved, moved]
-    assert ends == [3, 6, 7, 8], "a change of leaders with kraft.version and voters, or alone"
+    assert ends == [3, 6, 7, 8], "a leader writes its change alone, or with kraft.version and voters"
 
 
 async def test_who_may_not_lead_refuses() -> None:
@@ -311,7 +311,7 @@ async def test_an_election_that_cannot_be_is_refused_by_name(before: bytes, afte
         await driver.stop()
     path = f"{HOME}/quorum-state"
     content = files.read(path)
-    if b"votedDirectoryId" not in content:  # written for a fixed set of voters
+    if b"votedDirectoryId" not in content:  # the file was written for a fixed set of voters
         content = ElectionState(2, 1, -1, DIRECTORY).to_json(1)
     assert before in content
     files.write_atomically(path, content.replace(before, after))

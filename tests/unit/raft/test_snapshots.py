@@ -57,7 +57,7 @@ def test_a_cut_snapshot_is_none() -> None:
 
 
 def test_every_flipped_bit_is_found_or_changes_nothing() -> None:
-    """What no checksum covers, the offsets and epochs of its batches, says nothing."""
+    """No checksum covers the offsets and epochs of the batches, and these say nothing."""
     whole = read_snapshot(FORMATTED)
     harmless = set()
     for bit in range(len(FORMATTED) * 8):

@@ -1,4 +1,4 @@
-"""What a follower does to its log by what its leader answers."""
+"""A follower changes its log by what its leader answers."""
 
 from uuid import UUID
 
@@ -19,7 +19,7 @@ WHERE = TopicPartition("t", 0)
 
 
 def a_log(*epochs: tuple[int, int]) -> tuple[LogManager, Log]:
-    """With so many records of each epoch, one to a batch."""
+    """A log with so many records of each epoch, one to a batch."""
     logs = LogManager(MemoryFiles(), ["/d"], LogConfig.load({}), unique=lambda: UUID(int=1))
     logs.open(NOW_MS)
     log = logs.get_or_create(WHERE, logs.config, now_ms=NOW_MS)
@@ -37,11 +37,11 @@ def batch(count: int, *, offset: int = 0, epoch: int = 0) -> bytearray:
 @pytest.mark.parametrize(
     ("diverging", "expected"),
     [
-        (EpochEnd(3, 7), 7),  # the leader has less of it
-        (EpochEnd(3, 30), 9),  # the follower has less of it
-        (EpochEnd(4, 12), 9),  # nothing of it: to the end of the one before, and asked again
+        (EpochEnd(3, 7), 7),  # the leader has less of the epoch
+        (EpochEnd(3, 30), 9),  # the follower has less of the epoch
+        (EpochEnd(4, 12), 9),  # the follower has nothing of the epoch: it cuts to the end of the one before, and asks again
         (EpochEnd(2, 5), 4),
-        (EpochEnd(6, 20), 11),  # newer than all that is here
+        (EpochEnd(6, 20), 11),  # the epoch is newer than all that the follower has
         (EpochEnd(6, 10), 10),
     ],
 )
@@ -74,7 +74,7 @@ def test_records_that_the_leader_still_has_are_not_thrown_away() -> None:
 def test_out_of_range_on_either_side() -> None:
     logs, log = a_log((1, 6))
     begin_in_range(logs, log, leader_start_offset=2, leader_end_offset=8, now_ms=NOW_MS)
-    assert (log.log_start_offset, log.log_end_offset) == (0, 6), "the leader has come here meanwhile"
+    assert (log.log_start_offset, log.log_end_offset) == (0, 6), "the leader has come as far meanwhile"
     begin_in_range(logs, log, leader_start_offset=0, leader_end_offset=4, now_ms=NOW_MS)
     assert (log.log_start_offset, log.log_end_offset) == (0, 4)
     begin_in_range(logs, log, leader_start_offset=9, leader_end_offset=20, now_ms=NOW_MS)

@@ -23,7 +23,7 @@ CONFIG = ReplicationConfig.load({"replica.fetch.backoff.ms": "100"})
 
 
 class Bench:
-    """Partitions that follow broker 1, and what it answers."""
+    """Partitions that follow broker 1, and its answers."""
 
     def __init__(self, count: int = 2) -> None:
         self.files = MemoryFiles()
@@ -53,7 +53,7 @@ class Bench:
         return request
 
     def answer(self, *answers: PartitionData, session_id: int = 9) -> list[tuple[Followed, PartitionData]]:
-        """The answers that count, each taken and settled."""
+        """Takes and settles the answers; returns those that count."""
         found = []
         for followed, data in self.follower.answers(response(*answers, session_id=session_id)):
             found.append((followed, data))
@@ -229,7 +229,7 @@ def test_a_session_that_is_gone_is_begun_anew(code: ErrorCode) -> None:
     assert list(bench.follower.answers(response(error=code))) == []
     request = bench.ask()
     assert (named(request), request.session_epoch) == ([(0, 1), (1, 0)], 0)
-    assert request.session_id == (0 if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else 9)  # whoever knows it may close it
+    assert request.session_id == (0 if code is ErrorCode.FETCH_SESSION_ID_NOT_FOUND else 9)  # a leader that knows the session may close it
 
 
 def test_a_leader_that_refuses_a_whole_request_is_an_error() -> None:
@@ -238,7 +238,7 @@ def test_a_leader_that_refuses_a_whole_request_is_an_error() -> None:
     with pytest.raises(KafkaError):
         list(bench.follower.answers(response(error=ErrorCode.UNKNOWN_SERVER_ERROR)))
     bench.ask()
-    with pytest.raises(KafkaError):  # else it would be asked again and again without a pause
+    with pytest.raises(KafkaError):  # otherwise it would be asked again and again without a pause
         list(bench.follower.answers(response(error=ErrorCode.INVALID_FETCH_SESSION_EPOCH)))
 
 
@@ -308,7 +308,7 @@ def test_what_is_throttled_and_not_in_sync_is_asked_for_once_it_may_come() -> No
     bench.ask()
     bench.answer(data(0, b"x" * 500), data(1, b"x"), data(2, b"x"))
     request = bench.ask()
-    assert (named(request), forgotten(request)) == ([(1, 1), (2, 1)], [0]), "in sync, or not named by its topic: not held back"
+    assert (named(request), forgotten(request)) == ([(1, 1), (2, 1)], [0]), "1 is in sync, and 2 is not named by its topic"
     bench.answer(data(1, b"x", offset=1), data(2, b"x", offset=1))
     size = moving.log.size + in_sync.log.size
     waits_ms = (size - 200) * 1000 // 200 + 100

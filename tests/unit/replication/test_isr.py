@@ -28,14 +28,14 @@ def test_the_slowest_in_sync_replica_decides() -> None:
 def test_who_is_about_to_join_counts_already() -> None:
     followers = {2: follower(7, caught_up_ms=99_000)}
     assert high_watermark(followers, isr=(1,), eligible=(2,)) == 7
-    assert high_watermark(followers, isr=(1,), eligible=()) == 10  # fenced: it cannot join
+    assert high_watermark(followers, isr=(1,), eligible=()) == 10  # a fenced follower cannot join
     assert high_watermark(followers, isr=(1,), eligible=(2,), now_ms=99_000 + LAG_MS + 1) == 10  # too far behind to join soon
 
 
 def test_a_follower_that_keeps_up_with_a_moving_leader_is_caught_up() -> None:
     state = FollowerState(last_caught_up_ms=0)
     for step in range(1, 100):
-        # Each fetch has what was there at the fetch before, never what is there now.
+        # Each fetch gets as far as the log went at the fetch before, never as far as it goes now.
         now_ms = step * 10_000
         state.fetched(offset=step * 5, log_start_offset=0, leader_end_offset=step * 5 + 5, broker_epoch=1, now_ms=now_ms)
     assert state.is_caught_up(leader_end_offset=10**6, now_ms=now_ms, lag_time_max_ms=LAG_MS)

@@ -35,7 +35,7 @@ class Bench:
         self.partitions = [self.partition(index) for index in range(count)]
         self.requests: list[AlterPartitionRequest] = []
         self.codes: list[ErrorCode | Exception] = []
-        """What the next requests are answered with; afterwards all is well."""
+        """The next requests get these answers; afterwards all is well."""
         self.is_in_flight = False
 
     def partition(self, index: int) -> Partition:
@@ -115,7 +115,7 @@ def test_a_follower_that_has_caught_up_joins_with_the_epoch_that_it_fetched_with
     bench.append()
     bench.fetched(2, 1)
     bench.fetched(3, 0)
-    assert partition.proposal is None  # it lacks what is committed
+    assert partition.proposal is None  # the follower lacks committed records
     bench.fetched(3, 1)
     assert partition.maximal_isr == (1, 2, 3)
     assert partition.isr == (1, 2)

@@ -25,7 +25,7 @@ class Slot:
 
 @dataclass
 class Bench:
-    """A partition on a log in memory, and who asked for a flush."""
+    """A partition on a log in memory, and the flushes that it asked for."""
 
     partition: Partition
     wanted: list[Log] = field(default_factory=list)
@@ -149,7 +149,7 @@ def test_too_few_in_sync_refuse_acks_all_before_the_append() -> None:
     assert isinstance(failure, AppendFailure)
     assert failure.error is ErrorCode.NOT_ENOUGH_REPLICAS
     assert bench.append(b"one", acks=1).last_offset == 0
-    assert bench.partition.log.high_watermark == 0  # what too few hold is not committed
+    assert bench.partition.log.high_watermark == 0  # a record that too few replicas hold is not committed
 
 
 def test_one_replica_is_never_too_few_when_there_is_only_one() -> None:
@@ -181,7 +181,7 @@ def test_losing_the_leadership_settles_who_waits(bench: Bench) -> None:
 
 @pytest.mark.parametrize("how", ["nobody leads", "this broker stops"])
 def test_what_is_committed_is_acknowledged_by_who_no_longer_leads(bench: Bench, how: str) -> None:
-    """It waits for the disk alone: a producer that is told otherwise sends it again, and an idempotent one is lost after a restart."""
+    """Only the disk is awaited.  A producer that is told otherwise sends the record again; an idempotent one is lost after a restart."""
     slot, woken = Slot(), []
     end = bench.append(b"one", acks=-1).last_offset + 1
     bench.partition.await_acknowledgement(end, ProduceWait(lambda: woken.append("produce")), slot)
@@ -276,7 +276,7 @@ def test_the_in_sync_set_grows_and_shrinks_by_what_is_fetched() -> None:
 
 
 def test_the_wall_clock_of_records_puts_no_follower_out_of_sync() -> None:
-    """The machine's clock stands a century behind or ahead of the time by which followers are judged."""
+    """The machine's clock stands a century behind or ahead of the clock by which followers are judged."""
     bench = make()
     bench.lead(replicas=(1, 2), isr=(1,))
     bench.fetched(2, 0)
@@ -292,7 +292,7 @@ def test_a_follower_that_never_fetched_does_not_keep_up_however_young_the_steady
     assert bench.partition.log.high_watermark == 1
     bench.partition.follower_fetched(2, offset=0, log_start_offset=0, broker_epoch=1, now_ms=10)
     bench.append(b"two")
-    assert bench.partition.log.high_watermark == 2, "it has asked for the first time, far behind"
+    assert bench.partition.log.high_watermark == 2, "the follower has asked for the first time, from far behind"
 
 
 def test_the_low_watermark_is_the_slowest_followers() -> None:
@@ -312,7 +312,7 @@ def test_below_min_insync_a_followers_parked_fetch_wakes_all_the_same() -> None:
     woken: list[bool] = []
     bench.partition.park_fetch(FetchWait(1, lambda: woken.append(True)), 0, END, max_bytes=1 << 20, available_bytes=0)
     bench.append(b"one", acks=1)
-    assert woken == [True], "a follower that is to join has to learn of it"
+    assert woken == [True], "a follower that is to join has to learn of the record"
     assert bench.partition.log.high_watermark == 0
 
 
@@ -346,7 +346,7 @@ def test_what_a_broker_had_in_an_earlier_life_lets_it_join_nothing() -> None:
     bench.partition.take_eligible({1: 1, 2: 2}, STEADY_MS)
     assert not bench.partition.wants_to_expand(2)
     assert bench.partition.is_stale(2, 1)
-    assert not bench.partition.is_stale(2, -1), "one that does not say is believed"
+    assert not bench.partition.is_stale(2, -1), "a broker without an epoch is believed"
     bench.partition.follower_fetched(2, offset=0, log_start_offset=0, broker_epoch=2, now_ms=STEADY_MS)
     assert bench.partition.wants_to_expand(2)
 
@@ -370,7 +370,7 @@ def test_a_deletion_waits_until_every_replica_that_is_there_has_done_it() -> Non
     bench.partition.await_deletion(2, wait, slot)
     bench.partition.follower_fetched(2, offset=2, log_start_offset=2, broker_epoch=1, now_ms=STEADY_MS)
     assert (done, slot.error_code) == ([], ErrorCode.REQUEST_TIMED_OUT)
-    bench.partition.take_eligible({1: 1, 2: 1}, STEADY_MS)  # nobody waits for one that is gone
+    bench.partition.take_eligible({1: 1, 2: 1}, STEADY_MS)  # nobody waits for a replica that is gone
     assert (done, slot.low_watermark) == ([ErrorCode.NONE], 2)
 
 

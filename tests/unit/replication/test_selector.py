@@ -16,7 +16,7 @@ NOW_MS = 1000
 
 @pytest.fixture
 def partition() -> Partition:
-    """Led by broker 1, ten records, followers 2 to 4."""
+    """A partition with ten records, led by broker 1 and followed by 2 to 4."""
     files = MemoryFiles()
     files.mkdir("/d/t-0")
     where = TopicPartition("t", 0)
@@ -50,14 +50,14 @@ def test_of_several_in_its_rack_the_furthest(partition: Partition) -> None:
     fetched(partition, 3, 10)
     assert preferred(partition, 5, "b") == 3
     fetched(partition, 2, 10, now_ms=NOW_MS + 5)
-    assert preferred(partition, 5, "b") == 2, "as far, and later"
+    assert preferred(partition, 5, "b") == 2, "2 is as far as 3, and fetched later"
 
 
 def test_one_that_is_behind_or_gone_serves_nobody(partition: Partition) -> None:
     fetched(partition, 2, 4)
     assert preferred(partition, 5, "b") is None
     fetched(partition, 2, 10, start=6)
-    assert preferred(partition, 5, "b") is None, "it has deleted that"
+    assert preferred(partition, 5, "b") is None, "2 has deleted that offset"
     fetched(partition, 2, 10)
     assert preferred(partition, 5, "b") == 2
     partition.take_eligible({1: 1, 3: 1}, NOW_MS)

@@ -34,7 +34,7 @@ def test_a_rate_holds_over_time() -> None:
             pace.took(700, now_ms)
             sent += 700
         now_ms = max(now_ms + 5, due_ms)
-    assert 100_000 <= sent <= 102_000, "a hundred seconds, and the second that may go at once"
+    assert 100_000 <= sent <= 102_000, "this is a hundred seconds' worth, and the second's worth that may go at once"
 
 
 def test_after_silence_a_second_may_go_at_once_and_no_more() -> None:
@@ -43,7 +43,7 @@ def test_after_silence_a_second_may_go_at_once_and_no_more() -> None:
     assert pace.left(3_600_000) == 1000
     pace.took(1500, 3_600_000)
     assert pace.left(3_600_000) == -500
-    assert pace.due_ms(3_600_000) == 3_600_600, "until the debt is paid, and a tenth of a second's worth is there"
+    assert pace.due_ms(3_600_000) == 3_600_600, "it waits until the debt is paid and a tenth of a second's worth is there"
 
 
 def test_a_rate_that_is_raised_or_taken_away_frees_who_waits() -> None:
@@ -57,7 +57,7 @@ def test_a_rate_that_is_raised_or_taken_away_frees_who_waits() -> None:
     assert pace.due_ms(0) == 0
     pace.took(1 << 40, 0)
     pace.set_rate(500, 0)
-    assert pace.left(0) == 500, "what went without a limit is no debt"
+    assert pace.left(0) == 500, "bytes sent without a limit are no debt"
 
 
 def test_at_no_bytes_a_second_all_waits() -> None:
@@ -69,11 +69,11 @@ def test_at_no_bytes_a_second_all_waits() -> None:
 def test_only_named_replicas_of_this_broker_count() -> None:
     named = partitions(4, leader_replication_throttled_replicas="0:1,1:2,3:2", follower_replication_throttled_replicas="*")
     throttles = Throttles(LOCAL)
-    assert not any(map(throttles.leader.counts, named)), "while there is no rate nothing counts"
+    assert not any(map(throttles.leader.counts, named)), "nothing counts while there is no rate"
     throttles.leader.set_rate(1000, 0)
     throttles.follower.set_rate(1000, 0)
     assert [throttles.leader.counts(each) for each in named] == [False, True, False, True]
     assert all(map(throttles.follower.counts, named))
     for each in named:
         each.log.configure(LogConfig())
-    assert not any(map(throttles.leader.counts, named)), "the topic names none any more"
+    assert not any(map(throttles.leader.counts, named)), "the topic names no replicas any more"

@@ -21,7 +21,7 @@ from proof.tiering.log import NOW, WHERE, Tier
 
 
 class Pair:
-    """A leader that is a `Tier`, and a follower with nothing or little; what one asks the other it asks of this."""
+    """A leader that is a `Tier`, and a follower with nothing or little.  The follower asks its leader through this class."""
 
     def __init__(self, **options: object) -> None:
         self.tier = Tier(**options)
@@ -61,7 +61,7 @@ class Pair:
 
 
 async def a_pair(**options: object) -> Pair:
-    """Its leader has 40 records of epochs 0, 3 and 4, one segment of them here and some only here."""
+    """A pair whose leader has 40 records of epochs 0, 3 and 4, one segment of them here and some only here."""
     pair = Pair(**options)
     pair.tier.append(12)
     pair.tier.append(13, epoch=3)
@@ -128,7 +128,7 @@ async def test_where_nothing_is_remote_it_begins_with_the_leaders_first_record()
 
 
 async def test_a_segment_that_goes_on_in_another_history_is_passed_over() -> None:
-    """An unclean election: what is in remote storage begins as the leader's log does, and goes on as a lost leader's did."""
+    """After an unclean election a remote segment begins as the leader's log does, and goes on as a lost leader's log did."""
     pair = Pair(segment_bytes=500)
     tier = pair.tier
     tier.append(30)
@@ -201,7 +201,7 @@ async def test_deleted_records_do_not_come_back() -> None:
 
 
 async def test_a_leader_that_has_more_than_the_segments_tell_of_is_followed_from_there() -> None:
-    """The one before had let go of records below 9, and copied; this one, which was not in sync, has them still."""
+    """The leader before had let go of records below 9, and copied.  This leader, which was not in sync, still has them."""
     pair = Pair()
     leader = pair.tier.log
     pair.tier.append(12)

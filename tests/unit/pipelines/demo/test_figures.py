@@ -1,4 +1,4 @@
-"""Rates and latencies, by hand."""
+"""Rates and latencies, worked out by hand."""
 
 from collections import Counter
 from collections.abc import Callable

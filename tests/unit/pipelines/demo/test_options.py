@@ -1,4 +1,4 @@
-"""How a run's orders are split, and what can be asked for."""
+"""The split of a run's orders, and the options that can be asked for."""
 
 import pytest
 from hypothesis import given

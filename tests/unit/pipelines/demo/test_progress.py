@@ -1,4 +1,4 @@
-"""What a file or CI sees of a run."""
+"""The progress of a run as a file or CI sees it."""
 
 import io
 

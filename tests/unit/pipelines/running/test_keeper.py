@@ -1,4 +1,4 @@
-"""Queries kept running: what fails is started again, later and later, and says why."""
+"""Queries are kept running: a query that fails is started again, later and later, and says why."""
 
 from typing import Any
 
@@ -99,7 +99,7 @@ Identifier: promo [id = 1]"""
 
 
 class Busy:
-    """A query in a micro-batch that ends when it has been looked at so often."""
+    """A query in a micro-batch, which ends after so many looks at it."""
 
     def __init__(self, looks: int) -> None:
         self.looks = looks

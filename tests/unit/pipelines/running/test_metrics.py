@@ -1,4 +1,4 @@
-"""What progress says, as metrics and as a line."""
+"""Progress as metrics and as a line."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What workers get: our packages and what they import, without PySpark."""
+"""Workers get our packages and what these import, without PySpark."""
 
 import sys
 import tarfile

@@ -1,4 +1,4 @@
-"""A foreign-key join's answers come later than its rows: an answer to a row that has changed since is not one."""
+"""The answers of a foreign-key join come later than its rows: an answer to a row that has changed since does not count."""
 
 from moldau.pipelines.streams import STRING, Driver, StreamsBuilder
 from moldau.pipelines.streams.foreign_key import Answers

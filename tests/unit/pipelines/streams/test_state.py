@@ -1,4 +1,4 @@
-"""What is put in a state comes back as it was."""
+"""A state gives back what was put in it."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Topologies in memory: stages, drops, tables; what cannot be put together is refused with a way out."""
+"""Topologies in memory: stages, drops and tables.  A topology that cannot be put together is refused with a way out."""
 
 import pytest
 

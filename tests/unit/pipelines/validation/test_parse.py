@@ -1,4 +1,4 @@
-"""What a topic can hold, taken apart: fields of their types or a reason, never another exception."""
+"""Everything that a topic can hold is taken apart into fields of their types or a reason, and never raises another exception."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""The state processors without a JVM: what they emit, what they keep, when they forget."""
+"""The state processors without a JVM: they emit rows, keep state, and forget it in time."""
 
 import json
 from typing import Any
@@ -106,7 +106,7 @@ def test_what_an_order_spent_is_freed_when_it_fails() -> None:
     first = order_row(1), order_row(2, order_id="o1", state="FAILED", fault="QUANTITY"), order_row(3)
     assert [reason for _, check, reason in said(checks.test("c", list(first))) if check == "fraud"] == [None, None]
     again = order_row(4, order_id="o1", state="TIMED_OUT"), order_row(5)
-    assert said(checks.test("c", list(again)))[0] == ("o5", "fraud", "SPENT_LIMIT"), "what is freed is freed once"
+    assert said(checks.test("c", list(again)))[0] == ("o5", "fraud", "SPENT_LIMIT"), "an order's sum is freed once"
     assert said(checks.test("c", [order_row(6, order_id="o3", state="FAILED"), order_row(7)]))[0] == ("o7", "fraud", None)
 
 

@@ -1,4 +1,4 @@
-"""What the checker of transactions finds in histories that are wrong in one place."""
+"""The checker of transactions finds what is wrong in one place of a history."""
 
 from collections.abc import Callable
 
@@ -31,7 +31,7 @@ class Story:
         ]
 
     def transaction(self, copied: dict[TopicPartition, tuple[int, int]], at_s: float) -> Attempt:
-        """By partition: where to, from where."""
+        """A copy of records; `copied` has for each partition the offset of the copy and the offset of its source."""
         notebook = self.history.notebook
         attempt = notebook.begin("copier", 2)
         for partition, (offset, source) in copied.items():
@@ -93,7 +93,7 @@ def granted_to_a_zombie(story: Story) -> None:
     notebook = story.history.notebook
     before, _ = notebook.take_over("copier", 1.0), notebook.take_over("copier", 4.0)
     notebook.check_zombie("copier", before, "Produce", 3.9)
-    assert not notebook.violations, "it was asked before"
+    assert not notebook.violations, "it was asked before the take-over"
     notebook.check_zombie("copier", before, "Produce", 4.1)
 
 

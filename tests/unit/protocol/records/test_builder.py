@@ -1,4 +1,4 @@
-"""What we build is what other people's libraries build and read."""
+"""Other people's libraries build and read the same batches as we do."""
 
 from collections.abc import Callable
 from typing import Any

@@ -69,7 +69,7 @@ def test_a_node_with_nothing_to_do_is_due_later_than_now() -> None:
 
 
 def a_follower(node_id: int, *, voters: int = 3) -> RaftNode:
-    """Of node 1, from which it has fetched at 0."""
+    """A follower of node 1, from which it has fetched at 0."""
     voting = VoterSet(Voter(number, DIRECTORY, (Address("CONTROLLER", f"h{number}", 1),)) for number in range(1, voters + 1))
     node = RaftNode(
         ReplicaKey(node_id, DIRECTORY),
@@ -85,7 +85,7 @@ def a_follower(node_id: int, *, voters: int = 3) -> RaftNode:
 
 
 def sent(node: RaftNode, now_ms: int) -> list[Send]:
-    """What it sends now, once what has to be on the disk before is there."""
+    """The messages that the node sends now, after everything that has to be on the disk before."""
     found: list[Send] = []
     while not (ready := node.ready()).is_empty:
         found += ready.sends
@@ -169,13 +169,13 @@ def test_an_observer_whose_leaders_port_refuses_asks_the_voters_at_once() -> Non
     (asked,) = [one for one in sent(node, 100) if isinstance(one.request, Fetch) and one.to <= FIRST_BOOTSTRAP]
     node.step(Answered(asked.to, asked.number, FetchAnswer(ErrorCode.NOT_LEADER_OR_FOLLOWER, 3, 1, None)), 101)
     node.step(Tick(), 130)
-    refuse(node, 130)  # the one that was asked had not noticed yet
+    refuse(node, 130)  # the voter that was asked had not noticed yet
     node.step(Tick(), 160)
     assert [one.to for one in sent(node, 160) if one.to <= FIRST_BOOTSTRAP]
 
 
 def test_who_has_voted_and_votes_no_more_looks_for_the_leader() -> None:
-    """It voted, and the one that won removed it from the voters: nobody will tell it who leads."""
+    """The node voted, and the winner removed it from the voters: nobody will tell it who leads."""
     voters = VoterSet(Voter(number, DIRECTORY, (Address("CONTROLLER", f"n{number}", 9093),)) for number in (1, 3))
     node = RaftNode(
         ReplicaKey(2, DIRECTORY),
@@ -192,13 +192,13 @@ def test_who_has_voted_and_votes_no_more_looks_for_the_leader() -> None:
 
 
 def test_what_a_full_disk_did_not_take_is_not_committed_here() -> None:
-    """The entries and that they are committed come with one answer."""
+    """One answer brings the entries and says that they are committed."""
     node = a_follower(2)
     (fetch,) = [one for one in sent(node, 20) if isinstance(one.request, Fetch)]
     batches = (Batch(0, 2, 3), Batch(2, 5, 3))
     node.step(Answered(fetch.to, fetch.number, FetchAnswer(ErrorCode.NONE, 3, 1, None, 5, batches=batches, records=b"all")), 21)
     ready = node.ready()
-    node.step(Lost(2), 21)  # of the two only the first could be appended
+    node.step(Lost(2), 21)  # only the first of the two batches could be appended
     assert ready.high_watermark == node.high_watermark == 2
     node.advance(ready, 21)
     node.step(Synced(2), 22)

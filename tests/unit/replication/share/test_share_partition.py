@@ -1,4 +1,4 @@
-"""What a member gets of a share partition, case by case; the machine of rules looks at everything together."""
+"""The records that a member gets of a share partition, case by case; the machine of rules looks at everything together."""
 
 import pytest
 
@@ -205,7 +205,7 @@ def test_the_dead_are_told_with_the_cause() -> None:
     fetch(partition, log, now_ms=100)
     ended = partition.expire(100 + LOCK_MS)
     assert ended.dead == [(0, 0, 2, DeathCause.DELIVERIES_EXHAUSTED)]
-    assert next(run.first for run in partition.runs()) == 0, "not done before it is with the dead letters"
+    assert next(run.first for run in partition.runs()) == 0, "the record is not done before it is with the dead letters"
     partition.settle(ended, is_written=True, now_ms=100 + LOCK_MS)
     assert partition.start_offset == 3
 

@@ -28,7 +28,7 @@ Case = tuple[bool, bool, dict[str, str]]
 
 
 def cases() -> list[Case]:
-    """Whether the system is enabled, whether the topic was tiered, its options."""
+    """Each case: whether the system is enabled, whether the topic was tiered, and the options of the topic."""
     combinations = itertools.product((True, False), (True, False), *VALUES.values())
     chosen = random.Random(1).sample(list(combinations), CASES)
     return [

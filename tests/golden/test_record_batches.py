@@ -1,4 +1,4 @@
-"""What Kafka's own producer wrote, in every codec, is read record by record, and what we write of it is what Java writes."""
+"""Batches of Kafka's own producer are read record by record, in every codec, and ours are written as Java writes them."""
 
 from pathlib import Path
 
@@ -60,7 +60,7 @@ def test_plain_batches_are_written_to_the_byte() -> None:
 
 @pytest.mark.parametrize("codec", [Codec.SNAPPY, Codec.LZ4])
 def test_frames_open_like_javas(codec: Codec) -> None:
-    """The header of an xerial stream, and of a frame with independent blocks of 64 KiB and no checksums."""
+    """Snappy: the header of an xerial stream.  LZ4: the header of a frame with independent blocks of 64 KiB and no checksums."""
     size = {Codec.SNAPPY: 16, Codec.LZ4: 7}[codec]
     theirs = segment(codec)[HEADER_SIZE:]
     assert bytes(compress(codec, b"x" * 100))[:size] == bytes(theirs[:size])

@@ -1,5 +1,7 @@
-"""`moldau kafka-leader-election` and `moldau kafka-reassign-partitions` beside Kafka's own, on a Kafka and on a broker of ours with two
-folders: the same lines and the same exit codes."""
+"""`moldau kafka-leader-election` and `moldau kafka-reassign-partitions` beside Kafka's own: the same lines and the same exit codes.
+
+All of them run on a Kafka and on a broker of ours, each with two folders.
+"""
 
 import json
 import re
@@ -18,7 +20,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 WITHIN_S = 60.0
 FOLDERS = re.compile(r'"log_dirs":\[[^]]*\]')
-"""A tool that comes second finds what the first has moved."""
+"""The folders differ, because the second tool finds the replicas that the first one has moved."""
 
 
 @pytest.fixture(scope="module", params=[ApacheKafka, BrokerProcess])
@@ -47,7 +49,7 @@ def folder_of(node: NodeProcess) -> Path:
 
 
 def told(ended: Ended) -> tuple[int, str]:
-    """Without the trace that a Java program prints of its errors."""
+    """The exit code and the output, without the trace that a Java program prints of its errors."""
     out, error, _ = ended.out.partition("Error: ")
     return ended.exit_code, FOLDERS.sub('"log_dirs":…', out + (error + ended.out[len(out + error) :].partition("\n")[0]))
 

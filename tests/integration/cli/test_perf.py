@@ -1,4 +1,4 @@
-"""`moldau perf` on a broker: every action ends with figures that can be, and leaves no topic behind."""
+"""`moldau perf` on a broker: every action ends with plausible figures and leaves no topic behind."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Our performance tools and verifiable clients beside Kafka's own: the same lines but for what was measured, the same exit codes."""
+"""Our performance tools and verifiable clients beside Kafka's own: the same lines but for the measured figures, and the same exit codes."""
 
 import json
 import re
@@ -114,7 +114,7 @@ def test_the_share_consumer_prints_the_same_lines(bootstrap: str) -> None:
 
 
 def events(text: str) -> list[dict[str, object]]:
-    """Without times, and in an order that does not depend on when somebody was told."""
+    """The events without their times and without the throughput, which depends on time."""
     found = [json.loads(line) for line in text.splitlines()]
     for one in found:
         del one["timestamp"]

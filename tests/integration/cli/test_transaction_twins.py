@@ -19,9 +19,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.java]
 
 TOOL = "kafka-transactions"
 MOVING = re.compile(r"(?<=\t)(\d{3,6}) *(?=\t)")
-"""How long a transaction has been open: producer ids and epochs are shorter here, timestamps longer."""
+"""How long a transaction has been open.  Producer ids and epochs have fewer digits here, timestamps have more."""
 KEPT: list[Producer] = []
-"""A producer that is collected would abort what it has open."""
+"""A producer that is garbage-collected would abort its open transaction."""
 ADDS_NO_PARTITIONS = 11
 """The last version of Produce whose clients add partitions to their transactions themselves."""
 
@@ -40,7 +40,7 @@ def lines(ended: twins.Ended) -> tuple[int, list[str], list[str]]:
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
-    """With transactions that are open, one that committed, one that aborted, and one that hangs."""
+    """A broker with transactions that are open, one that committed, one that aborted, and one that hangs."""
     options = {"transaction.state.log.num.partitions": "1", "transaction.partition.verification.enable": "false"}
     with BrokerProcess(properties=options) as one:
         admin = AdminClient({"bootstrap.servers": one.bootstrap})
@@ -62,7 +62,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 async def hang(broker: BrokerProcess) -> None:
-    """A transactional record of a producer that no coordinator knows, as a late one was before KIP-890."""
+    """Writes a transactional record of a producer that no coordinator knows, as a late record was before KIP-890."""
     record = NewRecord(time.time_ns() // 1_000_000 - 20 * 60_000, None, b"late")
     batch = build_batch([record], producer_id=77, producer_epoch=3, base_sequence=0, is_transactional=True)
     data = PartitionProduceData(index=0, records=memoryview(batch))

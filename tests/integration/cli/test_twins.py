@@ -12,7 +12,7 @@ from proof.kafka.twins import ours, theirs
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
 
-# What changes while one looks: metadata offsets that grow by themselves, and times.
+# Fields that change between two looks: metadata offsets, which grow by themselves, and times.
 MOVING = re.compile(r"(HighWatermark: +|Epoch: )\d+")
 
 
@@ -102,7 +102,7 @@ def test_java_reads_what_our_producer_compressed(kafka: ApacheKafka, codec: str)
 
 
 def test_records_of_a_share_group(kafka: ApacheKafka) -> None:
-    """Each in a group of its own: what the first run released comes again to the second."""
+    """Each pair of runs has a group of its own.  The second run gets the records that the first one released."""
     at = ("--bootstrap-server", kafka.bootstrap)
     shown = ("--formatter-property", "print.offset=true", "--formatter-property", "print.delivery=true")
     lines = []

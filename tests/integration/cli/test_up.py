@@ -1,4 +1,4 @@
-"""`moldau up` as a new user meets it: what it prints works as it stands, and what can go wrong is one line."""
+"""`moldau up` as a new user meets it: the commands that it prints work as they stand, and each error is one line."""
 
 import os
 import re

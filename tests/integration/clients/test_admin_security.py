@@ -1,4 +1,4 @@
-"""The rooms of Admin that guard: access control lists, quotas, credentials, on Apache Kafka; and members that are removed, on both."""
+"""Admin's access control lists, quotas and credentials on Apache Kafka, and the removal of a group's members on both brokers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -33,9 +33,9 @@ async def all_of(admin: Admin) -> set[Acl]:
 
 
 async def told(ask: Callable[[], Awaitable[Any]], wanted: object) -> None:
-    """A broker answers from what it has replayed of the controller's records, a moment after the change was acknowledged."""
+    """Asks until the answer is `wanted`: a broker replays the controller's records a moment after the change was acknowledged."""
     async with asyncio.timeout(60):
-        while await ask() != wanted:  # noqa: ASYNC110  nothing tells us when it has
+        while await ask() != wanted:  # noqa: ASYNC110  nothing announces the change
             await asyncio.sleep(0.02)
 
 

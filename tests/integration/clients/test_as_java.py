@@ -79,7 +79,7 @@ def test_the_same_assignment(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky"])
 def test_the_same_balance(name: str) -> None:
-    """Each side chooses freely which of two equals gets one more partition; the number of members with each count is the same."""
+    """Each side chooses freely which of two equal members gets one more partition; the number of members with each count is the same."""
     choice = random.Random(7)
     groups = [a_group(choice, are_alike=choice.random() < 0.5) for _ in range(GROUPS)]
     for group, answer in zip(groups, choices([asked(name, group) for group in groups]), strict=True):

@@ -1,4 +1,4 @@
-"""The client without an event loop, on ours and on Apache Kafka: it fences and is fenced, reads what is committed, proves who it is."""
+"""The client without an event loop, on our broker and on Apache Kafka: it fences and is fenced, reads committed records, authenticates."""
 
 import uuid
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def cluster(broker: NodeProcess) -> Iterator[BlockingCluster]:
 
 @pytest.fixture
 def place(cluster: BlockingCluster) -> TopicPartition:
-    """A topic of one test alone."""
+    """The partition of a topic that only one test uses."""
     return a_topic(cluster)
 
 
@@ -70,7 +70,7 @@ def test_what_is_committed_is_read(cluster: BlockingCluster, place: TopicPartiti
         writer.flush()
         add_offset(cluster, producer, OffsetMark(place.topic, (place.topic,), turn, f"mark {turn}"))
         end(cluster, producer, commit=is_commit)
-    begin(cluster, place.topic, timeout_ms=60_000)  # waits for the last one's markers
+    begin(cluster, place.topic, timeout_ms=60_000)  # waits for the markers of the last transaction
     assert committed(cluster, place.topic) == {place: (2, "mark 2")}
     last = list_offsets(cluster, {place: LATEST}, read_committed=True)[place]
     topic_id = cluster.refresh([place.topic]).topic_id_of(place.topic)
@@ -104,7 +104,7 @@ def test_a_driver_that_is_frozen_for_too_long_commits_nothing(cluster: BlockingC
     writer = BatchWriter(cluster, frozen)
     writer.add(place, some(5))
     writer.flush()
-    aborted_at = 6  # five records and the marker: the broker has ended it by itself
+    aborted_at = 6  # five records and the marker: the broker has ended the transaction by itself
 
     def ended() -> None:
         if list_offsets(cluster, {place: LATEST}, read_committed=True)[place] < aborted_at:

@@ -164,7 +164,7 @@ async def test_a_group_shares_and_takes_over(bootstrap: str, protocol: str) -> N
         reading_too.cancel()
         await asyncio.wait([reading_too])
         await second.close()
-    assert set(seen.values()) == {1}, "with a clean hand-over nothing comes twice"
+    assert set(seen.values()) == {1}, "no record comes twice after a clean hand-over"
     async with Consumer(bootstrap, group_id=topic) as reader:
         found = await reader.committed([TopicPartition(topic, index) for index in range(6)])
     assert sum(committed.offset for committed in found.values() if committed) == 600

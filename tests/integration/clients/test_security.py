@@ -1,4 +1,4 @@
-"""TLS and SASL against Apache Kafka: whoever is who they say gets in, by every mechanism, and stays in when the credentials age."""
+"""TLS and SASL against Apache Kafka: clients with good credentials get in by every mechanism, and stay in when the credentials age."""
 
 import asyncio
 import ssl
@@ -83,7 +83,7 @@ REFUSED = [Plain(USER, "wrong"), Scram(USER, "wrong"), Scram("nobody", PASSWORD)
 
 
 async def each_client_is_refused(bootstrap: str, why: str, **options: Any) -> None:
-    """By everything that asks the cluster first, and not once the options' patience is over."""
+    """Every call that asks the cluster first is refused at once, not after the time-outs of the options."""
     partition = TopicPartition("outside", 0)
     async with asyncio.timeout(AT_ONCE_S), Producer(bootstrap, **options) as producer:
         with pytest.raises(AuthenticationError, match=why):
@@ -91,7 +91,7 @@ async def each_client_is_refused(bootstrap: str, why: str, **options: Any) -> No
         with pytest.raises(AuthenticationError, match=why):
             await producer.send_many("outside", [b"x"])
         with pytest.raises(AuthenticationError, match=why):
-            await producer.send("another", b"x")  # it may be tried again
+            await producer.send("another", b"x")  # a refused producer may be tried again
     async with asyncio.timeout(AT_ONCE_S):
         with pytest.raises(AuthenticationError, match=why):
             async with Producer(bootstrap, transactional_id="outside", **options):
@@ -140,7 +140,7 @@ def test_the_command_line_takes_a_properties_file(kafka: SecuredKafka, tmp_path:
 
 
 async def test_a_session_outlives_its_credentials(kafka: SecuredKafka) -> None:
-    """connections.max.reauth.ms ends a connection that does not prove itself anew; ours is replaced before."""
+    """connections.max.reauth.ms ends a connection that does not authenticate again; our client replaces its connection before."""
     assert kafka.certificates is not None
     context = kafka.certificates.client_context()
     async with Producer(kafka.sasl, ssl_context=context, sasl=CREDENTIALS["SCRAM-SHA-512"], retries=1) as producer:

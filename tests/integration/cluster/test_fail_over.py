@@ -1,4 +1,4 @@
-"""Real processes, a stock client, and nodes that die: what was acknowledged is there, once, in order."""
+"""Real processes, a stock client, and nodes that die: every acknowledged record is there, once, in order."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -52,7 +52,7 @@ class Sender:
 
 
 def read(cluster: Cluster, topic: str, count: int, *, group: str) -> list[int]:
-    """So many committed records, or all that come in time."""
+    """The values of `count` committed records, or of all that come in time."""
     consumer = Consumer(
         {
             "bootstrap.servers": cluster.bootstrap,
@@ -95,7 +95,7 @@ def test_a_leader_that_is_killed_is_replaced_long_before_its_session_ends() -> N
         began_s = time.monotonic()
         cluster.kill(leader)
         while cluster.leader("orders", 0) == leader:
-            assert time.monotonic() - began_s < WITHIN_S, "its session lasts two minutes: nobody has to wait for that"
+            assert time.monotonic() - began_s < WITHIN_S, "the dead leader's session lasts two minutes: nobody has to wait for its end"
 
 
 def test_transactions_span_brokers_and_survive_one_of_them(cluster: Cluster) -> None:

@@ -1,4 +1,4 @@
-"""Disks that are lost: the other replicas fill what came in their place."""
+"""Lost disks: the other replicas fill the empty disks that came in their place."""
 
 import shutil
 import subprocess
@@ -63,14 +63,14 @@ def test_a_broker_that_lost_all_its_disks_is_filled_again(cluster: Cluster) -> N
     produce(cluster, 50)
     for folder in ("one", "two"):
         shutil.rmtree(cluster.nodes[1].directory / folder)
-    cluster.start_again(1)  # formats them
+    cluster.start_again(1)  # formats the new folders
     wait_until_whole(cluster)
     produce(cluster, 50)
     assert is_equal_everywhere(cluster)
 
 
 def test_a_broker_that_lost_one_of_its_disks_is_filled_again(cluster: Cluster) -> None:
-    """The folder that is left has what it had: it is not fetched anew."""
+    """The folder that is left keeps its records: they are not fetched anew."""
     node = cluster.nodes[1]
     cluster.stop(1)
     produce(cluster, 50)

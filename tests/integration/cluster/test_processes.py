@@ -1,4 +1,4 @@
-"""A cluster of processes under faults of one seed: nothing that was acknowledged is lost, doubled or out of order."""
+"""A cluster of processes under faults of one seed: no acknowledged record is lost, doubled or out of order."""
 
 import pytest
 

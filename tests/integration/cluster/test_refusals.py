@@ -1,4 +1,4 @@
-"""What several brokers cannot do yet says so at the start."""
+"""Tiered storage, which several brokers cannot share yet, is refused at the start."""
 
 from pathlib import Path
 

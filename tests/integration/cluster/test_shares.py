@@ -44,7 +44,7 @@ def filled(cluster: Cluster) -> None:
 
 
 async def reject_all(cluster: Cluster) -> Counter[bytes]:
-    """What was delivered; all of it is rejected."""
+    """Rejects every delivered record; returns how often each value came."""
     seen: Counter[bytes] = Counter()
     async with ShareConsumer(cluster.bootstrap, "billing", ["orders"]) as consumer:
         until_s = time.monotonic() + WITHIN_S

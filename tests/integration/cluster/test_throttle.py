@@ -45,7 +45,7 @@ def replicas_of(cluster: Cluster) -> tuple[list[int], list[int]]:
 
 
 def limits(admin: AdminClient) -> dict[str, str]:
-    """What is set of throttles, on the topic and on all brokers."""
+    """The throttles that are set, on the topic and on all brokers."""
     resources = [ConfigResource(ResourceType.TOPIC, "orders"), *(ConfigResource(ResourceType.BROKER, str(each)) for each in (1, 2, 3))]
     found = {}
     for resource in resources:
@@ -71,9 +71,9 @@ def test_a_throttled_move_keeps_its_rate_and_finishes(cluster: Cluster, tmp_path
         slowest_s = max(slowest_s, time.monotonic() - sent_s)
         assert time.monotonic() - began_s < WITHIN_S
     took_s = time.monotonic() - began_s
-    assert took_s > SIZE / RATE - 2, "a second's worth may go at once"
-    assert took_s < 3 * SIZE / RATE, "and it is not much slower than it may be"
-    assert slowest_s < 5, "who produces does not wait for who is moved"
+    assert took_s > SIZE / RATE - 2, "the move keeps its rate, though a second's worth may go at once"
+    assert took_s < 3 * SIZE / RATE, "the move is not much slower than its rate"
+    assert slowest_s < 5, "producers do not wait for the move"
     said = ours("kafka-reassign-partitions", *given, "--verify").out
     assert "Reassignment of partition orders-0 is completed." in said
     assert limits(admin) == {}

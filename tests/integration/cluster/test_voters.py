@@ -1,4 +1,4 @@
-"""Controllers that become voters and are voters no more, by Kafka's tool and by ours, in clusters of real processes."""
+"""Controllers become voters and stop being voters, by Kafka's tool and by ours, in clusters of real processes."""
 
 import json
 import subprocess
@@ -49,7 +49,7 @@ def format_plainly(node: ClusterNode, *how: str) -> None:
 
 
 def succeeds(run: Run, tool: str, *arguments: str) -> str:
-    """Its output.  What another change keeps from being done now is tried again, as the tool asks for."""
+    """The output of a tool.  A change that has to wait for another one is tried again, as the tool asks for."""
     until = time.monotonic() + WITHIN_S
     while True:
         ended = run(tool, *arguments)
@@ -67,7 +67,7 @@ def voters(cluster_bootstrap: str, *, option: str = "--bootstrap-server") -> lis
 
 
 def level_of_quorum(*at: str) -> str:
-    """Of kraft.version, as it is finalized."""
+    """The finalized level of kraft.version."""
     (line,) = [one for one in succeeds(ours, FEATURES, *at, "describe").splitlines() if one.startswith("Feature: kraft.version")]
     return line.split("FinalizedVersionLevel:")[1].split()[0]
 
@@ -121,7 +121,7 @@ def test_settings_of_a_controller_are_shown_and_changed_through_any_controller(c
         succeeds(ours, CONFIGS, *through, "--alter", "--entity-default", "--add-config", threads)
         said = succeeds(ours, CONFIGS, *through, "--describe", "--entity-default")
         assert f"  {threads} sensitive=false synonyms={{DYNAMIC_DEFAULT_BROKER_CONFIG:{threads}}}\n" in said
-    # A controller that is not the one that was asked, nor perhaps the active one.
+    # Controller 103 is asked about the settings of 101 and 102; the active controller may be any of them.
     assert succeeds(ours, CONFIGS, *through, "--describe", "--entity-name", "101") == "Dynamic configs for broker 101 are:\n"
     assert "  node.id=102 " in succeeds(ours, CONFIGS, *through, "--describe", "--entity-name", "102", "--all")
     nobody = succeeds(ours, CONFIGS, *through, "--describe", "--entity-name", "1")

@@ -1,4 +1,7 @@
-"""Clusters of ours and Apache Kafka's under stock clients: nothing acknowledged is lost, doubled or out of order, replicas are equal."""
+"""Clusters of our nodes and of Apache Kafka's, under stock clients.
+
+No acknowledged record is lost, doubled or out of order, and the replicas are equal.
+"""
 
 import os
 from pathlib import Path
@@ -17,7 +20,7 @@ MOVES = int(os.environ.get("MOLDAU_LEADERSHIP_MOVES", "6"))
 
 
 def test_a_cluster_moves_from_kafka_to_ours_node_by_node_and_back(tmp_path: Path) -> None:
-    """The cluster moves back to ours, too, because the last of Kafka's nodes to stop would wait for a majority of the controllers."""
+    """The cluster ends on our nodes: the last of Kafka's nodes to stop would wait for a majority of the controllers."""
     with MixedCluster(brokers=3, java={1, 2, 3}, properties=QUICK, directory=tmp_path) as cluster:
         moving = Moving(cluster, seed=5, has_copier=False)
         assert moving.run(4, ["replaced node by node", "leader killed", "replaced node by node", "replaced node by node"]) == []

@@ -1,4 +1,4 @@
-"""Connectors that speak to other servers, their tasks driven directly: another cluster, a web server."""
+"""Connectors that speak to another cluster and to a web server; the tests drive their tasks directly."""
 
 import asyncio
 import threading
@@ -26,7 +26,7 @@ class Nothing:
 
 
 class From:
-    """Everything was read up to this offset."""
+    """Offsets of a source: everything was read up to this one."""
 
     def __init__(self, offset: int) -> None:
         self._offset = offset
@@ -71,7 +71,7 @@ async def test_a_mirror_copies_keys_headers_times_and_partitions() -> None:
 
 
 class Web(BaseHTTPRequestHandler):
-    """Answers as it was told, then 200."""
+    """Answers with the codes in `answers`, then with 200."""
 
     answers: ClassVar[list[int]] = []
     seen: ClassVar[list[tuple[str, bytes]]] = []

@@ -1,4 +1,4 @@
-"""A real OpenSearch 2.19.1: whatever comes again, is killed or refused, the index ends equal to the topic."""
+"""A real OpenSearch 2.19.1: the index ends equal to the topic, whatever comes again, is killed or is refused."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ def search() -> Iterator[OpenSearch]:
 
 
 def documents(search: OpenSearch, index: str) -> dict[str, Any]:
-    """By id."""
+    """The documents of an index, by id."""
     httpx.post(f"{search.url}/{index}/_refresh", timeout=30)
     found = httpx.get(f"{search.url}/{index}/_search?size=10000", timeout=30).json()
     return {one["_id"]: one["_source"] for one in found["hits"]["hits"]}
@@ -85,7 +85,7 @@ async def test_whatever_comes_again_or_too_late_the_index_ends_as_the_topic(sear
             await task.put(records[at : at + size])
             at += size
         await task.stop()
-        at = at if at >= len(records) else max(0, at - random.randrange(150))  # the next one begins at the last commit
+        at = at if at >= len(records) else max(0, at - random.randrange(150))  # the next task begins at the last commit
     assert documents(search, "story") == truth
     late = await started(search, **DELETES)
     await late.put([told("story", 0, key, {"n": -1}) for key in truth])

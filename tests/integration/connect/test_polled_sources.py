@@ -1,4 +1,4 @@
-"""Sources that look again and again: files that are rotated while they are read, a web server."""
+"""Sources that poll: files that are rotated while they are read, and a web server."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(120)]
 
 
 class Committed:
-    """Offsets of what was taken."""
+    """The offsets of the values that were taken."""
 
     def __init__(self) -> None:
         self.offsets: dict[str, Mapping[str, Any]] = {}
@@ -40,7 +40,7 @@ class Committed:
         return [one.value for one in records]
 
     async def take_all(self, task: SourceTask) -> list[Any]:
-        """Until two polls bring nothing."""
+        """Values of many polls, until two in a row bring nothing."""
         found: list[Any] = []
         empty = 0
         while empty < 2:
@@ -97,7 +97,7 @@ async def test_events_of_several_lines_and_files_that_patterns_name_later(tmp_pa
     write(tmp_path / "a.log", " y\n10:02 three\n")
     assert await committed.take_all(task) == ["10:01 two\n  at y"]
     (tmp_path / "a.log").rename(tmp_path / "a.log.1")
-    assert await committed.take_all(task) == ["10:02 three"], "nothing comes behind it any more"
+    assert await committed.take_all(task) == ["10:02 three"], "no line comes behind it in a file that was renamed"
     write(tmp_path / "b.log", "10:03 four\n10:04 five\n")
     assert await committed.take_all(task) == ["10:03 four"]
 
@@ -113,7 +113,7 @@ async def test_an_event_that_is_too_large_is_told(tmp_path: Path) -> None:
 
 
 class Orders(BaseHTTPRequestHandler):
-    """`/orders?after=N` gives three at most, `/state` one object with an ETag; as it was told, other answers first."""
+    """`/orders?after=N` gives three orders at most, `/state` one object with an ETag.  The codes in `answers` come first."""
 
     orders: ClassVar[list[dict[str, Any]]] = []
     answers: ClassVar[list[int]] = []

@@ -1,4 +1,4 @@
-"""Changes of a real PostgreSQL 15: what the events tell adds up to the table, whatever happened, and wherever reading begins again."""
+"""Changes of a real PostgreSQL 15: the events add up to the table, whatever happened and wherever reading begins again."""
 
 import shutil
 import subprocess
@@ -27,7 +27,7 @@ STEPS = 120
 
 @pytest.fixture(scope="module")
 def folder() -> Iterator[Path]:
-    """Of a server's socket; the server ends with the module."""
+    """The folder of a server's socket.  The server ends with the module."""
     path = Path(tempfile.mkdtemp(prefix="pg-"))
     shutil.chown(path, "postgres")
     path.chmod(0o755)
@@ -76,14 +76,14 @@ class Story:
                 event = record.value.values
                 self.ops.append(event["op"])
                 if event["op"] == "d":
-                    self.rows.pop(key, None)  # a log told again may delete what a second snapshot no longer had
+                    self.rows.pop(key, None)  # a log read again may delete rows that a second snapshot did not have
                 else:
                     kept = {name: old for name, old in self.rows.get(key, {}).items() if event["after"].values[name] == UNAVAILABLE}
                     self.rows[key] = {**event["after"].values, **kept}
             self.committed = record.source_offset
 
     async def read(self, *, polls: int | None = None) -> None:
-        """From where it stands until there is nothing, or so many polls; then it is cut off without a word."""
+        """Reads on from the last offset until nothing comes, or for `polls` polls; then the task ends wherever it is."""
         task = PostgresTask()
         await task.start(self.config, self)
         while polls is None or polls > 0:
@@ -104,7 +104,7 @@ async def test_a_random_story_adds_up_to_the_table_wherever_reading_was_cut_off(
         db.execute("INSERT INTO story SELECT n, 'row ' || n, repeat('x', 5000) FROM generate_series(1, 50) n")
         story = Story(folder, "story", **{"max.batch.size": "7"})
         await story.read(polls=3)
-        assert len(story.rows) == 21, "it was cut off within the snapshot"
+        assert len(story.rows) == 21, "reading was cut off within the snapshot"
         for step in range(STEPS):
             one = random.randrange(1, 80)
             what = random.choice(["insert", "update", "delete", "rename", "rolled back", "read"])

@@ -22,9 +22,9 @@ AT_LEAST = 150
 
 
 def ask(client: httpx.Client, step: Step, *, forgives: int) -> httpx.Response:
-    """The answer; asked again until it is as the step wants it.
+    """The answer to a step, which is asked again until the answer is as the step wants it.
 
-    `forgives`: so many times a question that ends in 500 is asked again.  The Java worker answers so, seldom, while it reads its topics.
+    `forgives`: how often a GET that ends in 500 is asked again.  The Java worker answers so, seldom, while it reads its topics.
     """
     deadline = time.monotonic() + WITHIN_S
     while True:

@@ -62,13 +62,13 @@ def test_workers_speak_tls_with_users_and_with_each_other(tmp_path: Path) -> Non
         ):
             for number, worker in enumerate((one, other)):
                 config = {"connector.class": "FileStreamSource", "topic": "t", "file": str(tmp_path / "in")}
-                assert worker.ask("PUT", f"/connectors/c{number}/config", json=config).status_code == 201, "one of both passed it on"
+                assert worker.ask("PUT", f"/connectors/c{number}/config", json=config).status_code == 201, "one of the two passed it on"
             until(
                 lambda: all(one.ask("GET", f"/connectors/c{n}/status").json()["tasks"][0]["state"] == "RUNNING" for n in (0, 1)),
                 "tasks run",
             )
             with pytest.raises(httpx.HTTPError):
-                httpx.get(f"{one.url}/", verify=made.client_context())  # without a certificate of its own
+                httpx.get(f"{one.url}/", verify=made.client_context())  # the client has no certificate
             with pytest.raises(httpx.HTTPError):
                 httpx.get(f"http://{HOST}:{one.port}/")
 

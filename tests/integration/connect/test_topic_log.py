@@ -33,7 +33,7 @@ async def test_reading_to_the_end_waits_for_an_open_transaction_and_misses_nothi
                 quick.send("t", b"committed")
             reading = asyncio.create_task(log.read_to_end())
             done, _ = await asyncio.wait([reading], timeout=LONG_ENOUGH_S)
-            assert not done, "it returned before what is committed could be read"
+            assert not done, "it returned before the committed record could be read"
             await slow.abort_transaction()
             async with asyncio.timeout(60):
                 await reading

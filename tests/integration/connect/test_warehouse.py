@@ -1,4 +1,4 @@
-"""Warehouses, their tasks cut off at random: every record is there once, or every row as the topic left it."""
+"""Warehouses whose tasks are cut off at random: every record is there once, or every row is as the topic left it."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
@@ -45,14 +45,14 @@ def record(offset: int, number: int, *, gone: bool = False, partition: int = 0, 
 
 
 class Life:
-    """A connector's: tasks that are cut off anywhere, offsets that were committed, or were not any more."""
+    """A connector's life: its tasks are cut off anywhere, and some commits of their offsets are lost."""
 
     def __init__(self, make: Callable[[], SinkTask], config: Mapping[str, str], records: Mapping[TopicPartition, list[Record]]) -> None:
         self.make, self.config, self.records = make, config, records
         self.committed = dict.fromkeys(records, 0)
 
     async def run(self, random: Random, steps: int | None) -> None:
-        """So many puts, then the end without a word; None: all that there is, and an orderly end."""
+        """`steps` puts, then an end without a last commit.  None: all records and an orderly end."""
         task = self.make()
         await task.start({"name": "c", **self.config})
         at = {**self.committed, **await task.open(list(self.records))}
@@ -89,7 +89,7 @@ def story(random: Random, steps: int, *, deletes: bool) -> dict[TopicPartition, 
 
 
 def rows_of(records: Mapping[TopicPartition, list[Record]], *, last: bool) -> list[tuple[Any, ...]]:
-    """What is to be there: all rows, or the last one of each key."""
+    """The rows that are to be there: all of them, or the last one of each key."""
     found: dict[Any, Record] = {}
     for some in records.values():
         for one in some:
@@ -162,7 +162,7 @@ async def test_every_record_is_in_one_file(tmp_path: Path) -> None:
     records = story(Random(5), 250, deletes=False)
     config = {"store.url": f"file://{tmp_path}", "flush.size": "25", "rotate.interval.ms": "20"}
     await lived(Life(ParquetSinkTask, config, records), 6)
-    whole = {one: some[:240] for one, some in records.items()}  # the last ten of each partition wait for more
+    whole = {one: some[:240] for one, some in records.items()}  # the last ten records of each partition wait for more
     assert listed(parquet_rows(tmp_path)) == rows_of(whole, last=False)
     assert names(tmp_path) == {
         f"topics/t/partition={partition}/t+{partition}+{start:010d}.parquet" for partition in (0, 1) for start in range(0, 240, 20)

@@ -1,4 +1,4 @@
-"""Workers as processes: they share connectors, one is killed and another goes on, one takes over what Kafka's worker left."""
+"""Workers as processes: they share connectors, one is killed and another goes on, one takes over a Kafka worker's connectors."""
 
 import asyncio
 import contextlib
@@ -210,7 +210,7 @@ def test_a_table_is_copied_row_by_row_whenever_the_worker_is_killed(broker: Brok
 
 
 def rows_of_or_none(path: Path) -> list[Any]:
-    """None yet while there is no table."""
+    """No rows while there is no table yet."""
     try:
         return rows_of(path)
     except sqlite3.OperationalError:

@@ -1,4 +1,4 @@
-"""The control plane's answers beside Apache Kafka's, with good and bad inputs.  Each case is asked of both; what may differ is named."""
+"""The control plane's answers beside Apache Kafka's, with good and bad inputs.  Each case names the fields that may differ."""
 
 import uuid
 from collections.abc import Sequence
@@ -65,7 +65,7 @@ IN_OUR_WORDS = ("responses.error_message",)
 
 
 class Case(NamedTuple):
-    """`version` None: every version that there is.  `known`: what differs on purpose, beside ids and addresses."""
+    """`version` None: every version that there is.  `known`: fields that differ on purpose, beside ids and addresses."""
 
     request: Request[Any]
     version: int | None = None
@@ -458,7 +458,7 @@ CASES = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_answers_are_the_same(both: Differential, name: str) -> None:
-    """In the order above: later cases see what earlier ones did."""
+    """The cases run in the order above: later ones see what earlier ones did."""
     case = CASES[name]
     versions = type(case.request).VERSIONS if case.version is None else [case.version]
     for version in versions:
@@ -466,6 +466,6 @@ def test_the_answers_are_the_same(both: Differential, name: str) -> None:
 
 
 def test_the_features_decided_on_are_the_same(both: Differential) -> None:
-    """kraft.version too, which stands in no metadata record."""
+    """This includes kraft.version, which stands in no metadata record."""
     epoch = {"finalized_features_epoch", "api_keys"}
     both.ask(ApiVersionsRequest(client_software_name="moldau", client_software_version="1"), 4, ignoring=epoch)

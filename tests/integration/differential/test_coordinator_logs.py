@@ -1,4 +1,4 @@
-"""What coordinators store, beside what Apache Kafka's store after the same requests; and requests that name what does not exist."""
+"""Our coordinators' records beside those of Apache Kafka's after the same requests; and requests that name things that do not exist."""
 
 import time
 from collections.abc import Iterator
@@ -64,7 +64,7 @@ class Side(NamedTuple):
         return answer
 
     def stored(self, topic: str, records: KeyedRecords) -> list[tuple[Any, Any]]:
-        """Keys and values, in order."""
+        """The keys and values of a topic, in order."""
         found = []
         for path in sorted((self.folder / f"{topic}-0").glob("*.log")):
             view = memoryview(path.read_bytes())
@@ -166,7 +166,7 @@ def test_states_begin_beside_a_topic_without_partitions(both: tuple[Side, Side])
 
 
 class Producer:
-    """Transactions of one side; later `end`s go on with the epoch that the answer gave."""
+    """A transactional producer of one side.  It goes on with the id and epoch that the answer to `end` gave, from version 5."""
 
     def __init__(self, side: Side) -> None:
         self.side = side

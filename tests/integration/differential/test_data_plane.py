@@ -1,4 +1,4 @@
-"""The data plane's answers beside Apache Kafka's, with good and bad inputs.  Each case is asked of both; what may differ is named."""
+"""The data plane's answers beside Apache Kafka's, with good and bad inputs.  Each case names the fields that may differ."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -51,7 +51,7 @@ STAMPS = {"responses.partition_responses.log_append_time_ms", "topics.partitions
 
 
 class Case(NamedTuple):
-    """`version` None: every version that both can take.  `known`: what differs on purpose."""
+    """`version`: one, or several that are all asked.  `known`: fields that differ on purpose."""
 
     request: Request[Any]
     version: int | Sequence[int]
@@ -73,7 +73,7 @@ def at(position: int, raw: bytes) -> Callable[[bytearray], object]:
 
 
 def resealed(change: Callable[[bytearray], object], **options: Any) -> bytearray:
-    """Changed, with a CRC that fits again: what is wrong must be seen by looking."""
+    """A changed batch with a CRC that fits again: only a look at its fields shows the fault."""
     import crc32c
 
     data = broken(change, **options)
@@ -325,7 +325,7 @@ def data_plane(both: Differential) -> Differential:
 
 
 def _wait_for_leaders(client: RawClient) -> None:
-    """A log may come to be after its topic is there: Kafka answers NOT_LEADER_OR_FOLLOWER for a moment."""
+    """A log may be made a moment after its topic: until then Kafka answers NOT_LEADER_OR_FOLLOWER."""
     deadline = time.monotonic() + 30
     wanted = [
         FetchTopic(topic=name, partitions=[FetchPartition(partition=index, fetch_offset=0, partition_max_bytes=1000) for index in range(2)])
@@ -341,7 +341,7 @@ def _wait_for_leaders(client: RawClient) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_answers_are_the_same(data_plane: Differential, name: str) -> None:
-    """In the order above: later cases see what earlier ones did."""
+    """The cases run in the order above: later ones see what earlier ones did."""
     case = CASES[name]
     found: dict[str, list[int]] = {}
     for version in [case.version] if isinstance(case.version, int) else case.version:
@@ -372,7 +372,7 @@ def test_a_timestamp_type_of_the_broker_is_taken_away_in_silence(data_plane: Dif
 
 @pytest.mark.parametrize("version", range(6))
 def test_producer_ids(data_plane: Differential, version: int) -> None:
-    """Kafka has none at hand between two blocks and says so; a client asks again."""
+    """Kafka has no producer id at hand between two blocks and says so; a client asks again."""
 
     def patient(client: RawClient) -> Any:
         while True:
@@ -404,7 +404,7 @@ def test_log_dirs(data_plane: Differential, version: int) -> None:
 
 
 def test_topic_ids(data_plane: Differential) -> None:
-    """Each broker has its own ids, so each is asked by its own."""
+    """Each broker makes topic ids of its own, so each is asked by its own."""
     answers = []
     for client in (data_plane.ours, data_plane.theirs):
         metadata: Any = client.ask(MetadataRequest(topics=[MetadataRequestTopic(name="idempotent")]), 12)

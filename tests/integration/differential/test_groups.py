@@ -1,4 +1,4 @@
-"""Groups beside Apache Kafka's: every API of theirs in all versions, with good, edge and hostile inputs, and lives of whole groups.
+"""Groups beside Apache Kafka's: every API of groups in all versions, with good, edge and hostile inputs, and whole lives of groups.
 
 Ids that a broker makes up are exchanged for names before two answers are compared.
 """
@@ -46,7 +46,7 @@ PATIENCE_S = 60
 
 
 class Side:
-    """One of the two brokers, with the ids that it made up: by the names that they have here."""
+    """One of the two brokers, and the ids that it made up, by the names that the tests give them."""
 
     def __init__(self, client: RawClient) -> None:
         self.clients: dict[str, RawClient] = {"": client}
@@ -63,7 +63,7 @@ class Side:
         return self.ids.get(name, "")
 
     def named(self, value: Any) -> Any:
-        """With names in the place of ids, in place."""
+        """The value with names instead of ids; a struct is changed itself."""
         if isinstance(value, Struct):
             for field in value.FIELDS:
                 setattr(value, field.name, self.named(getattr(value, field.name)))
@@ -86,7 +86,7 @@ class Both:
     def ask(
         self, make: Make, version: int | None = None, *, by: str = "", ignoring: Sequence[str] = (), learn: str = ""
     ) -> tuple[Any, Any]:
-        """The same of both, compared.  `learn`: the member id of the answers is called this from now on.  Errors: Differs."""
+        """Asks both the same and compares the answers.  `learn`: a name for the answers' member id from now on.  Errors: Differs."""
         answers, requests = [], []
         for side in (self.ours, self.theirs):
             request = make(side)
@@ -104,7 +104,7 @@ class Both:
             raise Differs(f"{request!r}:\n" + "\n".join(found))
 
     def ask_later(self, pool: ThreadPoolExecutor, make: Make, *, by: str) -> Callable[[], tuple[Any, Any]]:
-        """Both are asked now; what comes back compares their answers, and hands them out."""
+        """Asks both now.  The function that it returns waits for the answers, compares them and returns them."""
         requests = [make(side) for side in (self.ours, self.theirs)]
         waiting = [
             pool.submit(side.ask, request, type(request).VERSIONS[-1], by)

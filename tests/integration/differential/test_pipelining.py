@@ -1,4 +1,4 @@
-"""What a connection sees of requests that it sends without waiting for the answers: the same from Apache Kafka and from us."""
+"""A connection that sends requests without waiting for the answers sees the same from Apache Kafka and from us."""
 
 import time
 from collections.abc import Iterator
@@ -37,10 +37,10 @@ class Pair:
         deadline = time.monotonic() + READY_WITHIN_S
         while self.ends(self.other) is None:  # Kafka acknowledges a topic before it can be written to
             assert time.monotonic() < deadline, f"{topic} has no leader"
-        self.ends(self.pipelining)  # connected: what it sends comes before what the other sends after
+        self.ends(self.pipelining)  # connects: its requests come before later ones of the other connection
 
     def find_coordinator(self) -> None:
-        """It has come up, and loaded its partition, when it knows of offsets."""
+        """Waits until the coordinator knows of offsets: then it is up and has loaded its partition."""
         deadline = time.monotonic() + READY_WITHIN_S
         while time.monotonic() < deadline:
             self.other.ask(FindCoordinatorRequest(key=self.topic, key_type=0), 3)
@@ -55,7 +55,7 @@ class Pair:
         return None if partition.error_code else partition.offset
 
     def fetch(self, max_wait_ms: int) -> FetchRequest:
-        """Answered when there is a record, or after that time."""
+        """A fetch that is answered when there is a record, or after `max_wait_ms`."""
         wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
         topic = FetchTopic(topic=self.topic, partitions=[wanted])
         return FetchRequest(max_wait_ms=max_wait_ms, min_bytes=1, max_bytes=1 << 20, topics=[topic])
@@ -69,7 +69,10 @@ class Pair:
         return ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=self.topic, partitions=[partition])])
 
     def behind_a_fetch(self, request: Request[Any], version: int, *meanwhile: tuple[Request[Any], int]) -> tuple[Any, Any]:
-        """Both answers; `meanwhile` is done by the other connection, while the fetch waits: for as long as that takes."""
+        """The answers to a fetch and to the request behind it.
+
+        The other connection sends `meanwhile` while the fetch waits, and the fetch waits for as long as that takes.
+        """
         self.pipelining.send((self.fetch(PATIENT_MS if meanwhile else PARKED_MS), 11), (request, version))
         for step, its_version in meanwhile:
             self.other.ask(step, its_version)

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932), the coordinators' answers: heartbeat, describe, offsets, and the states at the share coordinator."""
+"""The coordinators' answers about share groups (KIP-932): heartbeat, describe, offsets, and the states at the share coordinator."""
 
 import time
 from collections.abc import Callable
@@ -41,8 +41,11 @@ NOT_YET = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVA
 
 
 def neutral(value: Any, names: dict[UUID, int]) -> Any:
-    """An answer with numbers for topic ids, which each broker makes for itself, with how many partitions a member has, not which, with
-    error codes without words, and in an order of its own: Kafka's comes from hash maps."""
+    """An answer without what may differ between two brokers.
+
+    Numbers stand for topic ids, which each broker makes for itself.  Of a member's partitions only the number counts.  Error codes have no
+    words.  Lists are sorted, because Kafka's order comes from hash maps.
+    """
     if isinstance(value, Struct):
         for field in value.FIELDS:
             setattr(value, field.name, neutral(getattr(value, field.name), names))
@@ -58,7 +61,7 @@ def neutral(value: Any, names: dict[UUID, int]) -> Any:
 
 
 class Both:
-    """The same to each broker, with the topic's own id there."""
+    """Both brokers: each is asked the same, with its own id of the topic."""
 
     def __init__(self, both: Differential) -> None:
         self.both = both
@@ -87,7 +90,7 @@ class Both:
         return ours, theirs
 
     def same(self, request: Callable[[UUID], Request[Any]], version: int) -> Any:
-        """Our answer, which is theirs but for the words of errors."""
+        """Our answer; Kafka's is the same but for the words of errors."""
         ours, theirs = (neutral(answer, names) for answer, names in zip(self.each(request, version), self.names, strict=True))
         found = list(differences(ours, theirs))
         if found:
@@ -95,7 +98,7 @@ class Both:
         return ours
 
     def finds(self, key_type: int, key: Callable[[UUID], str]) -> None:
-        """The first question makes the topic."""
+        """Waits for a coordinator.  The first question makes its topic."""
         self.wait_for(
             lambda: all(
                 not answer.coordinators[0].error_code
@@ -113,7 +116,7 @@ class Both:
         return ours
 
     def settles(self, group_id: str, member_id: str, partitions: int, *names: str) -> int:
-        """Until the member has so many partitions at both; its epoch, which is the same there."""
+        """Beats until the member has so many partitions at both brokers; returns its epoch, which is the same at both."""
         epochs = [0, 0]
         first = names or (TOPIC,)
         while True:
@@ -137,7 +140,7 @@ def brokers(both: Differential) -> Both:
     brokers = Both(both)
     brokers.finds(0, lambda topic_id: "share-group")
     brokers.finds(2, lambda topic_id: f"share-group:{uuid_to_text(topic_id)}:0")
-    # Both have all partitions of their coordinators' topics loaded once one of them answers a heartbeat.
+    # Both have loaded all partitions of their coordinators' topics once they list groups without an error.
     brokers.wait_for(lambda: not any(a.error_code for a in both.both(ListGroupsRequest(), 5)), "groups")
     return brokers
 
@@ -171,7 +174,7 @@ def test_a_member_and_its_group(brokers: Both) -> None:
     late = ShareGroupHeartbeatRequest(group_id=group, member_id="m1", member_epoch=epoch - 1)
     ours, theirs = brokers.each(lambda _: late, 1)
     assert (ours.error_code, ours.member_epoch) == (theirs.error_code, theirs.member_epoch) == (0, epoch)
-    assert ours.assignment is not None, "who has missed an answer is told what was in it; Kafka waits to be asked"
+    assert ours.assignment is not None, "a member that missed an answer is told its assignment; Kafka waits to be asked"
     brokers.beats(group, "m1", 0, TOPIC)
     brokers.beats(group, "other", 3)
     described_groups = ShareGroupDescribeRequest(group_ids=[group, "nosuch", ""], include_authorized_operations=True)

@@ -29,7 +29,7 @@ Step = tuple[str, Callable[["Side"], Any]]
 
 
 class Side:
-    """One of both brokers, a topic with nine records in three batches, two members that have joined."""
+    """One of the two brokers, with a topic of nine records in three batches and two members that have joined."""
 
     def __init__(self, address: Address, topic: str) -> None:
         client = RawClient(address)
@@ -160,7 +160,7 @@ def test_a_dialogue(sides: tuple[Side, Side]) -> None:
 
 @pytest.mark.parametrize("is_record_limit", [False, True])
 def test_what_is_delivered_in_vain_comes_in_the_same_portions(both: Differential, is_record_limit: bool) -> None:
-    """Three batches, released over and over: who gets which records together, until the last was given up."""
+    """Three batches are released over and over, until the last record is given up: the same records come together from both brokers."""
     topic = f"poison-{is_record_limit}"
     ours, theirs = (in_vain(Side(client.address, topic), is_record_limit=is_record_limit) for client in (both.ours, both.theirs))
     assert ours == theirs
@@ -168,7 +168,7 @@ def test_what_is_delivered_in_vain_comes_in_the_same_portions(both: Differential
 
 
 def in_vain(side: Side, *, is_record_limit: bool) -> list[list[tuple[int, int, int]]]:
-    """What each fetch acquired; all of it is released."""
+    """The records that each fetch acquired; all of them are released."""
     told: list[list[tuple[int, int, int]]] = []
     epoch = 0
     for number in range(60):
@@ -194,6 +194,6 @@ def in_vain(side: Side, *, is_record_limit: bool) -> list[list[tuple[int, int, i
 
 
 def offsets(response: fetch.ShareFetchResponse) -> list[tuple[int, int]]:
-    """First and last of each record batch."""
+    """The first and the last offset of each record batch."""
     parts = [memoryview(bytes(one.records)) for topic in response.responses for one in topic.partitions]  # type: ignore[arg-type]
     return [(header.base_offset, header.last_offset) for view in parts for _, header in batches(view)]

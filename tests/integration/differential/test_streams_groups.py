@@ -1,4 +1,4 @@
-"""Streams groups (KIP-1071): heartbeat, describe, offsets, and what other protocols' requests are told of them."""
+"""Streams groups (KIP-1071): heartbeat, describe, offsets, and the answers to requests of other protocols."""
 
 import time
 from collections.abc import Callable
@@ -47,7 +47,7 @@ NOT_YET: Final = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_
 
 
 def program(name: str, *, epoch: int = 0, changelogs: bool = True) -> Topology:
-    """Counts behind a repartition: reads NAME-in."""
+    """A program that reads NAME-in and counts behind a repartition."""
     return topology(
         subtopology("0", [f"{name}-in"], sinks=[f"{name}-repartition"]),
         subtopology("1", repartition=[f"{name}-repartition"], changelogs=[f"{name}-changelog"] if changelogs else []),
@@ -63,14 +63,14 @@ def new_topic(name: str, partitions: int = 4) -> CreatableTopic:
 
 
 def neutral(value: Any) -> Any:
-    """Error codes without words, lists in an order of their own: Kafka's come from hash maps."""
+    """An answer without words for error codes, and with sorted lists: Kafka's order comes from hash maps."""
     if isinstance(value, Struct):
         for field in value.FIELDS:
             setattr(value, field.name, neutral(getattr(value, field.name)))
         if hasattr(value, "error_message"):
             value.error_message = None
         if isinstance(value, StreamsGroupHeartbeatResponse):
-            value.endpoint_information_epoch = 0  # counted from the group's first heartbeat here, from its second there
+            value.endpoint_information_epoch = 0  # we count from the group's first heartbeat, Kafka from its second
             for status in value.status or ():
                 status.status_detail = ", ".join(sorted(status.status_detail.replace("Internal topics are missing: ", "").split(", ")))
     elif isinstance(value, list):
@@ -79,13 +79,13 @@ def neutral(value: Any) -> Any:
 
 
 class Both:
-    """The same to each broker."""
+    """Both brokers: each is asked the same."""
 
     def __init__(self, both: Differential) -> None:
         self.both = both
 
     def same(self, request: Request[Any], version: int) -> Any:
-        """Our answer, which is theirs but for the words of errors."""
+        """Our answer; Kafka's is the same but for the words of errors."""
         ours, theirs = map(neutral, self.both.both(request, version))
         found = list(differences(ours, theirs))
         if found:
@@ -110,7 +110,7 @@ class Both:
         return ours
 
     def settles(self, group_id: str, member_id: str, brought: Topology) -> list[Any]:
-        """Joins, until nothing stands in the way of tasks at both."""
+        """Joins again and again, until nothing stands in the way of tasks at both brokers."""
         told: list[Any] = []
 
         def is_settled() -> bool:
@@ -201,7 +201,7 @@ def test_topics_come_and_tasks_with_them(brokers: Both) -> None:
     brokers.create("streams-topics-in")
     for answer in brokers.settles(group, "m1", brought):
         assert spelled(answer.active_tasks) == {"0": [0, 1, 2, 3], "1": [0, 1, 2, 3]}
-    # How many epochs it took depends on when each broker saw which topic.
+    # The number of epochs depends on when each broker saw which topic.
     ours, theirs = map(neutral, brokers.both.both(StreamsGroupDescribeRequest(group_ids=[group], include_authorized_operations=True), 0))
     assert ours.groups[0].topology == theirs.groups[0].topology
     gone = DeleteTopicState(name="streams-topics-repartition", topic_id=ZERO_UUID)
@@ -390,7 +390,7 @@ def test_other_protocols(brokers: Both) -> None:
 
 
 def test_without_the_feature(brokers: Both) -> None:
-    """streams.version 0: nobody is served; what the log has of groups stays."""
+    """At streams.version 0 no member is served; the groups in the log stay."""
     group = "streams-feature"
     brokers.joins(group, "m1", PROGRAM)
 

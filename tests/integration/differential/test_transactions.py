@@ -1,6 +1,6 @@
 """Dialogues of transactional clients with Kafka and with us, right and wrong ones: the same answers, word for word.
 
-Producer ids differ from broker to broker, so they are told as "own" or "none".  Answers that say only "not yet" are asked for again.
+Producer ids differ from broker to broker, so they are told as "own", "none" or "new".  Answers that say only "not yet" are asked for again.
 """
 
 import time
@@ -147,7 +147,7 @@ class Teller:
             self.producer_id, self.epoch, self.sequence = answer.producer_id, answer.producer_epoch, 0
 
     def look(self) -> None:
-        """What an administrator and a reader see, once the markers are written."""
+        """Tells what an administrator and a reader see once the markers are written."""
 
         def state(said: Any) -> str:
             return str(said.transaction_states[0].transaction_state)
@@ -184,7 +184,7 @@ class Teller:
         self.tell("offset", found.committed_offset, found.metadata, ErrorCode.of(found.error_code).name)
 
     def ends(self) -> None:
-        """Log end and last stable offset of each partition."""
+        """Tells the log end and the last stable offset of each partition."""
         for isolation in (0, 1):
             asked = [ListOffsetsPartition(partition_index=index, timestamp=-1) for index in (0, 1)]
             request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=TOPIC, partitions=asked)])
@@ -197,15 +197,15 @@ def first_version(t: Teller) -> None:
     t.look()
     t.add(3, 0)
     t.produce(11)
-    t.produce(11, 1)  # not added
+    t.produce(11, 1)  # the partition was not added
     t.produce(10, 1)
-    t.add(3, 1, 7)  # one that is not there
+    t.add(3, 1, 7)  # partition 7 is not there
     t.add(3, 1)
     t.produce(11, 1, sequence=0)
     t.produce(11, sequence=9)
     t.ends()
     t.look()
-    t.commit_offset(3, 5)  # not added
+    t.commit_offset(3, 5)  # the group was not added
     t.commit_offset(4, 5)
     t.add_offsets(4, epoch=7)
     t.add_offsets(4)
@@ -243,15 +243,15 @@ def second_version(t: Teller) -> None:
     t.end(5, committed=True)
     t.look()
     t.ends()
-    t.end(5, committed=True, epoch=0, takes=False)  # asked again
+    t.end(5, committed=True, epoch=0, takes=False)  # the same request again
     t.end(5, committed=False, epoch=0, takes=False)
     t.end(5, committed=True, takes=False)  # nothing was begun
     t.produce(12, epoch=0)
     t.commit_offset(5, 99, epoch=0)
-    t.end(5, committed=False)  # moves on all the same
+    t.end(5, committed=False)  # the epoch moves on all the same
     t.look()
     t.produce(12)
-    t.end(5, committed=True, epoch=1, takes=False)  # late: of the one before
+    t.end(5, committed=True, epoch=1, takes=False)  # late: it belongs to the transaction before
     t.end(5, committed=False, epoch=1, takes=False)
     t.end(5, committed=False)
     t.look()
@@ -262,7 +262,7 @@ def successors(t: Teller) -> None:
     t.init()
     old = t.producer_id, t.epoch
     t.produce(12)
-    t.init()  # aborts what is open
+    t.init()  # aborts the open transaction
     t.ends()
     t.produce(12, epoch=old[1])
     t.end(5, committed=True, epoch=old[1], takes=False)

@@ -31,7 +31,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 def repository(folder: Path) -> Path:
-    """This one, or where its history is not at hand, a small one of its own."""
+    """This repository, or a small new one where its history is not at hand."""
     if subprocess.run(["git", "-C", str(ROOT), "rev-parse", "HEAD"], capture_output=True, check=False).returncode == 0:
         return ROOT
     me = ("-c", "user.name=n", "-c", "user.email=e@example.org")

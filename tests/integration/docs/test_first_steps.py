@@ -19,7 +19,7 @@ moldau() { case "$*" in
   *) "$PYTHON" -m moldau.tools.cli.main "$@" --bootstrap-server localhost:9092 ;;
 esac; }
 """
-"""Installed, and with a broker where `moldau up` has it."""
+"""`moldau` as if it were installed, with a broker where `moldau up` has it."""
 
 
 def blocks() -> list[tuple[str, str]]:

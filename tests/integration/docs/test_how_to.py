@@ -26,7 +26,7 @@ moldau() { case "$*" in
   *) "$PYTHON" -m moldau.tools.cli.main "$@" --bootstrap-server localhost:9092 ;;
 esac; }
 """
-"""Installed, and with a broker where `moldau up` has it."""
+"""`moldau` as if it were installed, with a broker where `moldau up` has it."""
 OF_CLUSTERS = {"operate-a-cluster"}
 """Pages whose commands need several nodes and names of machines; here is one broker.  `tests/integration/cluster` runs clusters."""
 FOREIGN = (".sh ", "spark-submit ")
@@ -38,7 +38,7 @@ GIVEN = "word-count"
 
 
 def blocks() -> list[tuple[str, str]]:
-    """By page; those that only Kafka's own scripts or the system's package manager could run are left out."""
+    """Each block with its page.  Blocks that only Kafka's own scripts or the system's package manager could run are left out."""
     found = [
         (page.stem, re.sub(rf"^{indent}", "", text, flags=re.MULTILINE))
         for page in sorted(PAGES.glob("*.md"))

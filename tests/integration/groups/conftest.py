@@ -60,11 +60,11 @@ class Crowd:
             self.poll()
 
     def partitions(self) -> list[list[int]]:
-        """Of each consumer, in the order of joining."""
+        """The partitions of each consumer, in the order of joining."""
         return [sorted(one.partition for one in consumer.assignment()) for consumer in self.consumers]
 
     def settles(self, *counts: int) -> None:
-        """Until members have as many partitions, whoever has which, none of them twice and none missing."""
+        """Polls until the members have these numbers of partitions, in any order, with no partition twice and none missing."""
 
         def is_settled() -> bool:
             owned = [partition for partitions in self.partitions() for partition in partitions]
@@ -92,7 +92,7 @@ def crowd(broker: BrokerProcess) -> Iterator[Crowd]:
 
 @pytest.fixture
 def topic(broker: BrokerProcess, request: pytest.FixtureRequest) -> str:
-    """Four partitions, named after the test."""
+    """A topic of four partitions, named after the test."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(name, 4, 1)])[name].result(30)
@@ -101,7 +101,7 @@ def topic(broker: BrokerProcess, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def produce(broker: BrokerProcess) -> Callable[..., list[bytes]]:
-    """Records in turn to the four partitions; returns their values."""
+    """Writes records in turn to the four partitions; returns their values."""
 
     def produce(topic: str, count: int, start: int = 0) -> list[bytes]:
         producer = Producer({"bootstrap.servers": broker.bootstrap, "acks": "all"})

@@ -1,4 +1,4 @@
-"""What coordinators wrote is found when Apache Kafka takes over the folder, and when we take it back: every id on its own partition."""
+"""Apache Kafka takes over a folder, and we take it back: each finds what the coordinators wrote, every id on its own partition."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -17,11 +17,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.java, pytest.mark.xdist_group("group
 WITHIN_S = 60
 NAMES = [f"{kind}-{number}" for kind in ("orders", "zzz-payments", "Ünïcödé 🌊") for number in range(4)]
 NOT_YET = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE)
-"""librdkafka leaves these to the caller; they come while a topic of offsets is new, or a broker."""
+"""librdkafka leaves these errors to the caller.  They come while the topic of offsets or the broker is new."""
 
 
 class Pair:
-    """The same folder and the same ports for both."""
+    """Our broker and Apache Kafka, with the same folder and the same ports."""
 
     def __init__(self, directory: Path) -> None:
         self.ours, self.kafka = BrokerProcess(directory=directory), ApacheKafka(directory=directory)
@@ -51,7 +51,7 @@ class Pair:
         return found
 
     def _await_coordinators(self) -> None:
-        """A broker that has just started loads its groups meanwhile."""
+        """Waits until all groups are listed: a broker that has just started is still loading them."""
         admin = AdminClient(self.options)
 
         def are_listed() -> bool:
@@ -66,7 +66,7 @@ class Pair:
             assert time.monotonic() < deadline
 
     def leave_open(self) -> list[Producer]:
-        """A transaction of each name that nobody ends; whoever is held on to its client."""
+        """Begins a transaction of each name that nobody ends.  The caller holds on to the producers."""
         producers = []
         for name in NAMES:
             producer = Producer({**self.options, "transactional.id": name})
@@ -78,7 +78,7 @@ class Pair:
         return producers
 
     def go_on(self) -> None:
-        """Each name's next producer: what its predecessor left open is aborted first."""
+        """Commits a record with the next producer of each name.  The transaction that its predecessor left open is aborted first."""
         for name in NAMES:
             producer = Producer({**self.options, "transactional.id": name})
             producer.init_transactions(WITHIN_S)
@@ -87,7 +87,7 @@ class Pair:
             producer.commit_transaction(WITHIN_S)
 
     def committed_values(self) -> list[bytes]:
-        """All that readers of committed records see, when the last of the open transactions was ended."""
+        """All values that readers of committed records see once the last open transaction has ended."""
         options = {"group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
         consumer = Consumer({**self.options, **options})
         consumer.assign([TopicPartition("t", 0, 0)])
@@ -112,7 +112,7 @@ def pair(tmp_path: Path) -> Iterator[Pair]:
 
 
 def test_groups_and_transactions_go_on_in_either_broker(pair: Pair) -> None:
-    assert {java_string_hash(name) < 0 for name in NAMES} == {True, False}, "names on both sides of zero"
+    assert {java_string_hash(name) < 0 for name in NAMES} == {True, False}, "hashes of names are on both sides of zero"
     pair.ours.start()
     admin = AdminClient(pair.options)
     admin.create_topics([NewTopic("t", 1, 1)])["t"].result(WITHIN_S)

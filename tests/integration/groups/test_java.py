@@ -50,7 +50,7 @@ def test_java_and_librdkafka_share_a_group(crowd, java_member, topic: str, produ
 
 @pytest.fixture
 def group(crowd, topic: str, produce: Produce) -> str:
-    """A group with two members, everything read and committed; beside it one without members."""
+    """A group with two members that have read and committed everything.  Beside it there is a group without members."""
     produce(topic, 40)
     group_id = "g-" + topic
     crowd.join(group_id, topic, **{"client.id": "one"})
@@ -67,7 +67,7 @@ def group(crowd, topic: str, produce: Produce) -> str:
 
 
 def lines(text: str) -> list[str]:
-    """Kafka's rows come in the order of its hash maps."""
+    """The lines, sorted: Kafka's rows come in the order of its hash maps."""
     return sorted(line for line in text.splitlines() if line.strip())
 
 

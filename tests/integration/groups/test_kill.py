@@ -24,7 +24,7 @@ def test_a_group_goes_on_after_its_coordinator_was_killed(
     broker.start()
     second = produce(topic, 40, start=40)
     crowd.wait_for(lambda: set(crowd.values()) >= {*first, *second}, "reading on", within_s=90)
-    assert [value for value in crowd.values() if value in first] == first, "what was committed does not come again"
+    assert [value for value in crowd.values() if value in first] == first, "committed records do not come again"
     crowd.settles(2, 2)
 
 
@@ -52,7 +52,7 @@ def test_committed_offsets_survive(broker: BrokerProcess, crowd, topic: str, pro
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[BrokerProcess]:
-    """One of its own, to be killed."""
+    """A broker of this module's own, to be killed."""
     with BrokerProcess(
         properties={"group.consumer.min.heartbeat.interval.ms": "100", "group.consumer.heartbeat.interval.ms": "300"}
     ) as one:

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("groups")]
 def test_a_group_is_upgraded_and_downgraded_member_by_member(
     broker: BrokerProcess, crowd, topic: str, produce: Callable[..., list[bytes]]
 ) -> None:
-    """At least once at a hand-over, exactly once between them, nothing lost."""
+    """Records come at least once at a hand-over and exactly once between hand-overs; none is lost."""
     group_id = "g-" + topic
     produced: list[bytes] = []
 

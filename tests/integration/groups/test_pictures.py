@@ -43,7 +43,7 @@ def test_two_groups_see_everything_each(crowd, topic: str, produce: Produce, pro
         found = crowd.partitions()
         return [len(each) for each in found] == [2] * 4 and sorted(found[0] + found[1]) == sorted(found[2] + found[3]) == [0, 1, 2, 3]
 
-    crowd.wait_for(is_settled, "an assignment of two to each")  # what comes in a hand-over may come twice
+    crowd.wait_for(is_settled, "an assignment of two to each")  # records that come in a hand-over may come twice
     values = produce(topic, 40)
     crowd.wait_for(lambda: len(crowd.seen) >= 80, "reading twice")
     assert crowd.values() == sorted(values * 2)
@@ -87,7 +87,7 @@ def test_clients_of_four_kinds_share_one_classic_group(broker: BrokerProcess, cr
 
     async def with_ours() -> None:
         options: dict[str, Any] = {"group_id": group_id, "auto_offset_reset": "earliest", "fetch_max_wait_ms": 50}
-        options["partition_assignment_strategy"] = ["roundrobin"]  # the only one that aiokafka offers
+        options["partition_assignment_strategy"] = ["roundrobin"]  # the only strategy that aiokafka offers
         async with moldau.Consumer(broker.bootstrap, topics=[topic], **options) as consumer:
             while not is_over:
                 for records in await consumer.poll(0.05):
@@ -110,7 +110,7 @@ def test_clients_of_four_kinds_share_one_classic_group(broker: BrokerProcess, cr
             assert sorted(shared) == more, "each record of a settled group goes to one member"
         finally:
             is_over = True
-            # A member that leaves while it rejoins waits for the others to rejoin, librdkafka's too, which only does so when it is polled.
+            # A member that leaves while it rejoins waits for the others to rejoin.  librdkafka's member only does so when it is polled.
             crowd.wait_for(lambda: all(one.done() for one in running), "leaving")
             for one in running:
                 one.result()

@@ -22,7 +22,7 @@ WITHIN_S = 120.0
 
 
 class Member:
-    """Sends what a share consumer's heartbeats are; reads nothing."""
+    """Sends the heartbeats of a share consumer; reads nothing."""
 
     def __init__(self, broker: BrokerProcess, group_id: str) -> None:
         self.client = RawClient(("127.0.0.1", broker.port))
@@ -30,7 +30,7 @@ class Member:
         self.epoch = 0
 
     def beat(self, *names: str) -> int:
-        """How many partitions it has."""
+        """Sends a heartbeat; returns how many partitions the member has."""
         request = ShareGroupHeartbeatRequest(
             group_id=self.group_id, member_id="member-of-" + self.group_id[:20], member_epoch=self.epoch, subscribed_topic_names=list(names)
         )
@@ -49,10 +49,10 @@ class Member:
 
 @pytest.fixture
 def groups(broker: BrokerProcess, topic: str) -> Iterator[tuple[str, str, Member]]:
-    """A group with a member, and one without that has offsets."""
+    """A group with a member, and a group without members that has offsets."""
     busy, idle = f"busy-{topic}", f"idle-{topic}"
     member = Member(broker, busy)
-    member.client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[busy]), 6)  # has the topic of groups made
+    member.client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[busy]), 6)  # the broker creates the topic of groups
     member.settle(4, topic)
     partitions = [alter.AlterShareGroupOffsetsRequestPartition(partition_index=index, start_offset=0) for index in range(3)]
     topics = [alter.AlterShareGroupOffsetsRequestTopic(topic_name=topic, partitions=partitions)]
@@ -63,7 +63,7 @@ def groups(broker: BrokerProcess, topic: str) -> Iterator[tuple[str, str, Member
 
 
 def lines(text: str) -> list[str]:
-    """Kafka's rows come in the order of its hash maps."""
+    """The lines, sorted: Kafka's rows come in the order of its hash maps."""
     return sorted(line for line in text.splitlines() if line.strip())
 
 
@@ -85,7 +85,7 @@ def test_our_tool_prints_what_kafkas_prints(
         f"--delete --group nosuch --group {busy}",
     ):
         arguments = ["--bootstrap-server", broker.bootstrap, *command.split()]
-        member.beat(topic)  # Java takes its time
+        member.beat(topic)  # keeps the session: Java takes its time
         theirs = run_tool(SHARE_TOOL, *arguments, check=False)
         capsys.readouterr()
         main(["kafka-share-groups", *arguments])

@@ -21,7 +21,7 @@ EVERYTHING = {"0": [0, 1, 2, 3], "1": [0, 1, 2, 3]}
 
 
 def described(node: BrokerProcess | ApacheKafka, program: Program) -> tuple[str, int, dict[str, list[int]] | None]:
-    """State, epoch and tasks of its only member, once the coordinator has loaded its log."""
+    """The group's state and epoch and its only member's tasks, once the coordinator has loaded its log."""
     program.client.close()
     program.client = RawClient(("127.0.0.1", node.port))
     program.settle()
@@ -51,7 +51,7 @@ def test_kafka_goes_on_with_our_group_and_we_with_kafkas(tmp_path: Path) -> None
         kafka.start()
         state, later, held = described(kafka, program)
         assert (state, held) == ("Stable", EVERYTHING)
-        assert later == epoch + 1, "topics are hashed in another way, so they count as changed once"
+        assert later == epoch + 1, "Kafka hashes topics in another way, so they count as changed once"
         kafka.stop()
         ours.start()
         assert described(ours, program) == ("Stable", later + 1, EVERYTHING)

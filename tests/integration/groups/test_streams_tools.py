@@ -23,7 +23,7 @@ WITHIN_S = 60.0
 
 
 class Program:
-    """Sends what a streams thread's heartbeats are; computes nothing."""
+    """Sends the heartbeats of a streams thread; computes nothing."""
 
     def __init__(self, broker: BrokerProcess, group_id: str, topic: str) -> None:
         self.client = RawClient(("127.0.0.1", broker.port))
@@ -35,7 +35,7 @@ class Program:
         self.member_id = f"member-of-{group_id[:20]}"
 
     def beat(self) -> Any:
-        """Joins, again and again: the answer has all tasks."""
+        """Joins anew every time, because the answer then has all tasks."""
         request = StreamsGroupHeartbeatRequest(
             group_id=self.group_id,
             member_id=self.member_id,
@@ -52,7 +52,7 @@ class Program:
         return self.client.ask(request, 0)
 
     def settle(self) -> None:
-        self.client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group_id]), 6)  # has the topic of groups made
+        self.client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group_id]), 6)  # the broker creates the topic of groups
         deadline = time.monotonic() + WITHIN_S
         while not (answer := self.beat()).active_tasks:
             assert time.monotonic() < deadline, answer
@@ -79,7 +79,7 @@ class Program:
 
 @pytest.fixture
 def programs(broker: BrokerProcess, topic: str) -> Iterator[tuple[Program, Program]]:
-    """One that runs, one that is stopped and has offsets."""
+    """A program that runs, and a program that is stopped and has offsets."""
     busy, idle = Program(broker, f"busy-{topic}", topic), Program(broker, f"idle-{topic}", topic)
     for each in (busy, idle):
         each.settle()
@@ -91,7 +91,7 @@ def programs(broker: BrokerProcess, topic: str) -> Iterator[tuple[Program, Progr
 
 
 def lines(text: str) -> list[str]:
-    """Kafka's rows come in the order of its hash maps."""
+    """The lines, sorted: Kafka's rows come in the order of its hash maps."""
     return sorted(line for line in text.splitlines() if line.strip())
 
 
@@ -111,11 +111,11 @@ def test_our_tool_prints_what_kafkas_prints(
         f"--delete --group nosuch --group {busy}",
     ):
         arguments = ["--bootstrap-server", broker.bootstrap, *command.split()]
-        programs[0].beat()  # Java takes its time
+        programs[0].beat()  # keeps the session: Java takes its time
         theirs = run_tool(STREAMS_TOOL, *arguments, check=False)
         capsys.readouterr()
         if "delete-offsets" in command:
-            programs[1].commit(topic, 0, 3)  # theirs has deleted them
+            programs[1].commit(topic, 0, 3)  # Kafka's tool has deleted these offsets
         main(["kafka-streams-groups", *arguments])
         assert lines(capsys.readouterr().out) == lines(theirs), command
     arguments = ["--bootstrap-server", broker.bootstrap, "--delete", "--group", idle, "--delete-all-internal-topics"]

@@ -1,4 +1,4 @@
-"""Many members on a real broker come and go in bursts; after each the group settles.  Five hundred for long: docs/reliability/groups.md."""
+"""Many members on a real broker come and go in bursts; after each burst the group settles.  Long runs: docs/reliability/groups.md."""
 
 import asyncio
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""One node as a process: topics that come to be when they are asked for, metadata after kills, and starts that cannot be."""
+"""One node as a process: topics that come to be when they are asked for, metadata after kills, and a folder of an old release."""
 
 import re
 import subprocess
@@ -51,12 +51,12 @@ def test_topics_come_to_be_when_they_are_asked_for() -> None:
     unknown, invalid = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.INVALID_TOPIC_EXCEPTION
     with BrokerProcess(properties={"num.partitions": "3"}) as broker:
         assert ask(broker, "orders", may_create=False) == {"orders": (unknown, 0)}
-        assert ask(broker, "orders", "a b") == {"orders": (unknown, 0), "a b": (invalid, 0)}, "in the answer that creates it"
+        assert ask(broker, "orders", "a b") == {"orders": (unknown, 0), "a b": (invalid, 0)}, "the answer that creates it does not know it"
         until_there(broker, "orders")
         assert ask(broker, "a.b") == {"a.b": (unknown, 0)}
         until_there(broker, "a.b")
-        assert ask(broker, "a_b") == {"a_b": (invalid, 0)}, "it collides, so it cannot be"
-        assert broker.ask(MetadataRequest(topics=None), version=12).topics[0].name == "orders", "to ask for all creates nothing"
+        assert ask(broker, "a_b") == {"a_b": (invalid, 0)}, "the name collides, so it is refused"
+        assert broker.ask(MetadataRequest(topics=None), version=12).topics[0].name == "orders", "a request for all topics creates nothing"
 
 
 def test_every_acknowledged_change_outlives_kills() -> None:
@@ -77,7 +77,7 @@ def test_every_acknowledged_change_outlives_kills() -> None:
 
 
 class OldFolder(BrokerProcess):
-    """Formatted as Kafka 3.3 did: the level of its metadata, voters by their addresses, no id in the folder."""
+    """A folder as Kafka 3.3 formatted it: with its level of metadata, voters by their addresses, and no id of the folder."""
 
     def __init__(self, directory: Path) -> None:
         super().__init__(directory=directory)

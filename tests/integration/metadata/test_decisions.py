@@ -16,7 +16,7 @@ CASES = 3_000
 
 
 def test_random_clusters_go_on_as_with_kafka() -> None:
-    """The same brokers and partitions, the same requests: the same records and answers, but where we differ on purpose."""
+    """The same brokers, partitions and requests give the same records and answers, but where we differ on purpose."""
     accepted: Counter[str] = Counter()
     with Oracle() as oracle:
         for seed in range(CASES):
@@ -24,7 +24,7 @@ def test_random_clusters_go_on_as_with_kafka() -> None:
             for found in differences(case, oracle.ask(case.question())):
                 assert found.accepted is not None, f"seed {seed}: {found}"
                 accepted[found.accepted] += 1
-    assert accepted.keys() == ACCEPTED.keys(), "a reason that nothing meets any more is to be taken out"
+    assert accepted.keys() == ACCEPTED.keys(), "a reason that no case meets any more is to be taken out"
 
 
 def test_the_comparison_sees_a_difference() -> None:

@@ -1,4 +1,4 @@
-"""One folder, two brokers in turn: Apache Kafka starts on what we leave, we on what it leaves, clean and killed; its tools read ours."""
+"""One folder, two brokers in turn, stopped or killed: Apache Kafka starts on our folder, we start on Kafka's, its tools read ours."""
 
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ METADATA = "__cluster_metadata-0"
 
 
 class Pair:
-    """The same folder and the same ports for both."""
+    """Our broker and Apache Kafka, with the same folder and the same ports."""
 
     def __init__(self, directory: Path) -> None:
         self.ours = BrokerProcess(directory=directory)
@@ -62,7 +62,7 @@ class Pair:
         return int(partition.base_offset)
 
     def topics(self) -> dict[str, int]:
-        """Partitions of each topic of a client; all of them have a leader."""
+        """How many partitions each topic has, without internal topics; all of them have a leader."""
         answer = self.client.ask(MetadataRequest(topics=None), 12)
         assert isinstance(answer, MetadataResponse)
         for topic in answer.topics:
@@ -125,7 +125,8 @@ def test_its_tools_read_our_metadata(pair: Pair) -> None:
 def shell(log_dir: Path, *command: str) -> str:
     """What MetadataShell prints of the newest log segment of a folder.
 
-    It waits until the file is read, not until its image is published: a command that comes in between finds nothing, and is asked again.
+    The shell waits until the file is read, not until its image is published.  A command that comes in between finds nothing and is asked
+    again.
     """
     arguments = java_command(Tool.METADATA_SHELL, "--snapshot", str(log_dir / METADATA / "00000000000000000000.log"), *command)
     for _ in range(10):

@@ -1,4 +1,4 @@
-"""Options: what a declaration says, and how DescribeConfigs and properties files spell values."""
+"""The declaration of an option, and how DescribeConfigs and properties files spell values."""
 
 import sys
 

@@ -68,11 +68,11 @@ def test_every_explanation_can_be_found_from_the_readme() -> None:
 
 OF_THE_CODE = [DOCS / "ARCHITECTURE.md", DOCS / "HACKING.md"]
 FOREIGN = {"Struct", "TwsTester"}
-"""Words in backquotes that look like names of ours and are names of others."""
+"""Words in backquotes that look like our names, but belong to others."""
 
 
 def files_in(text: str) -> list[str]:
-    """Files and folders: a folder is known by the slash at its end."""
+    """Files and folders that the text names; a slash at the end makes a folder."""
     named = re.findall(r"(?<![\w./<-])((?:[\w-]+/)*[\w-]+\.(?:py|toml|txt))(?![\w./])", text)
     return [*named, *re.findall(r"`((?:[\w-]+/)+)`", text)]
 
@@ -86,7 +86,7 @@ def dotted_names_in(text: str) -> list[str]:
 
 
 def resolves(name: str) -> bool:
-    """Whether a dotted name leads to a module, or through a module to what it declares."""
+    """Whether a dotted name leads to a module, or through a module to something that it declares."""
     parts = name.split(".")
     for count in range(len(parts), 0, -1):
         try:
@@ -102,7 +102,7 @@ def resolves(name: str) -> bool:
 
 
 def words_in(text: str) -> list[str]:
-    """In backquotes: `LikeThis`, `LikeThis.member`, `module.function()`."""
+    """Words in backquotes: `LikeThis`, `LikeThis.member`, `module.function()`."""
     quoted = re.findall(r"`([^`\n]+)`", text)
     return [re.sub(r"\(.*", "", each) for each in quoted if re.fullmatch(r"[A-Z]\w*[a-z]\w*(\.\w+)?(\(.*\))?|[a-z_]+\.[a-z_]+\(.*\)", each)]
 
@@ -118,7 +118,7 @@ def declared() -> frozenset[str]:
 
 
 def is_declared(word: str) -> bool:
-    """`module.function` of any module; of another word in lower case, as in `request.refused`, some class must have such a member."""
+    """Any module may declare `module.function`.  Behind another lower-case word, as in `request.refused`, stands a member of some class."""
     first, _, member = word.partition(".")
     is_instance = first.islower() and not any(path.stem == first for path in PACKAGE.rglob("*.py"))
     return word in declared() or (is_instance and f".{member}" in declared())

@@ -1,4 +1,4 @@
-"""Error codes: the numbers and retriability that Kafka's clients go by."""
+"""The numbers and retriability of error codes, by which Kafka's clients act."""
 
 import ast
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_a_code_that_a_newer_peer_made_up_counts_as_an_unknown_error() -> None:
 
 
 def test_nobody_looks_up_a_code_in_a_way_that_raises() -> None:
-    """`ErrorCode(number)` and a table of the known codes raise for the others: what a peer sent goes through `ErrorCode.of`."""
+    """`ErrorCode(number)` and a table of the known codes raise for others: numbers from a peer go through `ErrorCode.of`."""
     root = Path(__file__).parents[2]
     found = [
         f"{path.relative_to(root)}:{node.lineno}"

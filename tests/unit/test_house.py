@@ -1,4 +1,4 @@
-"""Pure modules stay pure, and files stand in no circle: what makes the simulation possible and reading easy is checked, not hoped for."""
+"""Pure modules stay pure and no files import each other in a circle: simulation and easy reading depend on it, so it is checked."""
 
 import ast
 import asyncio
@@ -63,7 +63,7 @@ AWAITED = {
     "storage/cleaner/compactor.py": "catches everything itself",
     "storage/tiered/reader.py": "whoever reads awaits it",
 }
-"""Files that begin tasks by themselves, and who learns of their exceptions."""
+"""Files that begin tasks by themselves, and the reader of each task's exceptions."""
 
 
 @pytest.mark.parametrize("room", ["metadata", "net", "raft", "replication", "server", "storage"])
@@ -114,7 +114,7 @@ def sleeps(tree: ast.Module, *, has_real_loop: bool) -> list[int]:
         names = {node.id for node in ast.walk(part) if isinstance(node, ast.Name)}
         for node in ast.walk(part):
             if isinstance(node, ast.ImportFrom) and node.module in ("time", "asyncio") and any(each.name == "sleep" for each in node.names):
-                found.append(node.lineno)  # under another name nobody would see it
+                found.append(node.lineno)  # nobody would see it under another name
             if isinstance(node, ast.Call):
                 called = ast.unparse(node.func)
                 is_real = has_real_loop and "SimLoop" not in names and [ast.unparse(each) for each in node.args] != ["0"]

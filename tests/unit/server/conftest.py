@@ -1,4 +1,4 @@
-"""A broker without a cluster behind it: real partitions on logs in memory, metadata that the test says."""
+"""A broker without a cluster behind it: real partitions on logs in memory, and metadata that the test decides."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class StoppedClock:
 
 @dataclass
 class SaidCluster:
-    """What the test says about topics that exist."""
+    """A cluster that has the topics that the test says."""
 
     ids: dict[str, UUID] = field(default_factory=dict)
     known: set[tuple[str, int]] = field(default_factory=set)
@@ -77,7 +77,7 @@ class SaidCluster:
 
 
 class SaidController:
-    """Creates what it is asked for, and decides nothing else."""
+    """A controller that creates topics when asked, and decides nothing else."""
 
     def __init__(self, cluster: SaidCluster) -> None:
         self._cluster = cluster
@@ -103,7 +103,7 @@ class Harness:
     flush_wanted: list[Log]
 
     def lead(self, topic: str, index: int = 0, *, epoch: int = 1, **options: str) -> Partition:
-        """A partition led here, its topic known."""
+        """Leads a partition here and makes its topic known."""
         name = TopicPartition(topic, index)
         topic_id = self.cluster.ids.setdefault(topic, UUID(int=1000 + len(self.cluster.ids)))
         self.cluster.known.add(name)
@@ -179,7 +179,7 @@ class Orders(NoTopics):
 
 @pytest.fixture
 def harness_with_orders(harness: Harness) -> Harness:
-    """Its group coordinators know the topic of orders."""
+    """A broker whose group coordinators know the topic of orders."""
     harness.broker.coordinators.group_environment.topics = Orders()
     return harness
 

@@ -1,4 +1,4 @@
-"""Letters: one for each thing and state, the same however often it is written, and nobody's text in its headers."""
+"""A letter for each thing and state is the same however often it is written, and has nobody's text in its headers."""
 
 import json
 

@@ -38,7 +38,7 @@ def wanted(number: int, customer: str, quantity: int) -> Claim:
 
 
 def over_any_day(claims: list[Claim], customer: str) -> int:
-    """The most that counted at once: of each claim's own 24 hours, what had not expired by the time of that claim."""
+    """The most of one customer that counted at once: the sum over the 24 hours up to one of the claims."""
     own = [one for one in claims if one.customer_id == customer]
     return max((sum(one.quantity for one in own if last.at_ms - DAY_MS < one.at_ms <= last.at_ms) for last in own), default=0)
 

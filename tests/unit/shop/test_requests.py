@@ -1,4 +1,4 @@
-"""What REST takes and refuses, and what an idempotency key leads to."""
+"""REST requests: what is taken, what is refused, and what an idempotency key leads to."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ def test_an_order_becomes_the_two_records_that_the_checks_read() -> None:
     assert first.partition is not None
     read = parse.order(first.key, first.value)
     assert (read.order_id, read.customer_id, read.ordered_ms, read.fault, read.state) == ("o-1", "42", 1_000, None, "CREATED")
-    assert '"request_digest":"d"' in read.text  # so that the final record has it, too, which is the only one that compaction keeps
+    assert '"request_digest":"d"' in read.text  # so the final record has it, too, and compaction keeps only that one
     asked = parse.stock_request(second.key, second.value)
     assert (asked.order_id, asked.store_id, asked.wanted) == ("o-1", "367", {7: 2})
     assert order_in(first.value) == (order, {"email": "anna@example.org"})

@@ -1,4 +1,4 @@
-"""The view of orders: what it keeps, finds and forgets; and the figures that follow from its changes."""
+"""The view of orders keeps, finds and forgets them; figures follow from its changes."""
 
 import json
 from pathlib import Path

@@ -41,11 +41,11 @@ def test_what_contradicts_a_new_epoch_goes() -> None:
 @pytest.mark.parametrize(
     ("epoch", "offset", "left"),
     [
-        (5, 20, [(0, 0), (2, 10), (5, 20)]),  # as it is
+        (5, 20, [(0, 0), (2, 10), (5, 20)]),  # nothing changes
         (5, 25, [(0, 0), (2, 10), (5, 20)]),  # an epoch that is there already grows
-        (5, 15, [(0, 0), (2, 10), (5, 15)]),  # it began earlier than was known
-        (2, 30, [(0, 0), (2, 30)]),  # nothing that is newer or as new stays
-        (6, 10, [(0, 0), (6, 10)]),  # nothing that begins later or there stays
+        (5, 15, [(0, 0), (2, 10), (5, 15)]),  # the epoch began earlier than was known
+        (2, 30, [(0, 0), (2, 30)]),  # newer epochs go, and this one begins anew
+        (6, 10, [(0, 0), (6, 10)]),  # epochs that begin there or later go
         (0, 0, [(0, 0)]),
     ],
 )
@@ -156,7 +156,7 @@ def test_an_epoch_that_has_no_room_on_the_disk_is_not_known() -> None:
     with pytest.raises(OSError, match="No space"):
         epochs.assign(6, 30)
     assert epochs.latest_epoch == epochs.appendable_epoch == 5 and epochs.staged is before
-    assert len(files.listdir("/d")) == 1, "the one that is staged"
+    assert len(files.listdir("/d")) == 1, "only the staged file is there"
     with pytest.raises(OSError, match="No space"):
         epochs.assign(6, 30, at_once=True)
     assert epochs.latest_epoch == 5 and epochs.staged is before
@@ -189,7 +189,7 @@ def test_what_a_flush_was_given_is_taken_back_by_what_is_newer() -> None:
     late = epochs.staged
     assert late is not None
     epochs.truncate_from_end(20)
-    late.run()  # on its thread, after all
+    late.run()  # it runs on its thread after all
     epochs.written(late)
     assert not late.is_in_place and in_place(files) == b"0\n2\n0 0\n2 10\n"
     epochs.assign(7, 20)

@@ -1,4 +1,4 @@
-"""A disk without room: nothing goes offline, nothing is lost, and what makes room is done."""
+"""On a disk without room nothing goes offline and nothing is lost, and whatever makes room is done."""
 
 import dataclasses
 import itertools
@@ -43,7 +43,7 @@ def append(log: Log, count: int) -> None:
 
 
 def no_room(call: str, path: str) -> Fault | None:
-    """For content: names can still be given, changed and taken away."""
+    """No room for content: names can still be given, changed and taken away."""
     return Fault(ENOSPC, written=1) if call == "pwrite" else None
 
 
@@ -52,7 +52,7 @@ def without_checkpoints(call: str, path: str) -> Fault | None:
 
 
 def with_a_log_and_no_room_for_checkpoints() -> tuple[MemoryFiles, LogManager]:
-    """Of five records, all noted."""
+    """A log of five records, all of them in the checkpoints, on a disk that has no room for new checkpoints."""
     files = MemoryFiles()
     manager = started(files)
     append(create(manager, T0), 5)
@@ -74,7 +74,7 @@ def test_checkpoints_stay_as_they_are_and_are_written_when_there_is_room() -> No
     before = files.listdir("/data")
     files.hook = no_room
     assert not manager.write_checkpoints()
-    assert files.listdir("/data") == before, "nothing half-written takes what room there is"
+    assert files.listdir("/data") == before, "no half-written file takes the room that there is"
     assert files.read(f"/data/{RECOVERY_POINTS}") == b"0\n1\nt 0 3\n" and manager.directories[0].is_online
     files.hook = None
     assert manager.write_checkpoints()
@@ -130,7 +130,7 @@ def test_who_deletes_logs_makes_room_and_a_new_one_of_that_name_waits_for_it() -
     append(create(manager, T0), 1)
     files.sync_everything()
     files.crash(random.Random(1))
-    assert started(files).logs[T0].log_end_offset == 1, "what was noted of the old one does not bind the new one"
+    assert started(files).logs[T0].log_end_offset == 1, "the checkpoints of the old log do not bind the new one"
 
 
 def test_a_crash_after_a_deletion_that_was_not_noted_does_not_bind_a_new_log_either() -> None:

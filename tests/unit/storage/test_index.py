@@ -1,4 +1,4 @@
-"""Indexes beside what the state machine of the property tests walks through: questions at the edges, files that are wrong, markers."""
+"""Indexes where the state machine of the property tests does not go: questions at the edges, files that are wrong, markers."""
 
 import struct
 
@@ -20,7 +20,7 @@ def offsets(files: MemoryFiles, *entries: tuple[int, int]) -> OffsetIndex:
 
 @pytest.fixture(params=["active", "sealed"])
 def three(request: pytest.FixtureRequest) -> OffsetIndex:
-    """The same answers from memory and from the disk."""
+    """An index of three entries, which gives the same answers from memory and from the disk."""
     index = offsets(MemoryFiles(), (1004, 100), (1009, 200), (1019, 400))
     if request.param == "sealed":
         index.seal()
@@ -95,9 +95,9 @@ def test_a_sealed_index_comes_back_into_memory() -> None:
     ("entries", "rest", "kept"),
     [
         ([(4, 100), (9, 200)], b"", 2),
-        ([(4, 100), (9, 100)], b"", 2),  # two batches may be indexed at one place
+        ([(4, 100), (9, 100)], b"", 2),  # two batches may be indexed at one position
         ([(0, 0)], b"", 1),
-        ([(4, 100)], bytes(16), 1),  # zeros that Kafka preallocates
+        ([(4, 100)], bytes(16), 1),  # Kafka preallocates zeros
         ([], bytes(16), 1),  # an entry at the very beginning, and a preallocated one
         ([(4, 100), (4, 200)], b"", None),
         ([(4, 100), (9, 99)], b"", None),
@@ -210,7 +210,7 @@ def test_nothing_is_written_while_a_recovery_looks() -> None:
     assert TransactionIndex(files, "/txn").entries() == [SECOND, THIRD]
     index.hold()
     files.hook = lambda call, path: Fault()
-    index.release()  # nothing came
+    index.release()  # nothing was added meanwhile
     files.hook = None
     index.hold()
     index.forget()

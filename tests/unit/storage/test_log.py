@@ -52,7 +52,7 @@ def refused(log: Log, batch: bytearray) -> AppendFailure:
 
 
 def fetch(log: Log, offset: int, max_bytes: int = 1 << 20, *, limit_offset: int | None = None, min_one_batch: bool = True) -> list[int]:
-    """The base offsets of the whole batches that come."""
+    """The base offsets of the whole batches that the read returns."""
     data = log.read(offset, max_bytes, limit_offset=limit_offset, min_one_batch=min_one_batch)
     assert isinstance(data, FetchData), data
     return [header.base_offset for _, header in batches(data.records.read())] if data.records else []
@@ -214,9 +214,9 @@ def test_duplicates_gaps_and_old_epochs() -> None:
     assert append(log, of(5)).first_offset == 0  # an unknown producer may start anywhere
     for sequence in range(7, 17, 2):
         append(log, of(sequence))
-    assert append(log, of(15)) == AppendResult(10, 11, NOW + 1, 0, -1, 2, 0, True)  # the time is that of the batch, as in Kafka
+    assert append(log, of(15)) == AppendResult(10, 11, NOW + 1, 0, -1, 2, 0, True)  # the time is the batch's, as in Kafka
     assert append(log, of(7)).first_offset == 2
-    assert refused(log, of(5)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # older than the last five
+    assert refused(log, of(5)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER  # this is older than the last five
     assert refused(log, of(19)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert refused(log, of(17, epoch=0)).error is ErrorCode.INVALID_PRODUCER_EPOCH
     assert refused(log, of(17, epoch=2)).error is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -345,7 +345,7 @@ def test_a_snapshot_from_before_a_truncation_is_not_believed_when_the_log_has_gr
     log.verifies_transactions = False
     append(log, a_batch(2))
     append(log, a_batch(2, producer_id=7, producer_epoch=0, base_sequence=0, is_transactional=1))
-    log.close()  # leaves a snapshot at 4 with an open transaction
+    log.close()  # close leaves a snapshot at 4 with an open transaction
     again = a_log(files, clean=True, recovery_point=4)
     again.truncate_to(2)
     for _ in range(4):
@@ -400,7 +400,7 @@ def test_a_base_offset_that_does_not_follow_is_damage_though_no_checksum_covers_
     follower = a_log(compacted, cleanup_policy=("compact",))
     for offset in (0, 7, 9):
         assert isinstance(follower.append_as_follower(a_batch(1, base_offset=offset, leader_epoch=0), 0), AppendResult)
-    assert a_log(compacted, cleanup_policy=("compact",)).log_end_offset == 10  # there a gap is what compaction left
+    assert a_log(compacted, cleanup_policy=("compact",)).log_end_offset == 10  # a gap is left by compaction in such a log
 
 
 def test_the_last_stable_offset_stays_below_what_is_undecided() -> None:
@@ -427,7 +427,7 @@ def test_retention_deletes_the_oldest_below_the_high_watermark_only() -> None:
         append(log, a_batch(2))
     assert log.delete_old_segments(NOW) == 0  # nothing is below the high watermark yet
     log.update_high_watermark(9)
-    assert log.delete_old_segments(NOW) == 0  # nor on stable storage
+    assert log.delete_old_segments(NOW) == 0  # nothing is on stable storage yet
     log.flush()
     assert log.delete_old_segments(NOW) == 2
     log.update_high_watermark(20)
@@ -535,7 +535,7 @@ def test_a_batch_of_a_new_epoch_does_not_wait_for_the_disk_and_is_found_after_th
 
 
 def test_a_new_epoch_after_a_truncation_is_on_the_disk_before_its_batch() -> None:
-    """What was cut off may come back with a crash, and only the epochs tell it from what was appended in its place."""
+    """Batches that were cut off may come back with a crash, and only the epochs tell them from the batches in their place."""
     files = a_disk()
     log = a_log(files)
     for epoch in (0, 3):
@@ -595,7 +595,7 @@ def test_internal_appends_may_have_several_batches() -> None:
 
 
 def test_a_flush_after_recovery_makes_durable_what_recovery_wrote() -> None:
-    """Below the next recovery point nobody looks at indexes again: one that a second power failure tears would lead readers astray."""
+    """Nobody looks at indexes below the next recovery point again: one torn by a second power failure would lead readers astray."""
     sizes = {"segment_bytes": 2000, "index_interval_bytes": 200}
     files = a_disk()
     log = a_log(files, **sizes)
@@ -615,6 +615,6 @@ def test_a_flush_after_recovery_makes_durable_what_recovery_wrote() -> None:
 
     files.hook = note
     log = a_log(files, recovery_point=middle, **sizes)
-    assert f"{DIRECTORY}/{log.segments[1].base_offset:020}.index" in unsynced, "recovery rebuilds it"
+    assert f"{DIRECTORY}/{log.segments[1].base_offset:020}.index" in unsynced, "recovery rebuilds the index"
     log.flush()
     assert not unsynced

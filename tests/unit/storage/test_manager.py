@@ -306,7 +306,7 @@ def test_a_start_is_noted_as_far_as_the_log_is_flushed_and_goes_down_before_the_
     manager.truncate_to(log, 5, NOW)
     assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n1\nt 0 5\n"
     manager.truncate_fully_and_start_at(log, 2, NOW)
-    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n0\n"  # it began with its first segment, at 0
+    assert files.read(f"/data/a/{LOG_START_OFFSETS}") == b"0\n0\n"  # the log began with its first segment, at 0
 
 
 @pytest.mark.parametrize("is_clean", [True, False])
@@ -357,7 +357,7 @@ def test_a_checkpoint_that_was_on_its_way_while_a_log_was_shortened_never_holds(
     manager.write_checkpoints()
     files.hook = None
     assert files.read(path) == b"0\n1\nt 0 4\n"
-    assert set(seen) == {b"0\n1\nt 0 4\n"}, "at no moment does the disk say more than the log has"
+    assert set(seen) == {b"0\n1\nt 0 4\n"}, "the disk never says more than the log has"
     assert not [name for name in files.listdir("/data/a") if name.endswith(".tmp")]
 
 
@@ -456,14 +456,14 @@ def test_a_jump_of_the_clock_is_doubted_for_an_hour() -> None:
     assert clock.trusted(NOW, 0) == NOW
     assert clock.trusted(NOW + 5 * minute, 5 * minute) == NOW + 5 * minute
     assert clock.trusted(NOW + year, 10 * minute) == NOW + 10 * minute
-    assert clock.trusted(NOW + 15 * minute, 15 * minute) == NOW + 15 * minute  # it came back
+    assert clock.trusted(NOW + 15 * minute, 15 * minute) == NOW + 15 * minute  # the clock came back
     assert clock.trusted(NOW + year, 20 * minute) == NOW + 20 * minute
-    assert clock.trusted(NOW + year + hour, 20 * minute + hour) == NOW + year + hour  # it stayed
+    assert clock.trusted(NOW + year + hour, 20 * minute + hour) == NOW + year + hour  # the clock stayed
     assert clock.trusted(NOW, 21 * minute + hour) == NOW  # going back deletes nothing too early
 
 
 def test_a_start_that_ends_early_forgets_nothing_and_is_no_clean_stop() -> None:
-    """It was refused for a reason of its own: what it had not loaded yet stays as it was noted, unrecovered logs stay so."""
+    """The start was refused for a reason of its own: logs that it had not loaded keep their notes, and unrecovered logs stay so."""
     files = MemoryFiles()
     manager = a_started_manager(files)
     for where in (T0, T1):
@@ -492,7 +492,7 @@ def test_a_start_that_ends_early_forgets_nothing_and_is_no_clean_stop() -> None:
     early = a_manager(crashed)
     early.open(NOW)
     early.close()
-    assert read_clean_shutdown(crashed, "/data/a") == 7, "it was clean and is clean"
+    assert read_clean_shutdown(crashed, "/data/a") == 7, "it was clean before, and is still clean"
 
 
 def test_a_directory_of_before_there_were_ids_gets_one_for_good() -> None:
@@ -510,7 +510,7 @@ def test_a_directory_of_before_there_were_ids_gets_one_for_good() -> None:
 
 
 def test_what_is_deleted_is_let_go_of_by_the_one_who_deletes() -> None:
-    """Freeing the pages of a large file takes long: the loop must not be the last who holds it."""
+    """Freeing the pages of a large file takes long: the loop must not be the last to hold the file."""
     files = MemoryFiles()
     manager = a_started_manager(files)
     log = create(manager, T0)

@@ -35,9 +35,9 @@ async def test_a_call_whose_process_died_is_done_by_another_one() -> None:
     processes = WorkerProcesses(1)
     first = await processes.run(os.getpid)
     os.kill(first, signal.SIGKILL)
-    assert await processes.run(os.getpid) != first, "it was idle"
+    assert await processes.run(os.getpid) != first, "the process died while it was idle"
     second = await processes.run(os.getpid)
-    assert await processes.run(_die_once, second) != second, "it was at it"
+    assert await processes.run(_die_once, second) != second, "the process died during the call"
 
 
 async def test_a_call_that_ends_every_process_fails_and_no_other_does() -> None:

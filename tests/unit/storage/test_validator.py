@@ -36,7 +36,7 @@ def a_batch(*timestamps: int, key: bytes | None = b"k", **options: object) -> by
 
 
 def checked(records: bytearray, given: Rules | None = None) -> BatchHeader | AppendFailure:
-    """As an append does: the header, then the records where that is asked for."""
+    """Checks a batch as an append does: the header, then the records where that is asked for."""
     given = given or rules()
     header = check_client_batch(records, given)
     if isinstance(header, AppendFailure) or not wants_examination(header, given, NOW):
@@ -146,7 +146,7 @@ def test_compacted_topics_want_keys(codec: Codec) -> None:
 
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_more_records_than_the_bytes_can_hold_are_refused(codec: Codec) -> None:
-    """They would move the log on by as many offsets."""
+    """Each record would move the log on by an offset."""
     records = a_batch(NOW, codec=codec)
     for count in (2**31 - 1, 10_000):
         struct.pack_into(">i", records, 23, count - 1)
@@ -213,7 +213,7 @@ def test_light_records_are_examined_here_and_heavy_ones_elsewhere() -> None:
     assert answer(many, compacted) == Unexamined(compacted)
     assert answer(large, compacted) == Examined(compacted, None), "its one key is found at once"
     assert answer(large, gzipped) == answer(bomb, gzipped) == Unexamined(gzipped)
-    assert answer(bomb, compacted) == Unexamined(compacted), "small as it came"
+    assert answer(bomb, compacted) == Unexamined(compacted), "the batch is small as it came"
     assert examine(bomb, compacted, NOW) == Examined(compacted, None)
 
 
@@ -226,7 +226,7 @@ def test_what_cannot_be_decompressed_is_refused(codec: Codec) -> None:
 
 
 def with_records(batch: bytearray, payload: bytes, count: int | None = None) -> bytearray:
-    """The same header over other records, with a CRC that fits."""
+    """The same header over other records, with the CRC that belongs to them."""
     changed = bytearray(batch[:HEADER_SIZE]) + payload
     changed[8:12] = (len(changed) - 12).to_bytes(4, "big")
     if count is not None:

@@ -102,7 +102,7 @@ def test_a_high_watermark_that_goes_back_is_found() -> None:
         return {found.kind for found in check(History(watermarks=[HighWatermark(K, 0, *mark) for mark in offsets]))}
 
     assert marks((5, 0, 1), (4, 2, 3)) == {"high-watermark-went-back"}
-    assert marks((5, 0, 1), (4, 0.5, 3)) == set(), "they were on the way at the same time"
+    assert marks((5, 0, 1), (4, 0.5, 3)) == set(), "both were on the way at the same time"
     assert marks((4, 0, 1), (5, 2, 3), (5, 4, 5)) == set()
 
 

@@ -13,7 +13,7 @@ from moldau.testing.trace import Trace
 
 
 class Taker:
-    """A receiver that collects."""
+    """A receiver that collects bytes."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -205,7 +205,7 @@ def test_a_reader_that_pauses_makes_its_writer_wait() -> None:
         await asyncio.sleep(5)
         assert (transport.buffered, taker.drained) == (0, 1), "the broker took all of it"  # type: ignore[attr-defined]
         (connection,) = world.listener.connections.values()
-        assert connection.unsent > 1_000_000, "and waits for us to take it back"
+        assert connection.unsent > 1_000_000, "the broker waits for us to take the bytes back"
         assert taker.data == b""
         transport.resume_reading()  # type: ignore[attr-defined]
         await asyncio.sleep(5)

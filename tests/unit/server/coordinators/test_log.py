@@ -1,4 +1,4 @@
-"""How a coordinator's decisions get into its partition's log."""
+"""A coordinator's decisions get into its partition's log."""
 
 import asyncio
 from collections.abc import Callable
@@ -23,7 +23,7 @@ PRODUCER = ProducerIdAndEpoch(7, 0)
 
 
 class Room:
-    """A partition led here, and what its writer is told."""
+    """A partition led here, and what the partition's writer is told."""
 
     def __init__(self, harness: Any, **options: str) -> None:
         self.harness = harness
@@ -92,7 +92,7 @@ def test_whoever_waits_hears_of_it_where_nothing_is_synced(in_room: Callable[...
 
 
 def test_nothing_gets_in_between(in_room: Callable[..., None]) -> None:
-    """A transaction's marker and records of a transaction come after what has its offsets already."""
+    """Records that have their offsets already are written before a transaction's marker or a transaction's records."""
 
     async def steps(room: Room) -> None:
         room.partition.log.verifies_transactions = False

@@ -1,4 +1,4 @@
-"""Internal topics of streams groups: asked for once, told of while they are refused, tried again later."""
+"""Internal topics of streams groups are asked for once, told of while they are refused, and tried again later."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ COUNTS = InternalTopic("counts", 3, 2, ())
 
 
 class HandClock:
-    """Stands still until it is moved."""
+    """A clock that stands still until it is moved."""
 
     def __init__(self) -> None:
         self.ms = 1_000
@@ -52,7 +52,7 @@ def told(topics: StreamsTopics, missing: Sequence[InternalTopic]) -> str:
 
 
 async def turns() -> None:
-    """More of the loop than it can need."""
+    """Gives the loop more turns than it can need."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -71,7 +71,7 @@ def test_topics_are_asked_for_once() -> None:
         await turns()
         told(topics, [WORDS])
         await asyncio.sleep(0)
-        assert len(controller.asked) == 2, "created, and gone again"
+        assert len(controller.asked) == 2, "the topic was created and is gone again"
         topics.close()
 
     SimLoop().run_until_complete(scenario())

@@ -24,7 +24,7 @@ from moldau.types import GROUP_TOPIC, SHARE_TOPIC, TRANSACTION_TOPIC, TopicParti
 
 
 def test_answers_do_not_wait_for_ever_for_an_end_of_the_log_that_nobody_syncs(harness: Any) -> None:
-    """What a killed process left in the page cache is in the log, and was never synced: loading it has to ask for that."""
+    """A log holds what a killed process left in the page cache and never synced: loading the log has to ask for a sync."""
 
     async def run() -> None:
         partition = harness.lead(GROUP_TOPIC)
@@ -45,7 +45,7 @@ def test_answers_do_not_wait_for_ever_for_an_end_of_the_log_that_nobody_syncs(ha
 
 
 def test_the_loop_serves_others_while_long_logs_are_loaded(harness: Any) -> None:
-    """Else a broker misses its own heartbeats, is fenced, leads anew, and loads again, for ever.  Fifty partitions load at once."""
+    """Otherwise a broker misses its own heartbeats, is fenced, leads anew, and loads again, for ever.  Fifty partitions load at once."""
 
     async def run() -> None:
         partitions = [harness.lead(GROUP_TOPIC, index) for index in range(4)]
@@ -64,7 +64,7 @@ def test_the_loop_serves_others_while_long_logs_are_loaded(harness: Any) -> None
             turns += 1
         shards = harness.broker.coordinators.groups.active_shards()
         assert [len(shard.machine.offsets.committed("g")) for shard in shards] == 4 * [10 * LOAD_RECORDS_A_TURN]
-        assert turns >= 4 * 10, "one piece of one of them a turn"
+        assert turns >= 4 * 10, "each turn loads one piece of one of them"
         harness.broker.coordinators.close()
 
     SimLoop().run_until_complete(run())
@@ -72,7 +72,7 @@ def test_the_loop_serves_others_while_long_logs_are_loaded(harness: Any) -> None
 
 @pytest.mark.parametrize("topic", [GROUP_TOPIC, TRANSACTION_TOPIC, SHARE_TOPIC])
 def test_a_marker_of_nobodys_transaction_does_not_keep_a_coordinator_from_loading(harness: Any, topic: str) -> None:
-    """WriteTxnMarkers of a client puts one wherever it says."""
+    """A client's WriteTxnMarkers puts a marker wherever it says."""
 
     async def run() -> None:
         partition = harness.lead(topic)
@@ -91,7 +91,7 @@ def test_a_marker_of_nobodys_transaction_does_not_keep_a_coordinator_from_loadin
 
 @pytest.mark.parametrize(("key", "of_four", "of_fifty"), [("t-a", 0, 18), ("t-open", 1, 11), ("polygenelubricants", 0, 0), ("", 0, 0)])
 def test_a_key_lives_where_kafka_looks_for_it(harness: Any, key: str, of_four: int, of_fifty: int) -> None:
-    """`t-open` has a negative hash; the next one has the only number whose absolute value is none, in Java."""
+    """`t-open` has a negative hash.  The next key has the only number that has no absolute value in Java."""
     topic = harness.broker.coordinators.groups
     assert topic.partition_count == 50 and topic.partition_for(key) == of_fifty
     topic.partition_count = 4
@@ -129,7 +129,7 @@ async def load(topic: CoordinatorTopic[Any], partition: Any, *records: tuple[byt
 async def test_a_coordinator_whose_log_cannot_be_read_says_where_and_what_to_do(
     harness: Any, caplog: pytest.LogCaptureFixture, key: bytes, value: bytes, reason: str
 ) -> None:
-    """As Kafka's do: a record too little could be a commit that is forgotten."""
+    """Kafka's coordinators do the same: a record too little could be a commit that is forgotten."""
     topic = await load(harness.broker.coordinators.groups, harness.lead(GROUP_TOPIC), (KEY, VALUE), (key, value), (KEY, VALUE))
     assert topic.active_shards() == [] and topic.shard_for(name_on_first(topic)) is ErrorCode.NOT_COORDINATOR
     (said,) = [each.getMessage() for each in caplog.records if each.levelname == "ERROR"]
@@ -158,7 +158,7 @@ class Puzzled:
 
 
 async def test_a_record_that_cannot_be_replayed_leaves_nobody_waiting(harness: Any, caplog: pytest.LogCaptureFixture) -> None:
-    """Its shard was loading for ever, and its clients asked for ever."""
+    """Once the shard was loading for ever, and its clients asked for ever."""
     record_format = RecordFormat(GROUP_RECORDS, lambda value: value.VERSIONS[-1])
     puzzled: CoordinatorTopic[Any] = CoordinatorTopic(GROUP_TOPIC, 1, record_format, Puzzled, harness.clock, lambda *_: None)  # type: ignore[arg-type]
     topic = await load(puzzled, harness.lead(GROUP_TOPIC), (KEY, VALUE))

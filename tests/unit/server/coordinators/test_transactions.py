@@ -1,4 +1,4 @@
-"""How a fenced producer is told so."""
+"""The error that tells a producer that it is fenced."""
 
 import pytest
 

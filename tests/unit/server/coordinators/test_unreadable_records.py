@@ -1,4 +1,4 @@
-"""Records that nobody can read, in a batch whose header and CRC are good: a client's, which a leader that does not look inside takes."""
+"""Nobody can read these records; the batch has a good header and CRC.  A leader that does not look inside takes it from a client."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""What a broker forwards for its clients arrives, and comes back, as if the client had asked the controller."""
+"""A request that a broker forwards for its clients arrives, and is answered, as if the client had asked the controller."""
 
 import ipaddress
 from types import SimpleNamespace

@@ -92,7 +92,7 @@ def test_refusals(harness: Any, change: dict[str, Any], version: int, code: Erro
     request = ask(change.get("offset", 0), topic=change.get("topic", "t"), max_wait_ms=500)
     request.topics[0].topic_id = change.get("topic_id", UUID(int=0))
     request.topics[0].partitions[0].current_leader_epoch = change.get("epoch", -1)
-    found = parts(harness.call(fetch, request, version))[0]  # at once, although it may wait
+    found = parts(harness.call(fetch, request, version))[0]  # the answer comes at once, although the fetch may wait
     assert (found.error_code, found.high_watermark, found.log_start_offset) == (code, -1, -1)
 
 
@@ -117,7 +117,7 @@ async def test_waits_until_something_comes(harness: Any, batch_of: BatchOf) -> N
     append(partition, batch_of(b"one"))
     append(partition, batch_of(b"two"))
     await asyncio.sleep(0)
-    assert parts(answers[0])[0].high_watermark == 2  # what came in the same turn goes along
+    assert parts(answers[0])[0].high_watermark == 2  # records of the same turn go along
     assert len(harness.broker.replicas.timeouts) == 0
     assert not partition._fetchers
 

@@ -10,7 +10,7 @@ from moldau.server.handlers.offset_commit import offset_commit
 
 
 def test_partitions_are_told_apart_by_their_index(harness_with_orders: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """To compare each with all others took half a minute for as many as a request can name."""
+    """Comparing each partition with all others took half a minute for as many as a request can name."""
     monkeypatch.setattr(OffsetCommitRequestPartition, "__eq__", compared)
     indexes = [-1, 3, 4, 5]
     asked = [OffsetCommitRequestPartition(partition_index=index, committed_offset=1, committed_metadata="") for index in indexes]

@@ -38,5 +38,5 @@ def test_each_partition_that_does_not_exist_is_told(harness_with_orders: Any, mo
     told = {(topic.name, each.partition_index): each.error_code for topic in response.topics for each in topic.partitions}
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert told == {("orders", 0): ErrorCode.NONE, ("orders", 5): unknown, ("gone", 0): unknown}
-    assert [topic.name for topic in response.topics] == ["orders", "gone"], "each topic once"
+    assert [topic.name for topic in response.topics] == ["orders", "gone"], "each topic comes once"
     assert list(machine.offsets.committed("g")) == [TopicPartition("orders", 1)]

@@ -150,7 +150,7 @@ def test_sequences_are_checked(harness: Any, batch_of: BatchOf) -> None:
 
     assert send(0).base_offset == 0
     assert send(1).base_offset == 1
-    assert send(1).base_offset == 1  # the same again: not stored twice
+    assert send(1).base_offset == 1  # the same batch again is not stored twice
     assert send(3).error_code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert send(0, epoch=1).base_offset == 2
     assert send(2).error_code == ErrorCode.INVALID_PRODUCER_EPOCH
@@ -195,7 +195,7 @@ async def test_heavy_records_are_examined_beside_the_loop_and_appended_in_their_
     assert [topic.partition_responses[0].base_offset for topic in third.responses] == [1, MANY + 1]
     assert compacted.log.log_end_offset == 2 * MANY + 1 and other.log.log_end_offset == 2
     assert context.client.last_append is None
-    assert slot(produce(harness.broker, context, ask(batch_of(b"light"), topic="o"))).base_offset == 2, "nobody waits any more"
+    assert slot(produce(harness.broker, context, ask(batch_of(b"light"), topic="o"))).base_offset == 2, "no request waits any more"
 
 
 async def test_heavy_records_that_are_wrong_are_named(harness: Any) -> None:
@@ -217,7 +217,7 @@ async def test_heavy_records_with_acks_all_are_answered_after_the_sync(harness: 
 
 
 async def test_an_answer_waits_for_heavy_records_though_all_others_are_safe_already(harness: Any, batch_of: BatchOf) -> None:
-    """It said before that time had run out for records that were appended: a producer would have sent them again."""
+    """Once the answer said that time had run out for records that were appended: a producer would have sent them again."""
     partition = harness.lead("t", cleanup_policy="compact")
     harness.lead("o")
     both = ask(batch_of(b"light"), topic="o", acks=-1)
@@ -242,7 +242,7 @@ async def test_very_many_batches_are_appended_in_pieces_and_in_their_turn(harnes
     await asyncio.sleep(0)
     ends = [partition.log.log_end_offset for partition in partitions]
     assert ends == [1] * PIECE + [0], "others have their turn now"
-    harness.flush()  # all that is appended so far is safe, which is no answer yet
+    harness.flush()  # everything appended so far is safe, which is no answer yet
     assert slot(await second).base_offset == 1 and not first.done()
     harness.flush()
     (answered,) = (await first).responses

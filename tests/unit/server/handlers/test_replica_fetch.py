@@ -1,4 +1,4 @@
-"""Fetch from followers: sessions that are told of what changes."""
+"""Fetch from followers: their sessions are told of changes."""
 
 import asyncio
 from collections.abc import Callable
@@ -24,7 +24,7 @@ FOLLOWER, EPOCH = 2, 7
 
 
 class Following:
-    """Broker 2, which follows the partitions of topic t, in one session."""
+    """Broker 2 follows the partitions of topic t in one session."""
 
     def __init__(self, harness: Any, count: int = 3) -> None:
         self.harness = harness
@@ -36,7 +36,7 @@ class Following:
         request = self.request(range(count))
         self.context = harness.context(request)
         self.fetch(request)
-        self.fetch(self.request(()))  # all are looked at once more
+        self.fetch(self.request(()))  # the leader looks at all of them once more
 
     def lead(self, partition: Partition, *, partition_epoch: int, epoch: int = 1, isr: tuple[int, ...] = (1, 2)) -> None:
         partition.lead(
@@ -94,10 +94,10 @@ def test_an_answer_holds_what_has_changed(harness: Any, batch_of: BatchOf) -> No
     append(following.partitions[1], batch_of(b"one"))
     found = following.fetch(following.request(()))
     assert list(found) == [1]
-    assert list(following.fetch(following.request(()))) == [1], "as long as the follower does not say that it has it"
+    assert list(following.fetch(following.request(()))) == [1], "the leader repeats the answer until the follower says that it has it"
     following.ends[1] = 1
     found = following.fetch(following.request((1,)))
-    assert (found[1].high_watermark, len(found[1].records or b"")) == (1, 0), "its own fetch has committed it"
+    assert (found[1].high_watermark, len(found[1].records or b"")) == (1, 0), "the follower's own fetch has committed the batch"
     assert following.fetch(following.request(())) == {}
 
 
@@ -177,7 +177,7 @@ def test_a_session_ends_with_its_connection(harness: Any) -> None:
 
 
 async def test_when_leaders_change_followers_are_heard_soon(harness: Any) -> None:
-    """A follower names a new partition with its next fetch: it is not to wait out the one before."""
+    """A follower names a new partition with its next fetch, so the fetch before must not be waited out."""
     following = Following(harness)
     answers = following.parked()
     another = harness.broker.replicas.hosted["t", 0]
@@ -197,7 +197,7 @@ async def test_when_leaders_change_followers_are_heard_soon(harness: Any) -> Non
 
 
 def throttled(harness: Any, *, count: int, rate: int) -> Following:
-    """All partitions count; the follower is in sync in the first only."""
+    """Follows partitions that are all throttled; the follower is in sync in the first only."""
     following = Following(harness, count)
     for index, partition in enumerate(following.partitions):
         partition.log.configure(partition.log.config.override({"leader.replication.throttled.replicas": "*"}))
@@ -212,13 +212,13 @@ def test_a_follower_that_is_not_in_sync_gets_what_is_throttled_at_its_rate(harne
         append(partition, batch_of(b"x" * 1500))
     found = following.fetch(following.request(()))
     sizes = {index: len(each.records or b"") for index, each in found.items()}
-    assert sizes[0] > 1500 and not sizes.get(1), "one in sync is not held back, and counts"
+    assert sizes[0] > 1500 and not sizes.get(1), "a partition in sync is not held back, and counts"
     harness.clock.advance(300)
     assert len(following.fetch(following.request(()))[0].records or b"") == sizes[0]
     harness.clock.advance(3000)
     following.ends[0] = 1
     found = following.fetch(following.request((0,)))
-    assert len(found[1].records or b"") == sizes[0], "a batch goes whole"
+    assert len(found[1].records or b"") == sizes[0], "a batch goes as a whole"
 
 
 async def test_a_fetch_that_waits_for_its_rate_ends_when_that_allows_more(harness: Any, batch_of: BatchOf) -> None:
@@ -232,7 +232,7 @@ async def test_a_fetch_that_waits_for_its_rate_ends_when_that_allows_more(harnes
     answers = following.parked()
     append(moving, batch_of(b"z"))
     await asyncio.sleep(0)
-    assert answers == [], "more of what may not go yet does not wake it"
+    assert answers == [], "more bytes that may not go yet do not wake the fetch"
     harness.clock.advance(size - 1000 + 100 + 8)
     harness.broker.replicas.timeouts.expire(harness.clock.monotonic_ms())
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""ShareFetch and ShareAcknowledge on a broker without a cluster; the states are kept by the test."""
+"""ShareFetch and ShareAcknowledge on a broker without a cluster; the test keeps the states."""
 
 import asyncio
 import gc
@@ -30,7 +30,7 @@ LOCK_MS = 30_000
 
 
 class KeptStates:
-    """Answers at once, unless it is told to wait or to refuse."""
+    """A store of states that answers at once, unless it is told to wait or to refuse."""
 
     def __init__(self) -> None:
         self.start_offset = 0
@@ -68,7 +68,7 @@ class KeptStates:
 
 
 class Desk:
-    """A broker with share partitions, and a member's hands."""
+    """A broker with share partitions, and the requests of a member."""
 
     def __init__(self, harness: Any, values: Mapping[str, Any], *, max_sessions: int = 10) -> None:
         self.harness = harness
@@ -87,7 +87,7 @@ class Desk:
 
     def append(self, partition: Any, data: memoryview) -> None:
         partition.append_from_client(data, acks=1, now_ms=self.harness.clock.now_ms())
-        partition.log.flush()  # no state is written of records that could still be lost
+        partition.log.flush()  # no state is written for records that could still be lost
 
     def fetch(
         self, epoch: int = 0, *, member: str = "anna", acks: list[Any] | None = None, indexes: tuple[int, ...] = (0,), **more: Any
@@ -112,7 +112,7 @@ class Desk:
 
     @staticmethod
     def answer(said: Any) -> Any:
-        """A future of the answer, whatever form it has."""
+        """A future of the answer, whatever form the answer has."""
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if isinstance(said, Later):
             future.abandon = said.abandon  # type: ignore[attr-defined]
@@ -170,7 +170,7 @@ def acquired(partition: Any) -> list[tuple[int, int, int]]:
 
 
 async def joined(desk: Desk, member: str = "anna", *, epoch: int = 1, **more: Any) -> Any:
-    """A session whose partitions are loaded, and its next answer."""
+    """Opens a session, waits until its partitions are loaded, and returns the next answer."""
     await desk.fetch(member=member, max_records=0, indexes=more.get("indexes", (0,)))
     await turns()
     return await desk.fetch(epoch, member=member, **more)
@@ -229,7 +229,7 @@ def test_what_cannot_be_written_is_told_and_stays_acquired(play: Any, batch_of: 
         assert only(await desk.acknowledge(2, 0, 0, ACCEPT)).error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
         desk.states.refusal = ErrorCode.NONE
         assert only(await desk.acknowledge(3, 0, 0, ACCEPT)).error_code == 0
-        assert only(await desk.acknowledge(4, 0, 0, ACCEPT)).error_code == 0, "done already"
+        assert only(await desk.acknowledge(4, 0, 0, ACCEPT)).error_code == 0, "this was done already"
         assert only(await desk.acknowledge(5, 1, 1, ACCEPT)).error_code == ErrorCode.INVALID_RECORD_STATE
 
     play(scene)
@@ -307,7 +307,7 @@ def test_a_fetch_waits_for_records_and_for_free_ones(play: Any, batch_of: Any) -
 
 
 def test_a_group_that_begins_is_given_one_partition_after_the_other(play: Any, batch_of: Any) -> None:
-    """So two members that begin together share; the first is not given everything."""
+    """Two members that begin together share the partitions: the first member is not given everything."""
 
     async def scene(desk: Desk) -> None:
         for index, values in enumerate(((), (b"a",), (b"b", b"c"))):
@@ -418,7 +418,7 @@ def test_sessions(play: Any) -> None:
         assert (await desk.fetch(2)).error_code == 0
         full = desk.fetch(member="ben", max_wait_ms=1_000)
         await turns()
-        assert not full.done(), "a client without a session is not to ask without a pause"
+        assert not full.done(), "a client without a session must not ask without a pause"
         desk.pass_time(1_008)
         assert (await full).error_code == ErrorCode.SHARE_SESSION_LIMIT_REACHED
         said = [fetch.AcknowledgementBatch(first_offset=0, last_offset=0, acknowledge_types=[ACCEPT])]
@@ -524,7 +524,7 @@ def test_durations(text: str, expected: int) -> None:
 
 
 def test_what_a_request_was_made_of_is_gone_with_its_answer(play: Any, batch_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Acknowledgements and whoever waits for them know each other: together they would keep records until the collector comes by."""
+    """Acknowledgements and the requests that wait for them know each other: they would keep records until the collector comes by."""
     made: list[weakref.ref[Acknowledging]] = []
 
     class Watched(Acknowledging):

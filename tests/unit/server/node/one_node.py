@@ -95,7 +95,7 @@ class World:
         return node
 
     def crash(self) -> None:
-        """Power gone: what was not synced may be lost."""
+        """The power fails: what was not synced may be lost."""
         self.loop.kill(self.server)
         self.network.crash(self.server, silently=False)
         self.files = self.files.crashed(self.chance)

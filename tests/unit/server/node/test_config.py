@@ -212,7 +212,7 @@ TIERED = {"remote.log.storage.system.enable": "true", "rsm.config.storage.url": 
 def test_what_is_wrong_with_tiered_storage_is_told_at_the_start(changed: dict[str, str], text: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(text)):
         NodeConfig.parse(COMBINED | TIERED | changed)
-    NodeConfig.parse(COMBINED | changed | {"log.retention.ms": "100"})  # nobody minds where it is switched off
+    NodeConfig.parse(COMBINED | changed | {"log.retention.ms": "100"})  # nobody minds where tiered storage is switched off
 
 
 def test_the_store_may_stand_behind_another_prefix() -> None:

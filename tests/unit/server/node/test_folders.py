@@ -1,4 +1,4 @@
-"""What the folders of a node have to say before it starts."""
+"""The folders of a node are checked before it starts."""
 
 from uuid import UUID
 

@@ -1,4 +1,4 @@
-"""A broker that goes: it waits for the controller as long as there is one."""
+"""A broker that stops waits for the controller as long as there is one."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ FOR_EVER_S = 3600.0
 
 
 class Answers:
-    """A controller whose answers to heartbeats are decided by a function, None for none."""
+    """A controller that answers heartbeats by a function, or not at all where this returns None."""
 
     def __init__(self, answer: Callable[[BrokerHeartbeatRequest], BrokerHeartbeatResponse | None]) -> None:
         self._answer = answer

@@ -1,4 +1,4 @@
-"""The start of all logs: in parallel, with word of how far it is, and one error for all that is damaged."""
+"""The start of all logs: in parallel, with reports of the progress, and with one error for everything that is damaged."""
 
 import errno
 import random
@@ -28,7 +28,7 @@ def manager_on(files: MemoryFiles) -> LogManager:
 
 
 def killed(*, checkpointed: bool = True) -> MemoryFiles:
-    """Six logs in two folders, three in each, on stable storage, and then the power failed."""
+    """Six logs on stable storage, three in each of two folders, after a power failure."""
     files = MemoryFiles(slow_ms=4000)
     manager = manager_on(files)
     for where in LOGS:

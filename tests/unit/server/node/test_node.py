@@ -65,7 +65,7 @@ def test_comes_back_with_everything_after_a_clean_stop() -> None:
 
 
 def test_a_member_that_waits_for_its_group_is_told_when_the_broker_stops() -> None:
-    """Also where no controller has taken the group's partition away before: none is asked, or none answers."""
+    """The member is told even if no controller has taken the group's partition away: none is asked, or none answers."""
     world = World()
     node = world.up(
         controlled__shutdown__enable="false",
@@ -75,7 +75,7 @@ def test_a_member_that_waits_for_its_group_is_told_when_the_broker_stops() -> No
 
     async def join() -> int:
         channel = await Channel.connect(world.network, "server", PORT, client_id="test", timeout_s=100)
-        await channel.send(FindCoordinatorRequest(key="g"), 3)  # makes the topic
+        await channel.send(FindCoordinatorRequest(key="g"), 3)  # this makes the topic
         await asyncio.sleep(2)
         protocols = [JoinGroupRequestProtocol(name="range", metadata=b"")]
         asked = JoinGroupRequest(
@@ -161,7 +161,7 @@ def test_the_first_delta_hosts_what_the_log_holds() -> None:
 
 
 def test_what_a_broker_led_when_it_died_is_loaded_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before it has registered it leads as one that is dead: what was decided in that epoch would be thrown away."""
+    """Before a broker has registered it counts as dead: decisions of a leader in that epoch would be thrown away."""
     world = World()
     world.up(offsets__topic__replication__factor="1", offsets__topic__num__partitions="3")
     world.talk(lambda channel: channel.send(FindCoordinatorRequest(key_type=0, coordinator_keys=["readers"]), 4))

@@ -23,7 +23,7 @@ TWO_FOLDERS = {"log__dirs": "/data,/more"}
 
 
 async def partitions_in(channel: Channel, folder: str) -> dict[int, bool]:
-    """Of the topic orders: the partitions in a folder, and whether they are on their way to it."""
+    """The partitions of the topic orders in a folder, each with whether it is on its way to the folder."""
     for result in (await channel.send(DescribeLogDirsRequest(topics=None))).results:
         if result.log_dir == folder:
             assert result.error_code == ErrorCode.NONE, folder
@@ -171,7 +171,7 @@ def test_a_folder_whose_disk_fails_goes_offline_and_the_others_serve_on() -> Non
 
 
 def test_a_full_disk_refuses_what_it_has_no_room_for_and_goes_on_when_it_has(caplog: pytest.LogCaptureFixture) -> None:
-    """Kafka's broker ends.  Checkpoints, leader epochs, new logs and metadata wait; records are refused; what was acknowledged stays."""
+    """Kafka's broker ends.  Ours refuses records and keeps acknowledged ones; checkpoints, leader epochs, new logs and metadata wait."""
     world = World()
     options = {"offsets__topic__replication__factor": "1", "log__retention__check__interval__ms": "1000"}
     node = world.up(**options)
@@ -208,7 +208,7 @@ def test_a_full_disk_refuses_what_it_has_no_room_for_and_goes_on_when_it_has(cap
         assert await commit(channel) != ErrorCode.NONE
         other = await Channel.connect(world.network, "server", PORT, client_id="test", timeout_s=1000)
         waiting = asyncio.get_running_loop().create_task(create(other, "later"))
-        await asyncio.sleep(70)  # all that is done from time to time
+        await asyncio.sleep(70)  # long enough for everything that is done from time to time
         assert await code_of(channel, "orders") == ErrorCode.KAFKA_STORAGE_ERROR
         assert not waiting.done() and not node.failed.done()
         world.files.hook = None

@@ -1,4 +1,4 @@
-"""Options that change while a node runs reach whatever goes by them."""
+"""Options that change while a node runs reach every part that reads them."""
 
 import asyncio
 import logging
@@ -159,5 +159,5 @@ def test_options_of_a_group_reach_its_members() -> None:
     world.talk(last)
     world.crash()
     again = world.up(group__consumer__max__heartbeat__interval__ms="9000").broker.requests.coordinators.group_environment
-    assert again.of_group("readers", "consumer.heartbeat.interval.ms", 5000) == 9000, "the limit was narrowed meanwhile"
+    assert again.of_group("readers", "consumer.heartbeat.interval.ms", 5000) == 9000, "the limit has become narrower meanwhile"
     assert again.config.consumer_assignment_interval_ms == 77

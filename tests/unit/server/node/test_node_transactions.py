@@ -1,4 +1,4 @@
-"""Transactions on a whole node: verification, and the order of what a producer has on the way."""
+"""Transactions on a whole node: verification, and the order of the batches that a producer has on the way."""
 
 import asyncio
 import random
@@ -68,13 +68,13 @@ def test_verification_of_transactions_can_be_switched_off_and_on_again(at_the_st
         await change(channel, 1, None)
         return [*said, await produce_without_adding(channel, 8)]
 
-    refused = ErrorCode.NOT_ENOUGH_REPLICAS  # for clients of this version: there is no coordinator that could be asked
+    refused = ErrorCode.NOT_ENOUGH_REPLICAS  # clients of this version get this code: there is no coordinator that could be asked
     at_first = refused if at_the_start == "true" else ErrorCode.NONE
     assert world.talk(dialogue) == [at_first, ErrorCode.NONE, refused, at_first]
 
 
 def test_the_broker_adds_partitions_also_where_verification_is_switched_off() -> None:
-    """Clients of version 2 leave the adding to the broker: without it their transaction would never have begun."""
+    """Clients of version 2 leave the adding to the broker: otherwise their transaction would never have begun."""
     world = World()
     world.up(transaction__partition__verification__enable="false", **SMALL_TRANSACTION_LOG)
 

@@ -14,7 +14,7 @@ from moldau.storage.tiered.config import MetadataTopicConfig, StoreConfig
 
 SOURCES = Path(__file__).parents[4] / "src" / "moldau"
 WITHOUT_EFFECT = "Without effect: "
-"""How the description of an option begins that is taken for Kafka's sake.  The reason follows."""
+"""The beginning of the description of an option that is accepted for Kafka's sake.  The reason follows."""
 
 
 def declared() -> Iterator[tuple[type[Configs], Option]]:
@@ -34,7 +34,7 @@ def names_read() -> set[str]:
 
 
 def unread() -> dict[str, Option]:
-    """Options whose field nobody reads and that are no limit of another option, by what they are called."""
+    """Options by name, without those that the code reads and those that limit another option."""
     read = names_read()
     bounds = {bound.key for _, option in declared() for bound in option.bounds if ".max." in bound.key or ".min." in bound.key}
     return {

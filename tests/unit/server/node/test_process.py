@@ -1,4 +1,4 @@
-"""A node as a process has it, within ours."""
+"""A node runs as it does in a process of its own, but within the test's process."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ from moldau.testing.embedded import DEFAULTS, EmbeddedBroker
 
 @pytest.fixture
 def collector() -> Iterator[None]:
-    """As it was, afterwards."""
+    """Restores the settings of the garbage collector afterwards."""
     thresholds = gc.get_threshold()
     yield
     gc.unfreeze()
@@ -27,7 +27,7 @@ def collector() -> Iterator[None]:
 
 @pytest.fixture
 def few_descriptors() -> Iterator[None]:
-    """As a shell allows them; those that it would allow as well stay to be had."""
+    """Sets the soft limit of descriptors as a shell does; the hard limit stays."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(1_024, limits[1]), limits[1]))
     yield

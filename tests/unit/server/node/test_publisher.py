@@ -1,4 +1,4 @@
-"""What the metadata says becomes so in pieces, between which the loop serves others."""
+"""The publisher carries out what the metadata says in pieces, and the loop serves others between them."""
 
 import asyncio
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def changed(image: MetadataImage, *records: StoredRecord) -> tuple[Delta, Metada
 
 
 class Told:
-    """A publisher of the harness's broker; each step is a piece of its own."""
+    """A publisher of the harness's broker, which does each step as a piece of its own."""
 
     def __init__(self, harness: Any) -> None:
         self.failures: list[Exception] = []
@@ -90,7 +90,7 @@ async def test_others_are_served_while_many_partitions_are_made(told: Callable[[
     await node.turns_until_done()
     node.tell(*a_topic(A))
     assert len(node.hosted) == 1
-    assert await node.turns_until_done() >= PARTITIONS - 1, "one partition a turn"
+    assert await node.turns_until_done() >= PARTITIONS - 1, "each turn makes one partition"
     assert len(node.hosted) == PARTITIONS
 
 
@@ -105,7 +105,7 @@ async def test_what_is_said_meanwhile_waits_for_its_turn(told: Callable[[], Told
 
 
 async def test_options_of_many_topics_reach_all_logs_in_one_pass(told: Callable[[], Told]) -> None:
-    """They were looked for topic by topic among all partitions: half a minute for three thousand of each."""
+    """Once each topic was looked for among all partitions: half a minute for three thousand of each."""
     node = told()
     node.tell(*a_topic(A, "a"), *a_topic(B, "b"))
     await node.turns_until_done()

@@ -1,4 +1,4 @@
-"""Starts that a node refuses: it says why, and leaves the folders as they are."""
+"""A node that refuses to start says why, and leaves the folders as they are."""
 
 from uuid import UUID
 
@@ -18,7 +18,7 @@ def test_a_start_that_cannot_follow_the_metadata_says_so_at_once(monkeypatch: py
 
     monkeypatch.setattr(Publisher, "publish", fail)
     assert refused(world) == "the metadata cannot be followed: planted"
-    assert world.loop.time() < 10, "and is not tried for as long as a controller may be away"
+    assert world.loop.time() < 10, "the start is not tried for as long as a controller may be away"
     monkeypatch.undo()
     world.up()
 
@@ -67,7 +67,7 @@ def test_a_folder_of_another_node_says_so() -> None:
 
 
 def test_a_refused_start_is_no_stop() -> None:
-    """What is noted of the last stop decides whether the controller trusts the replicas here, in the folders without logs too."""
+    """By the notes of the last stop the controller decides whether to trust the replicas here, in the folders without logs too."""
     world = World(folders=("/data", "/more"))
     folders = "/data,/more"
     node = world.up(log__dirs=folders)

@@ -31,7 +31,7 @@ BROKER_ID = 7
 
 
 class Controllers:
-    """Nodes 1 and 2 have controllers, of which `active` decides; node 7 asks."""
+    """Nodes 1 and 2 have controllers, `active` names the active one, and node 7 asks."""
 
     def __init__(self) -> None:
         self.loop = SimLoop()
@@ -119,7 +119,7 @@ def test_a_clients_request_is_forwarded_with_who_asked() -> None:
 @pytest.mark.parametrize("request_of", [allocate, lambda: create("orders")])
 def test_a_request_follows_the_controller_to_another_node(request_of: Callable[[], Any]) -> None:
     there = Controllers()
-    there.active = 2  # node 1 is believed to lead, and does not
+    there.active = 2  # node 1 is believed to be active, and is not
 
     async def move(controller: ActiveController) -> Any:
         asking = asyncio.ensure_future(controller.ask(request_of()))

@@ -1,4 +1,4 @@
-"""The brokers that a controller takes for dead before their sessions end."""
+"""A controller takes some brokers for dead before their sessions end."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,7 +16,7 @@ BROKER = SimpleNamespace(id=2, epoch=5, fenced=False, endpoint=lambda name: AT)
 
 
 class Port:
-    """One broker's, which answers so, one connection after the other; the last answer stays."""
+    """The port of a broker, which gives these answers, one to a connection; the last answer stays."""
 
     def __init__(self, *answers: type[OSError] | None) -> None:
         self.answers = list(answers)
@@ -45,7 +45,7 @@ def watch_over(port: Port, dead: list[int]) -> BrokerWatch:
 
 
 def after_its_connection_breaks(port: Port, *, is_heard_again: bool = False) -> tuple[list[int], float]:
-    """The dead broker, and how long it took to find out."""
+    """The brokers that were found dead, and the time that it took."""
     loop, dead = SimLoop(), list[int]()
 
     async def live() -> None:

@@ -32,9 +32,9 @@ def test_epochs_speak_for_themselves() -> None:
     order = ConnectionOrder()
     assert not overtaken(order, NEW)
     assert not overtaken(order, OLD, (1000, 2)), "a zombie is told that it is fenced"
-    assert overtaken(order, OLD), "and changes nothing"
+    assert overtaken(order, OLD), "the zombie's request changes nothing"
     assert not overtaken(order, OLD, (1000, 4)), "a new epoch begins anew"
-    assert not overtaken(order, OLD, (2000, 0)), "a new producer id, too"
+    assert not overtaken(order, OLD, (2000, 0)), "a new producer id begins anew, too"
 
 
 def test_a_late_marker_of_an_older_epoch_is_overtaken_too() -> None:
@@ -42,7 +42,7 @@ def test_a_late_marker_of_an_older_epoch_is_overtaken_too() -> None:
     assert not order.is_overtaken("a marker", (1000, 1), PRODUCER, NEW, tells_zombies=False)
     assert order.is_overtaken("a marker", (1000, 1), (1000, 2), OLD, tells_zombies=False), "its partition may not know the new epoch yet"
     assert not order.is_overtaken("a marker", (1000, 1), (1000, 2), NEW, tells_zombies=False), "an administrator aborts what hangs"
-    assert not order.is_overtaken("a marker", (1000, 2), PRODUCER, OLD, tells_zombies=False), "another coordinator has its own"
+    assert not order.is_overtaken("a marker", (1000, 2), PRODUCER, OLD, tells_zombies=False), "another coordinator has an order of its own"
 
 
 def test_who_was_silent_longest_is_forgotten() -> None:
@@ -82,18 +82,18 @@ def test_several_connections_of_one_transaction_are_borne() -> None:
     order = TransactionOrder()
     for connection in (NEW, OLD, 5, NEW, OLD, 7, 5):
         assert not of_earlier(order, connection)
-    assert not of_earlier(order, OLD, ends=True), "an old one that took part may end it"
+    assert not of_earlier(order, OLD, ends=True), "an old connection that took part may end the transaction"
 
 
 def test_a_late_request_does_not_touch_the_next_transaction() -> None:
     order = TransactionOrder()
     assert not of_earlier(order, OLD)
-    assert not of_earlier(order, NEW, ends=True), "the end was asked for on the old one first, in vain"
-    assert of_earlier(order, OLD, ends=True), "before the next transaction"
+    assert not of_earlier(order, NEW, ends=True), "the end was asked for on the old connection first, in vain"
+    assert of_earlier(order, OLD, ends=True), "the old end comes before the next transaction"
     assert not of_earlier(order, NEW)
-    assert of_earlier(order, OLD, ends=True), "and within it"
+    assert of_earlier(order, OLD, ends=True), "the old end comes within the next transaction"
     assert of_earlier(order, OLD)
-    assert not of_earlier(order, NEW + 1), "what was accepted since can carry nothing from before"
+    assert not of_earlier(order, NEW + 1), "a connection accepted since can carry nothing from before"
     assert not of_earlier(order, NEW)
     assert not of_earlier(order, NEW + 1, ends=True)
 
@@ -111,7 +111,7 @@ def test_an_epoch_of_its_own_begins_anew() -> None:
     order = TransactionOrder()
     assert not of_earlier(order, NEW, ends=True)
     assert not of_earlier(order, OLD, (1000, 2)), "a zombie is told that it is fenced"
-    assert of_earlier(order, OLD), "and changes nothing"
+    assert of_earlier(order, OLD), "the zombie's request changes nothing"
     assert not of_earlier(order, OLD, (1000, 4))
     assert not of_earlier(order, 2, (1000, 4), ends=True)
     assert not of_earlier(order, OLD, (2000, 0))

@@ -26,7 +26,7 @@ from moldau.types import TopicPartition
 
 
 class FakeConnection:
-    """As much of a connection as dispatch looks at."""
+    """As much of a connection as dispatch uses."""
 
     session: Any = None
     listener_name = "PLAINTEXT"
@@ -81,7 +81,7 @@ def test_errors_become_answers(harness: Any, caplog: pytest.LogCaptureFixture, e
 
 
 def test_a_text_that_is_too_long_for_an_answer_is_shortened(harness: Any) -> None:
-    """It quotes a name that is as long as a name can be, and costs nobody the rest of the answer."""
+    """The text quotes a name that is as long as a name can be, and the rest of the answer still arrives."""
     group = DescribedGroup(
         error_code=69, error_message="x" * 40_000, group_id="g", group_state="", protocol_type="", protocol_data="", members=[]
     )
@@ -138,7 +138,7 @@ def test_an_answer_that_nobody_wants_any_more_is_given_up(harness: Any) -> None:
     reply: Any = dispatcher(harness, lambda *_: later).dispatch(FakeConnection(), frame(ASK, 3))  # type: ignore[arg-type]
     reply.abandon()
     assert abandoned == [True]
-    later.complete(ApiVersionsResponse(api_keys=[]))  # too late, and no harm done
+    later.complete(ApiVersionsResponse(api_keys=[]))  # this is too late, and does no harm
 
 
 @pytest.mark.parametrize("version", [5, 99, 32767])
@@ -174,7 +174,7 @@ async def test_producer_ids_are_given_out_one_by_one(harness: Any) -> None:
     given = [answer(await reply, InitProducerIdRequest, 5)[1] for reply in (first, second)]
     assert given == [InitProducerIdResponse(producer_id=each, producer_epoch=0) for each in (4000, 4001)]
     third = serving.dispatch(FakeConnection(), ask)  # type: ignore[arg-type]
-    assert answer(third, InitProducerIdRequest, 5)[1].producer_id == 4002  # at once: the block is there
+    assert answer(third, InitProducerIdRequest, 5)[1].producer_id == 4002  # the answer comes at once, since the block of ids is there
 
 
 @pytest.mark.parametrize("cut", [1, 9, 20])

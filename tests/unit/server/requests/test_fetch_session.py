@@ -46,7 +46,7 @@ def ask(sessions: FetchSessionCache, spots: list[Spot], session_id: int = 0, epo
 
 
 def reply(context: FetchContext, **changed: PartitionData) -> list[int]:
-    """Answers every partition of the context with `data`, or with what is given for `p<number>`: which partitions are told."""
+    """Answers every partition of the context with `data`, or with `p<number>` where given; returns the partitions that are told."""
     results = [(each, changed.get(f"p{each.partition}", data(each.partition))) for each in context.spots]
     answered = context.answer(results, now_ms=0)
     assert answered.error is ErrorCode.NONE
@@ -95,7 +95,7 @@ def test_what_must_be_told() -> None:
     assert told(data(0, log_start_offset=2))
     assert not told(data(0, log_start_offset=2))
     assert told(data(0, log_start_offset=2, error=ErrorCode.NOT_LEADER_OR_FOLLOWER))
-    assert told(data(0, log_start_offset=2))  # the error is gone: told, though nothing else changed
+    assert told(data(0, log_start_offset=2))  # the error is gone, which is told though nothing else changed
     assert not told(data(0, log_start_offset=2))
 
 

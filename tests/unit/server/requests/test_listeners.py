@@ -1,4 +1,4 @@
-"""What comes before a node serves."""
+"""Requests that come before a node serves."""
 
 import asyncio
 from unittest.mock import create_autospec
@@ -55,4 +55,4 @@ async def test_who_gives_up_what_he_asked_before_a_node_served_disturbs_nobody()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert task.cancelled()
-    later.complete([b"to nobody"])  # by a coordinator, for which others wait
+    later.complete([b"to nobody"])  # a coordinator completes this, for which others wait

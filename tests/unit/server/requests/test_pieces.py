@@ -1,4 +1,4 @@
-"""Requests that name very many things: the loop serves others between them."""
+"""The loop serves others between the pieces of a request that names very many things."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -1,4 +1,4 @@
-"""Dead letters: what they say, where they go, and what happens when they cannot be written."""
+"""Dead letters: their content, their destination, and what happens when they cannot be written."""
 
 import asyncio
 from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ FAR_ID = UUID(int=77)
 
 
 class FarLeaders:
-    """Other brokers, which lead what the test says, and answer with a code."""
+    """Other brokers, which lead the partitions that the test says, and answer with a code."""
 
     def __init__(self, leaders: Mapping[TopicPartition, int], code: ErrorCode | OSError = ErrorCode.NONE) -> None:
         self.leaders = leaders
@@ -170,7 +170,7 @@ def test_letters_go_to_the_leader_of_their_partition_wherever_it_is(harness: Any
     far = FarLeaders({TopicPartition("dlq.t", 1): 3})
     Undertaker(harness, COPYING, far).bury(source)
     ((broker_id, request),) = far.asked
-    assert (broker_id, request.acks) == (3, -1), "partition 0 has no leader, and the letters are safe on the next"
+    assert (broker_id, request.acks) == (3, -1), "partition 0 has no leader, and partition 1 keeps the letters safe"
     (topic,) = request.topic_data
     (data,) = topic.partition_data
     assert (topic.name, topic.topic_id, data.index) == ("dlq.t", FAR_ID, 1)

@@ -1,4 +1,4 @@
-"""What is asked of the states of share partitions, many at a time."""
+"""Requests about the states of share partitions, many at a time."""
 
 from collections.abc import Callable
 from types import SimpleNamespace

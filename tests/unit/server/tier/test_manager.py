@@ -1,4 +1,4 @@
-"""Tiered storage on a broker without a cluster: an object store in memory, that is slow or fails when it is told to."""
+"""Tiered storage on a broker without a cluster, with an object store in memory that is slow or fails when it is told to."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -34,7 +34,7 @@ TIERED = {"remote_storage_enable": "true", "segment_bytes": str(1 << 20), "local
 
 
 class Tiered:
-    """The broker's parts that matter here; `work` lets its tasks run."""
+    """The parts of a broker that matter here."""
 
     def __init__(self, harness: Any, batch_of: BatchOf) -> None:
         self.harness, self._batch_of = harness, batch_of
@@ -87,7 +87,7 @@ class Tiered:
             self.partition.append_from_client(self._batch_of(b"x" * 100_000), acks=1, now_ms=NOW_MS)
 
     async def moved(self) -> int:
-        """The local log's start, once everything but its last segment is in remote storage only."""
+        """The start of the local log, once everything but its last segment is in remote storage only."""
         self.partition.log.flush()
         async with asyncio.timeout(WITHIN_S):
             while len(self.partition.log.segments) > 1:
@@ -192,7 +192,7 @@ async def test_who_comes_before_the_metadata_is_read_waits_for_it(tiered: Tiered
     tiered.be_impatient()
     found = await tiered.fetch(0)
     tiered.manager.configure(patient)
-    assert (found.error_code, len(found.records or b"")) == (0, 0), "not out of range: nobody knows yet"
+    assert (found.error_code, len(found.records or b"")) == (0, 0), "the offset is not out of range: nobody knows yet"
     tiered.topic.advance_high_watermark(NOW_MS)
     assert len((await tiered.fetch(0)).records or b"") > 0
 
@@ -210,7 +210,7 @@ async def test_a_store_that_is_slow_delays_nobody_for_long(tiered: Tiered) -> No
     tiered.manager.configure(patient)
     tiered.threads.open()
     assert len((await tiered.fetch(0)).records or b"") > 0
-    assert tiered.store.reads[0] not in tiered.store.reads[1:], "what was asked for at first is not asked for again"
+    assert tiered.store.reads[0] not in tiered.store.reads[1:], "a range that was read at first is not read again"
 
 
 async def test_a_store_that_fails_is_told_and_asked_again(tiered: Tiered) -> None:
@@ -268,7 +268,7 @@ async def test_a_follower_is_told_where_it_is(tiered: Tiered) -> None:
     await tiered.moved()
     tiered.partition.followers[2] = object()  # type: ignore[assignment]
     tiered.partition.log.delete_records_before(3)
-    for last_fetched_epoch in (-1, 1, 9):  # of an epoch that this leader does not know it cannot say more
+    for last_fetched_epoch in (-1, 1, 9):  # the leader cannot say more for an epoch that it does not know
         found = await tiered.fetch(3, last_fetched_epoch=last_fetched_epoch, replica_id=2, replica_state=ReplicaState(replica_id=2))
         assert found.error_code == ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE
         assert (found.high_watermark, found.log_start_offset, found.last_stable_offset) == (30, 3, -1)
@@ -287,7 +287,7 @@ async def test_what_clients_write_into_the_metadata_means_nothing(tiered: Tiered
 async def test_a_new_leader_epoch_of_the_metadata_holds_nothing_up(tiered: Tiered, batch_of: BatchOf) -> None:
     tiered.append(30)
     tiered.topic.append_from_client(batch_of(b"something"), acks=1, now_ms=NOW_MS)
-    tiered.topic.retire()  # not led yet: nothing of it can be read
+    tiered.topic.retire()  # the partition is not led yet: nothing of it can be read
     tiered.topic.log.high_watermark = 0
     tiered.start()
     await asyncio.sleep(0.02)
@@ -344,7 +344,7 @@ async def test_a_topic_that_is_deleted_while_it_is_copied_leaves_nothing(tiered:
     tiered.manager.removed(tiered.partition)
     tiered.manager.topics_deleted(tiered.image())
     await asyncio.sleep(0.03)
-    assert tiered.store.objects, "nobody takes away what a thread still adds to"
+    assert tiered.store.objects, "nobody deletes objects while a thread still adds to them"
     tiered.threads.open()
     async with asyncio.timeout(WITHIN_S):
         while any(remote.segments for remote in tiered.metadata.remote_logs.values()):
@@ -388,7 +388,7 @@ async def test_a_leader_that_follows_breaks_off_what_it_was_at(tiered: Tiered) -
     await asyncio.sleep(0.1)
     assert len(stored) == 1
     (remote,) = [each for each in tiered.metadata.remote_logs.values() if each.segments]
-    assert [segment.state.name for segment in remote.segments.values()] == ["COPY_STARTED"], "whoever leads now sees to it"
+    assert [segment.state.name for segment in remote.segments.values()] == ["COPY_STARTED"], "the next leader sees to it"
     tiered.store.hook = lambda call, name: None
     tiered.partition.lead(leader_epoch=3, partition_epoch=3, replicas=(1,), isr=(1,), eligible={1: 1}, now_ms=NOW_MS)
     tiered.manager.leadership_changed(tiered.partition)

@@ -84,7 +84,7 @@ def test_the_newest_value_of_each_key_stays_with_its_offset_time_and_headers(cod
     first, second = [header for _, header in batches(raw, strict=True)]
     assert (first.base_offset, first.last_offset, first.records_count, first.codec) == (0, 2, 1, codec)
     assert (second.base_offset, second.last_offset, second.records_count) == (3, 4, 2)
-    assert untouched  # the second batch lost nothing, so it is the same bytes
+    assert untouched  # the second batch lost nothing, so its bytes are the same
     assert raw.endswith(untouched)
 
 
@@ -125,13 +125,13 @@ def test_aborted_records_go_and_markers_follow_when_nothing_is_left() -> None:
     end_transaction(log, producer_id=2, is_commit=True)
     log.roll(NOW_MS)
     assert len(log.aborted_transactions(0, 100)) == 1
-    assert log.remove_expired_producers(NOW_MS + 10, 5) == 2  # a living producer's last batch would stay
+    assert log.remove_expired_producers(NOW_MS + 10, 5) == 2  # the last batch of a living producer would stay
     result = compact(log)
     assert content(log) == [(0, "a", "kept"), (3, "b", "committed")]
     assert [record.offset for record in stored_records(log) if record.is_control] == [2, 4]
     assert len(log.aborted_transactions(0, 100)) == 1
     put(log, [("z", "1")])
-    result = compact(log, checkpoint=result.clean_offset)  # the aborted records are gone: its marker gets a horizon
+    result = compact(log, checkpoint=result.clean_offset)  # the aborted records are gone, so their marker gets a horizon
     assert [record.offset for record in stored_records(log) if record.is_control] == [2, 4]
     assert not log.aborted_transactions(0, 100)
     put(log, [("z", "2")])

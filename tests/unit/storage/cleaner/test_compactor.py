@@ -53,7 +53,7 @@ def fill(manager: LogManager, where: TopicPartition, *, rolls: int) -> Log:
 
 
 async def turns() -> None:
-    """More of the loop than it can need."""
+    """Gives the loop more turns than it can need."""
     for _ in range(100):
         await asyncio.sleep(0)
 
@@ -97,7 +97,7 @@ def test_a_damaged_log_is_left_alone_and_said_so() -> None:
 
 
 class Elsewhere:
-    """Cleans, after something has happened."""
+    """Cleans after something else has happened."""
 
     def __init__(self, files: Files, before: Callable[[], object]) -> None:
         self.files = files
@@ -159,7 +159,7 @@ def test_a_full_disk_puts_compaction_off() -> None:
         manager, FixedClock(), OPTIONS, flush=Flusher(files, lambda _: None).flush, clean_elsewhere=Elsewhere(files, fill_up)
     )
     assert SimLoop().run_until_complete(compactor.clean_dirtiest()) in (T0, T1)
-    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) in (T0, T1), "the others have their turn"
+    assert SimLoop().run_until_complete(compactor.clean_dirtiest()) in (T0, T1), "the other log has its turn"
     assert SimLoop().run_until_complete(compactor.clean_dirtiest()) is None
     assert log.failure is None and other.failure is None and not compactor.uncleanable
 
@@ -227,11 +227,11 @@ def test_options_that_are_set_meanwhile_hold_for_what_begins() -> None:
         for event in list(may_end):
             event.set()
         await turns()
-        assert given[2:] == [500.0], "one at a time again"
+        assert given[2:] == [500.0], "one log is cleaned at a time again"
         await compactor.stop()
         compactor.take_options(dataclasses.replace(OPTIONS, threads=3))
         await turns()
-        assert len(given) == 3, "it was stopped"
+        assert len(given) == 3, "the compactor was stopped"
 
     SimLoop().run_until_complete(scenario())
 

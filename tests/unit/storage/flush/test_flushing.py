@@ -21,7 +21,7 @@ def some_logs(count: int, files: MemoryFiles | None = None) -> list[Log]:
 
 
 def a_sync_that_begins(log: Log) -> tuple[FlushQueue, FlushJob, Iterator[SomeBatch]]:
-    """Of the first of some batches; the others are still to be appended."""
+    """A sync begins with the first of some batches; the others are still to be appended."""
     batches = batches_of_every_kind(1, 10)
     append(log, next(batches))
     queue = FlushQueue()
@@ -63,7 +63,7 @@ def test_what_is_appended_until_the_disk_is_asked_shares_the_sync() -> None:
     job.sync()
     assert queue.finish(job) == log.log_end_offset
     tells = queue.take()
-    assert tells is not None and tells.flush is None, "nothing is left to be synced, and whoever waits is told"
+    assert tells is not None and tells.flush is None, "nothing is left to be synced, and those who wait are told"
     assert queue.finish(tells) == log.log_end_offset
     assert queue.take() is None and queue.is_idle
 
@@ -108,7 +108,7 @@ def test_a_failed_sync_moves_nothing_and_takes_the_log_offline() -> None:
     assert log.failure is not None
     queue.want(log)
     job = queue.take()
-    assert job is not None and job.flush is None, "nobody waits in vain"
+    assert job is not None and job.flush is None, "those who wait are told of the failure"
 
 
 def test_what_is_truncated_during_a_sync_is_not_called_flushed() -> None:
@@ -227,7 +227,7 @@ def test_a_log_deleted_during_a_sync_does_no_harm() -> None:
 
 @pytest.mark.parametrize("epoch", [0, 7])
 def test_a_flush_that_overtakes_another_carries_all_that_the_other_carries(epoch: int) -> None:
-    """The name of a new segment, its neighbour's indexes and a new leader epoch: an answer must not precede any of them."""
+    """An answer must not precede any of these: the name of a new segment, its neighbour's indexes, and a new leader epoch."""
     files = MemoryFiles()
     log = open_log(files, "/d", LogConfig())
     batches = batches_of_every_kind(1, 10)
@@ -274,7 +274,7 @@ def test_torn_bytes_that_were_synced_do_not_stand_for_what_takes_their_place() -
     files.hook = None
     size = log.active_segment.size
     log.active_segment.file.pwrite([bytes(5000)], size)
-    job.sync()  # while the torn bytes are there
+    job.sync()  # the torn bytes are there now
     log.active_segment.file.truncate(size)
     append(log, next(batches))
     queue.want(log)

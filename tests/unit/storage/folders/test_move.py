@@ -26,7 +26,7 @@ KILLED = pytest.mark.parametrize("seed", range(3))
 
 
 class Moving:
-    """A log in /a with something in it; appends go on while it moves to /b."""
+    """A log in /a with some batches; appends go on while it moves to /b."""
 
     def __init__(self, files: MemoryFiles, seed: int = 1) -> None:
         self.files = files
@@ -55,7 +55,7 @@ class Moving:
         self.model.flushed(self.log.flush())
 
     def move(self) -> LogMove:
-        """To the end, with appends between the steps."""
+        """Moves the log to the end, with appends between the steps."""
         move = self.manager.begin_move(PARTITION, self.target)
         assert move is not None
         while (step := move.next_step()) is not None:
@@ -82,7 +82,7 @@ def started(files: MemoryFiles) -> LogManager:
 
 
 def check(model: LogModel, files: MemoryFiles) -> None:
-    """After a crash the log is there once, whole, and a second start changes nothing."""
+    """After a crash the log is there once and whole, and a second start changes nothing."""
     manager = started(files)
     log = manager.get(PARTITION)
     assert log is not None, "the log is gone"
@@ -108,7 +108,7 @@ def test_a_log_moves_while_it_is_appended_to() -> None:
     assert before.directory == f"{moving.target.path}/t-0"
     assert moving.model.allows(before) is None
     assert before.recovery_point == before.log_end_offset
-    assert reader.records.read() == first, "who was reading the old files reads on"  # type: ignore[union-attr]
+    assert reader.records.read() == first, "a reader of the old files reads on"  # type: ignore[union-attr]
     assert moving.files.listdir(moving.source.path)[-1].endswith(f"{move.unique.hex}-delete")
     moving.append(5)
     moving.flush()
@@ -154,7 +154,7 @@ def test_a_target_that_is_full_loses_the_copy_and_nothing_else(call_number: int)
     moving.files.hook = full
     with pytest.raises(OSError):
         moving.move()
-    assert next(numbers) > call_number, "it was full"
+    assert next(numbers) > call_number, "the disk was full"
     assert moving.target.is_online and moving.source.is_online and not moving.manager.moves
     assert moving.manager.directory_of(PARTITION) is moving.source and moving.log.failure is None
     moving.move()
@@ -162,7 +162,7 @@ def test_a_target_that_is_full_loses_the_copy_and_nothing_else(call_number: int)
 
 
 def test_the_copy_follows_what_happens_to_the_log() -> None:
-    """Retention, compaction (a segment is another one) and truncation."""
+    """Retention, compaction (which replaces a segment) and truncation happen to the log during the copy."""
     moving = Moving(MemoryFiles())
     move = moving.manager.begin_move(PARTITION, moving.target)
     assert move is not None
@@ -253,11 +253,11 @@ def test_every_call_fails_once() -> None:
     for number in range(total):
         state = fail_at(number)
         outcomes[state] = outcomes.get(state, 0) + 1
-    assert set(outcomes) == {(True, False), (False, True)}, "the folder whose disk failed goes offline, and only that"
+    assert set(outcomes) == {(True, False), (False, True)}, "only the folder whose disk failed goes offline"
 
 
 def fail_at(number: int) -> tuple[bool, bool]:
-    """Whether source and target are online after the call has failed."""
+    """Fails one call; returns whether source and target are online afterwards."""
     files = MemoryFiles()
     moving = Moving(files)
     remaining, struck = number, ""
@@ -274,7 +274,7 @@ def fail_at(number: int) -> tuple[bool, bool]:
 
     files.hook = strike
     log = moving.log
-    with suppress(OSError, AssertionError):  # an append that was refused is one of the latter
+    with suppress(OSError, AssertionError):  # an append that was refused is an AssertionError
         moving.move()
     files.hook = None
     owner: LogDirectory = moving.source if struck.startswith(moving.source.path + "/") or struck == moving.source.path else moving.target

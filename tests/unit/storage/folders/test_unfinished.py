@@ -1,4 +1,4 @@
-"""A log that is made anew: whatever a crash leaves of it is the one that was, the one that is to be, or an empty one."""
+"""A log is made anew: after a crash it is the old one, the new one, or an empty one."""
 
 import random
 from uuid import UUID
@@ -41,7 +41,7 @@ def opened(files: MemoryFiles) -> LogManager:
 
 
 def an_old_log(files: MemoryFiles) -> tuple[LogManager, Log]:
-    """Its first segments are in remote storage only."""
+    """A log whose first segments are in remote storage only."""
     manager = opened(files)
     log = manager.get_or_create(WHERE, CONFIG, now_ms=NOW_MS, topic_id=UUID(int=5))
     for number in range(OLD_COUNT):
@@ -59,7 +59,7 @@ def an_old_log(files: MemoryFiles) -> tuple[LogManager, Log]:
 
 
 def shape_of(log: Log) -> str:
-    """Errors: AssertionError when it is none that may be."""
+    """Errors: AssertionError when the log has no shape that is allowed."""
     assert log.log_start_offset >= OLD_START
     if log.log_end_offset == NEW_END:
         assert (log.log_start_offset in (OLD_START, NEW_START)) and log.epochs.entries == EPOCHS
@@ -111,7 +111,7 @@ def test_power_lost_at_any_step(how: str) -> None:
             after = files.crashed(choice)
             again = opened(after).logs[WHERE]
             seen.add(shape_of(again))
-            # and again, before anything else was written: the second start finds what the first one left
+            # a second crash comes before anything else was written: the second start finds what the first one left
             twice = after.crashed(choice)
             second = opened(twice).logs[WHERE]
             shape_of(second)

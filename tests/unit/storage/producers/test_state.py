@@ -38,7 +38,7 @@ def test_a_transaction_is_verified_before_its_first_batch() -> None:
     assert error_of(states, header(), VerificationGuard(), verify=True) is ErrorCode.INVALID_TXN_STATE
     assert error_of(states, header(), guard, verify=True) is None
     states.append(header())
-    assert states.begin_verification(7, 1, 0, NOW, supports_epoch_bump=False) is None  # open: no more questions
+    assert states.begin_verification(7, 1, 0, NOW, supports_epoch_bump=False) is None  # the transaction is open, so nothing more is asked
     assert error_of(states, header(1), verify=True) is None
 
 
@@ -68,7 +68,7 @@ def test_markers_of_zombies_are_refused() -> None:
     completed = states.complete(header(-1, epoch=6, offset=1), EndMarker(True, 3))
     assert completed == (7, 0, 1, True)
     states.settle(completed)
-    assert marker_error(6, 3, version=2) is None  # the same marker again
+    assert marker_error(6, 3, version=2) is None  # this is the same marker again
     assert marker_error(6, 2) is ErrorCode.TRANSACTION_COORDINATOR_FENCED
     assert error_of(states, header(0, epoch=6, is_transactional=False)) is None
     assert error_of(states, header(1, epoch=6)) is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -78,7 +78,7 @@ def test_followers_take_what_the_leader_has() -> None:
     states = ProducerStates("t-0")
     states.append(header(epoch=5))
     assert states.refusal_of(header(9, epoch=1), AppendOrigin.REPLICATION) is None
-    assert states.refusal_of(header(9, epoch=5), AppendOrigin.COORDINATOR) is None  # no sequences there
+    assert states.refusal_of(header(9, epoch=5), AppendOrigin.COORDINATOR) is None  # a coordinator's batches have no sequences
 
 
 def test_data_of_a_zombie_and_writes_beside_a_transaction_are_refused() -> None:
@@ -88,7 +88,7 @@ def test_data_of_a_zombie_and_writes_beside_a_transaction_are_refused() -> None:
     assert error_of(states, header(1, epoch=5, is_transactional=False)) is ErrorCode.INVALID_TXN_STATE
     assert error_of(states, header(1, epoch=5)) is None
     zombie = states.marker_refusal_of(header(-1, epoch=4), EndMarker(False, 0), AppendOrigin.REPLICATION)
-    assert zombie is None, "the leader has decided"
+    assert zombie is None, "the leader has decided already"
 
 
 def test_sequences_follow_each_other_within_an_epoch() -> None:
@@ -157,7 +157,7 @@ def test_a_marker_for_nothing_completes_nothing() -> None:
     assert (entry.producer_epoch, entry.coordinator_epoch, entry.batches) == (3, 9, [])
     states.append(header(0, epoch=3, offset=1, is_transactional=False))
     states.complete(header(-1, epoch=4, offset=2), EndMarker(False, 9))
-    assert (entry.producer_epoch, entry.batches) == (4, []), "its epoch is the producer's from then on"
+    assert (entry.producer_epoch, entry.batches) == (4, []), "the marker's epoch is the producer's from then on"
     again = ProducerStates("t-0")
     again.restore(states.snapshot(), 3)
     assert again.producers[7].batches == [] and again.producers[7].producer_epoch == 4
@@ -177,7 +177,7 @@ def test_a_verification_is_over_with_the_batch_the_marker_or_in_time() -> None:
         states, guard = begun()
         assert states.begin_verification(7, 0, 0, NOW, supports_epoch_bump=False) is guard
         end(states)
-        states.complete(header(-1, offset=1), EndMarker(True, 0))  # nothing is open any more
+        states.complete(header(-1, offset=1), EndMarker(True, 0))  # no transaction is open any more
         assert error_of(states, header(), guard, verify=True) is ErrorCode.INVALID_TXN_STATE
     states, guard = begun()
     assert states.remove_expired(NOW + 999, 1000) == 0

@@ -10,11 +10,11 @@ from moldau.storage.tiered.segments import SegmentState
 from proof.tiering.log import NOW, WHERE, Tier
 
 CRASHES = 200
-"""More than there are steps."""
+"""More crashes than there are steps."""
 
 
 class Crash(BaseException):
-    """The process is gone: nothing after it runs."""
+    """The process is gone: nothing runs after this."""
 
 
 async def test_a_segment_becomes_an_object_for_each_of_its_files() -> None:
@@ -39,7 +39,7 @@ async def test_a_segment_becomes_an_object_for_each_of_its_files() -> None:
 
 
 async def recovered(tier: Tier) -> None:
-    """What the next leader does before all else."""
+    """The next leader's work before all else."""
     tier.metadata.remote = tier.metadata.replayed()
     tier.store.hook = lambda call, name: None
     tier.metadata.hook = tier.store.hook
@@ -61,7 +61,7 @@ async def test_a_crash_or_a_failure_at_every_step_of_a_copy_leaks_nothing_and_lo
         def strike(call: str, name: str, crash_at: int = crash_at) -> None:
             nonlocal steps
             if kind is OSError and call.startswith("append"):
-                return  # a record that cannot be written is a KafkaError, and the same as a crash to whoever leads next
+                return  # a record that cannot be written is a KafkaError, which the next leader cannot tell from a crash
             if steps == crash_at:
                 steps += 1
                 raise kind(f"at step {crash_at}: {call} {name}")
@@ -151,14 +151,14 @@ async def test_a_sweep_deletes_what_no_metadata_speaks_of_once_it_is_old() -> No
     tier.store.put(stray, [b"x"])
     tier.store.put(f"{WHERE}/README.txt", [b"x"])
     tier.store.put("other-0-AAECAwQFBgcICQoLDA0ODw/00000000000000000000-AAECAwQFBgcICQoLDA0ODw.log", [b"x"])
-    assert await tier.copier.sweep(tier.remote) == 0, "it may belong to a copy that has just begun"
+    assert await tier.copier.sweep(tier.remote) == 0, "the object may belong to a copy that has just begun"
     tier.clock.time_ms += 3_600_001
     assert await tier.copier.sweep(tier.remote) == 1
     assert kept <= set(tier.store.objects) and stray not in tier.store.objects and len(tier.store.objects) == len(kept) + 2
 
 
 async def test_a_segment_without_a_snapshot_gets_one_all_the_same() -> None:
-    """A replica begins with it.  A log that was recovered has none at each of its segments, and the last one written may be torn."""
+    """A replica begins with the snapshot.  A recovered log has none at some segments, and the last one written may be torn."""
     tier, snapshots = Tier(), {}
     for sequence in range(20):
         batch = build_batch([NewRecord(NOW, b"k", b"v" * 60)], producer_id=7, producer_epoch=0, base_sequence=sequence)
@@ -184,7 +184,7 @@ async def test_a_sweep_touches_nothing_where_the_metadata_may_be_lost() -> None:
 
 
 async def test_a_segment_that_leaves_while_it_is_copied_is_no_copy() -> None:
-    """Its indexes go with it: without that of aborted transactions, what they wrote would look committed."""
+    """The indexes go with the segment: without the index of aborted transactions their records would look committed."""
     tier = Tier()
     tier.append(20)
     first = tier.log.segments[0]

@@ -20,7 +20,7 @@ from moldau.types import TopicPartition
 NOW = 1_700_000_000_000
 WHERE = TopicIdPartition(UUID(int=9), "t", 0)
 ENTRY = len(build_batch([NewRecord(NOW, b"k", b"v" * 10)]))
-"""Bytes of a batch with one record here."""
+"""The size of a batch with one record here."""
 IDS: Iterator[UUID] = (UUID(int=number) for number in range(1, 1 << 30))
 
 
@@ -174,7 +174,7 @@ def test_expiry_moves_the_start_over_both_tiers_and_then_deletes() -> None:
 def test_expiry_by_size_counts_each_record_once() -> None:
     log, remote = a_log(count=22, retention_ms=-1, retention_bytes=12 * ENTRY), RemoteLog(WHERE)
     copied = copy_all(log, remote)
-    assert expired(log, remote, now_ms=NOW, copying=()) == (10, copied[:2]), "22 records, twelve stay"
+    assert expired(log, remote, now_ms=NOW, copying=()) == (10, copied[:2]), "twelve of 22 records stay"
     log.configure(LogConfig(remote_storage_enable=True, retention_ms=-1, retention_bytes=13 * ENTRY))
     assert expired(log, remote, now_ms=NOW, copying=()) == (5, copied[:1])
 
@@ -202,7 +202,7 @@ def test_copies_that_broke_off_are_deleted_unless_they_are_being_made() -> None:
     )
     remote.replay(broken.record())
     assert copied_up_to(log, remote) == 0
-    assert not expired(log, remote, now_ms=NOW, copying=()).segments, "its end may be on its way"
+    assert not expired(log, remote, now_ms=NOW, copying=()).segments, "the end of the copy may be on its way"
     copy_all(log, remote)
     assert expired(log, remote, now_ms=NOW, copying=()).segments == [broken]
     assert expired(log, remote, now_ms=NOW, copying=(broken.id,)).segments == []
@@ -216,7 +216,7 @@ def test_without_copying_retention_moves_the_start_as_ever() -> None:
     log.delete_old_segments(NOW)
     append(log, 6)
     log.configure(LogConfig(remote_storage_enable=True, remote_log_copy_disable=True, retention_ms=-1, segment_bytes=5 * ENTRY))
-    assert log.delete_old_segments(NOW) == 0 and log.log_start_offset == 0, "what is in remote storage stays readable"
+    assert log.delete_old_segments(NOW) == 0 and log.log_start_offset == 0, "records in remote storage stay readable"
     log.configure(LogConfig(remote_storage_enable=True, remote_log_copy_disable=True, retention_ms=1000, segment_bytes=5 * ENTRY))
     log.delete_old_segments(NOW + 27_500)
     assert log.log_start_offset == 27
@@ -291,13 +291,13 @@ def test_where_the_log_really_begins() -> None:
     assert first_offset(log, remote) == 0
     for segment in copied[:2]:
         remote.replay(segment.update(SegmentState.DELETE_STARTED, broker_id=2, now_ms=0))
-    assert first_offset(log, remote) == 10, "another leader let the rest expire"
+    assert first_offset(log, remote) == 10, "another leader let the first segments expire"
     for segment in copied[2:]:
         remote.replay(segment.update(SegmentState.DELETE_STARTED, broker_id=2, now_ms=0))
     assert first_offset(log, remote) == log.local_log_start_offset
     assert first_offset(log, RemoteLog(WHERE)) == 0, "metadata that says nothing at all may be lost"
     log.epochs.replace([EpochEntry(0, 20)])
-    assert first_offset(log, remote) == 0, "whose epochs do not go back to its start knows too little"
+    assert first_offset(log, remote) == 0, "a log whose epochs do not go back to its start knows too little"
 
 
 def test_segments_of_a_history_that_ended_before_this_one_go() -> None:
@@ -311,16 +311,16 @@ def test_segments_of_a_history_that_ended_before_this_one_go() -> None:
 
 
 def test_a_local_segment_stays_whose_copy_goes_on_with_what_this_log_does_not_have() -> None:
-    """Else a log could begin within a remote segment after an unclean election, and no replica could begin as it does."""
+    """Otherwise a log could begin within a remote segment after an unclean election, and no replica could begin as it does."""
     log, remote = a_log(count=7, local_retention_bytes=0, retention_ms=-1), RemoteLog(WHERE)
     put(remote, a_segment(0, 4, EpochEntry(0, 0)))
     put(remote, a_segment(5, 11, EpochEntry(0, 5)))
-    assert copied_up_to(log, remote) == 5, "as follower it has not come that far yet"
+    assert copied_up_to(log, remote) == 5, "as a follower it has not come that far yet"
     append(log, 6)
     assert copied_up_to(log, remote) == 12
     log.truncate_to(7)
     append(log, 6, epoch=2)
-    assert copied_up_to(log, remote) == 5, "another history"
+    assert copied_up_to(log, remote) == 5, "the copy goes on with another history"
     log.roll(NOW)
     copied = copy_all(log, remote)
     assert copied[0].start_offset == 5 and copied_up_to(log, remote) == 13, "its own copy counts, though the other is read up to the fork"

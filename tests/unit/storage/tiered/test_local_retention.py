@@ -1,4 +1,4 @@
-"""What stays on the disk when the records of a tiered log are in remote storage only."""
+"""The local state that stays when the records of a tiered log are in remote storage only."""
 
 from random import Random
 
@@ -16,7 +16,7 @@ async def test_a_crash_does_not_forget_who_wrote_them(is_snapshot_there: bool) -
     assert isinstance(tier.log.append_from_client(batch, leader_epoch=0, now_ms=NOW), AppendResult)
     tier.append(3)
     tier.log.flush()
-    tier.log.roll(NOW)  # after the flush, which had everything: the snapshot that begins the new segment is in nobody's sync
+    tier.log.roll(NOW)  # the flush before had everything, so no sync has the snapshot that begins the new segment
     await tier.copy()
     if not is_snapshot_there:
         tier.files.unlink(f"/data/t-0/{4:020}.snapshot")

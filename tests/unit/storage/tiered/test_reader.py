@@ -28,7 +28,7 @@ async def read(reader: RemoteReader, tier: Tier, offset: int, max_bytes: int = 1
 
 
 async def read_all(reader: RemoteReader, tier: Tier, offset: int, max_bytes: int) -> list[tuple[int, bytes]]:
-    """As a consumer does: from one fetch to the next, what is cut at the end is asked for again."""
+    """Reads from one fetch to the next as a consumer does: a batch that is cut at the end is asked for again."""
     found = []
     while offset < tier.log.local_log_start_offset:
         data = await read(reader, tier, offset, max_bytes)
@@ -58,7 +58,7 @@ async def test_everything_comes_back_whatever_the_sizes(chunk_size: int, max_byt
 
 @pytest.mark.parametrize("fork_at", [3, 7, 8, 11, 15])
 async def test_what_a_lost_leader_had_copied_beyond_the_fork_is_not_read(fork_at: int) -> None:
-    """It had copied up to offset 17; the next one has the log up to `fork_at` only, and goes on from there."""
+    """The lost leader had copied up to offset 17.  The next leader has the log up to `fork_at` only, and goes on from there."""
     tier = Tier(local_retention_bytes=-1)
     tier.append(20)
     await tier.copy()
@@ -145,7 +145,7 @@ async def test_a_record_is_found_by_its_time() -> None:
 
 
 async def test_aborted_transactions_are_told_wherever_their_markers_are() -> None:
-    """Compared with what the log itself said before anything was moved."""
+    """The reader's answers are compared with what the log itself said before anything was moved."""
     tier = Tier(local_retention_bytes=-1)
     log = tier.log
     for step, (producer, is_commit) in enumerate([(1, False), (2, True), (3, False), (1, False), (4, False)] * 4):
@@ -203,7 +203,7 @@ async def test_a_chunk_is_read_once_for_all_who_wait_and_is_there_when_they_come
     await asyncio.sleep(0)
     gate.set()
     await asyncio.gather(*waiting, return_exceptions=True)
-    assert len(tier.store.reads) == len(set(tier.store.reads)) == 2, "one index, one chunk"
+    assert len(tier.store.reads) == len(set(tier.store.reads)) == 2, "one index and one chunk are read"
     await read(reader, tier, 0, 100)
     assert len(tier.store.reads) == 2
     gate.clear()
@@ -277,7 +277,7 @@ def test_a_quota_holds_on_average() -> None:
 
 
 async def test_transactions_that_a_lost_leader_had_decided_otherwise() -> None:
-    """An unclean election: its segment begins with our records, and goes on with its own; its index tells of its own markers."""
+    """After an unclean election a segment begins with our records, and goes on with its own; its index tells of its own markers."""
     tier = Tier(segment_bytes=100_000)
     log = tier.log
     log.verifies_transactions = False
@@ -309,7 +309,7 @@ async def test_transactions_that_a_lost_leader_had_decided_otherwise() -> None:
     log.update_high_watermark(log.log_end_offset)
     astray = tier.remote.find(0, 0)
     assert astray is not None and astray.end_offset > fork and shared_end(astray, log.epochs.entries) == fork
-    log.segments[0].base_offset, log._segments.bases = fork, [fork]  # as if what is before the fork were in remote storage only
+    log.segments[0].base_offset, log._segments.bases = fork, [fork]  # as if everything before the fork were in remote storage only
     found = await read(tier.new_reader(chunk_size=100_000), tier, 0, 100_000, with_aborted=True)
     assert [header.base_offset for _, header in batches(found.records)] == [0, 1, 2, 3]
     assert sorted((each.producer_id, each.first_offset) for each in found.aborted) == [(7, 0), (9, 2)]

@@ -39,7 +39,7 @@ def delete(log: RemoteLog, segment: RemoteSegment) -> None:
 
 
 def test_records_are_those_of_kafkas_own_serde() -> None:
-    """The bytes that RemoteLogMetadataSerde of Apache Kafka 4.3.1 makes of the same values."""
+    """RemoteLogMetadataSerde of Apache Kafka 4.3.1 makes these bytes of the same values."""
     segment = replace(
         a_segment(100, 199, (0, 100), (2, 150), max_timestamp_ms=1700000000000, size=4096), id=SEGMENT_ID, event_timestamp_ms=1700000000001
     )
@@ -59,7 +59,7 @@ def test_records_are_those_of_kafkas_own_serde() -> None:
 
 
 def test_the_partition_that_tells_of_a_partition_is_kafkas() -> None:
-    """As RemoteLogMetadataTopicPartitioner of Apache Kafka 4.3.1 answers for 50 partitions."""
+    """RemoteLogMetadataTopicPartitioner of Apache Kafka 4.3.1 answers so for 50 partitions."""
     found = [TopicIdPartition(SEGMENT_ID if number % 2 else TOPIC_ID, "orders", number).metadata_partition(50) for number in range(12)]
     assert found == [45, 3, 5, 36, 31, 15, 20, 45, 34, 46, 13, 38]
 
@@ -103,7 +103,7 @@ def test_a_copy_that_covers_others_is_read_instead_of_them() -> None:
     copy(log, second)
     copy(log, both)
     assert {log.find(0, offset) for offset in (5, 10, 49, 50, 95, 100)} == {log.segments[both.id]}
-    late = a_segment(20, 30, number=2000)  # a slow copy of what is covered already
+    late = a_segment(20, 30, number=2000)  # a slow copy of offsets that are covered already
     copy(log, late)
     assert log.find(0, 25) == log.segments[both.id]
 
@@ -118,7 +118,7 @@ def test_each_epoch_is_looked_up_by_itself() -> None:
     assert log.find_in(lineage, 45) == log.segments[old.id] and log.find_in(lineage, 55) == log.segments[new.id]
     assert log.covered_from(lineage, 40) == 80 and log.covered_from(lineage, 39) == 39
     assert log.first_offset(lineage) == 40
-    assert list(log.readable(lineage, 100)) == [log.segments[new.id]], "what reaches beyond the end of its epoch is not of this history"
+    assert list(log.readable(lineage, 100)) == [log.segments[new.id]], "a segment beyond the end of its epoch is not of this history"
 
 
 LINEAGE = [EpochEntry(1, 0), EpochEntry(3, 100), EpochEntry(4, 200), EpochEntry(5, 200), EpochEntry(7, 300)]

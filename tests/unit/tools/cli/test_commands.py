@@ -1,4 +1,4 @@
-"""What commands make of their arguments and of records."""
+"""Commands read their arguments and show records."""
 
 import json
 from pathlib import Path

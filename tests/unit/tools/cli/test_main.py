@@ -1,4 +1,4 @@
-"""Commands are found, mistakes are one line with the way out, and nothing is imported that is not called."""
+"""Commands are found, mistakes are one line with the way out, and a command that is not called is not imported."""
 
 import argparse
 import logging
@@ -40,7 +40,7 @@ def test_every_example_can_be_typed(name: str, capsys: pytest.CaptureFixture[str
     with pytest.raises(SystemExit):
         main([name, "--help"])
     examples = [line.strip() for line in capsys.readouterr().out.partition("examples:\n")[2].splitlines()]
-    examples = [example for example in examples if not example.startswith("curl ")]  # what a server that runs is asked
+    examples = [example for example in examples if not example.startswith("curl ")]  # these ask a server that runs
     assert examples
     for kind in (argparse.ArgumentParser, Parser):
 

@@ -1,4 +1,4 @@
-"""What the performance tools count and print, and what makes the command line comfortable."""
+"""The performance tools count and print figures, and their command line is comfortable."""
 
 from datetime import datetime
 from pathlib import Path

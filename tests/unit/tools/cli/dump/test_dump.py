@@ -1,4 +1,4 @@
-"""Files as lines: what Kafka's tool prints, and broken files that end in a note."""
+"""Files as lines: as Kafka's tool prints them, with a note at the end of a broken file."""
 
 from struct import pack
 

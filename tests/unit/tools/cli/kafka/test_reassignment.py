@@ -1,4 +1,4 @@
-"""Plans of kafka-reassign-partitions and lists of kafka-leader-election: files, throttles, how far it is."""
+"""Plans of kafka-reassign-partitions and lists of kafka-leader-election: files, throttles and progress."""
 
 import json
 from pathlib import Path
@@ -82,7 +82,7 @@ def test_what_is_to_be_moved_where() -> None:
 def test_sources_and_destinations_are_held_back() -> None:
     moves = plans.moves_of({T1: ongoing([1, 2, 3], [3], [1])}, {T0: [2, 4], T1: [5]}, {T0: [1, 2]})
     assert moves == {
-        T1: Move(frozenset({1, 2}), frozenset({5})),  # the new target counts, and where it comes from stays
+        T1: Move(frozenset({1, 2}), frozenset({5})),  # the new target counts, and the sources stay
         T0: Move(frozenset({1, 2}), frozenset({4})),
     }
     assert plans.throttled_replicas(moves, "leader") == {"t": "0:1,0:2,1:1,1:2"}

@@ -187,7 +187,7 @@ def test_quorum_status() -> None:
 )
 def test_quorum_lag(voters: list[tuple[int, int, int]], lag: int, lag_ms: int) -> None:
     lines = dict(status_lines("c", a_quorum(*voters)))
-    assert (lines["MaxFollowerLag"], lines["MaxFollowerLagTimeMs"]) == (lag, lag_ms), "of the voter that has the least"
+    assert (lines["MaxFollowerLag"], lines["MaxFollowerLagTimeMs"]) == (lag, lag_ms), "the lag is the lag of the voter that has the least"
 
 
 def test_quorum_replication() -> None:

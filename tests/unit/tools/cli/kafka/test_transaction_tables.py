@@ -1,4 +1,4 @@
-"""The tables of kafka-transactions, and what it refuses before it asks anybody."""
+"""The tables of kafka-transactions, and the options that it refuses before it asks a broker."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What kafka-consumer-groups --reset-offsets is told, as text."""
+"""The texts that kafka-consumer-groups --reset-offsets takes."""
 
 from pathlib import Path
 

@@ -1,5 +1,5 @@
-# Everything a developer types.  VENV may name an environment that exists already.
-# The first that runs and is new enough: a name on the path may be a version manager's stand-in for nothing.
+# The commands of a developer.  VENV may name an existing environment.
+# PYTHON is the first interpreter that runs and is new enough: a name on the path may be a version manager's stand-in for nothing.
 PYTHON ?= $(firstword $(shell for each in python3 python3.13 python3.12 python3.11; do \
   $$each -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$each; done) python3)
 VENV ?= .venv

@@ -1,4 +1,4 @@
-"""● Activity tracking: what people do is published once, and whoever wants to know reads it at a pace of his own.
+"""● Activity tracking: people's actions are published once, and each reader reads them at its own pace.
 
 python examples/activity_tracking.py localhost:9092
 
@@ -32,7 +32,7 @@ async def main(bootstrap: str) -> None:
     async with Admin(bootstrap) as admin:
         await admin.topics.create([NewTopic(topic, 4, 1)])
     async with Producer(bootstrap) as producer:
-        for row in rows:  # a household's own order is kept: it is the key
+        for row in rows:  # the household is the key, so its redemptions stay in order
             producer.send(topic, json.dumps(row).encode(), key=row["household_id"].encode())
             await producer.drain()
     campaigns, households = await asyncio.gather(*(read(bootstrap, topic, group, len(rows)) for group in ("campaigns", "households")))

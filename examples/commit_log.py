@@ -1,4 +1,4 @@
-"""● Commit log: a database writes what it does to a compacted topic, and its replicas do the same; one that comes late is as good.
+"""● Commit log: a database writes its changes to a compacted topic, and replicas apply them, early or late.
 
 python examples/commit_log.py localhost:9092
 
@@ -21,7 +21,7 @@ class Table:
         self.rows: dict[str, str] = {}
 
     async def put(self, key: str, value: str | None) -> None:
-        """None deletes."""
+        """Set a row, or delete it with None."""
         await self.producer.send(self.topic, None if value is None else value.encode(), key=key.encode(), partition=0)
         if value is None:
             self.rows.pop(key, None)
@@ -30,7 +30,7 @@ class Table:
 
 
 class Replica:
-    """Goes on where it stands."""
+    """A copy of the table; each `catch_up` goes on where the last one ended."""
 
     def __init__(self, topic: str) -> None:
         self.log = TopicPartition(topic, 0)

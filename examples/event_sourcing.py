@@ -1,4 +1,4 @@
-"""● Event sourcing: what happened is the truth, and the state of things is what comes of replaying it.
+"""● Event sourcing: the events are the truth, and the state comes from replaying them.
 
 python examples/event_sourcing.py localhost:9092 [REPOSITORY]
 
@@ -23,7 +23,7 @@ def git(repository: Path, *arguments: str) -> str:
 
 
 def history(repository: Path) -> list[dict[str, object]]:
-    """The first commits of the main line, the oldest first: its name, and what became of which file."""
+    """The first commits of the main line, the oldest first: the name of each, and its changes to files."""
     text = git(repository, "log", "--first-parent", "-m", "--reverse", "--no-renames", "--name-status", "-z", "--format=%x01%H")
     events = []
     for commit in text.split("\x01")[1 : COMMITS + 1]:
@@ -39,7 +39,7 @@ def replay(files: set[str], event: dict[str, object]) -> None:
 
 
 async def files_at(bootstrap: str, topic: str, count: int) -> set[str]:
-    """The state after so many events."""
+    """The state after `count` events."""
     files: set[str] = set()
     async with Consumer(bootstrap) as consumer:
         await consumer.assign({TopicPartition(topic, 0): 0})

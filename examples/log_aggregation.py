@@ -1,4 +1,4 @@
-"""● Log aggregation: lines of many files come together in one topic, each with where it was said.
+"""● Log aggregation: lines of many files come together in one topic, each with the name of its file.
 
 python examples/log_aggregation.py localhost:9092 [FILES…]
 
@@ -19,13 +19,13 @@ ALARMING = re.compile(rb"error|fail|warn", re.IGNORECASE)
 
 
 def logs() -> list[Path]:
-    """Those with text in them; where there are none, the words of licenses in Python's packages."""
+    """The log files with text in them; if there are none, the licenses in Python's packages."""
     found = [path for path in Path("/var/log").rglob("*.log") if path.is_file() and path.stat().st_size]
     return sorted(found)[:10] or sorted(Path(sys.prefix).rglob("LICENSE*"))[:5]
 
 
 async def ship(producer: Producer, topic: str, path: Path) -> list[bytes]:
-    """One file's lines, in their order."""
+    """Send one file's lines in their order, and return them."""
     lines = (await asyncio.to_thread(path.read_bytes)).splitlines()[:LINES]
     for number, line in enumerate(lines):
         producer.send(topic, line, key=str(path).encode(), headers=[("line", str(number).encode())])

@@ -25,7 +25,7 @@ def checksum_of(path: str) -> str:
 
 
 async def work(bootstrap: str, group: str, jobs: str, answers: str, is_done: asyncio.Event) -> int:
-    """One worker; how many pieces it did."""
+    """Work as one worker, and return the number of finished pieces."""
     done = 0
     async with ShareConsumer(bootstrap, group, [jobs]) as queue, Producer(bootstrap) as producer:
         while not is_done.is_set():
@@ -34,7 +34,7 @@ async def work(bootstrap: str, group: str, jobs: str, answers: str, is_done: asy
                 try:
                     checksum = await asyncio.to_thread(checksum_of, path)
                 except FileNotFoundError:
-                    queue.acknowledge(job, Acknowledge.REJECT)  # nobody can do it: it is not given out again
+                    queue.acknowledge(job, Acknowledge.REJECT)  # no worker can do it, so it is not given out again
                     continue
                 await producer.send(answers, checksum.encode(), key=path.encode())
                 queue.acknowledge(job, Acknowledge.ACCEPT)

@@ -1,4 +1,4 @@
-"""● Metrics: machines send figures, a reader makes means and peaks of them.
+"""● Metrics: machines send figures, and a reader computes their means and peaks.
 
 python examples/metrics.py localhost:9092
 

@@ -1,9 +1,9 @@
-"""● Stream processing: read, change, write, each record once, also when the program is cut off in between.
+"""● Stream processing: read, change and write each record once, even when the program is cut off in between.
 
 python examples/stream_processing.py localhost:9092
 
-Real input: the documentation strings of some of Python's own modules.  Lines come in, counts of words go out; the counts and how far
-the lines were read are one transaction.  The program fails on purpose every few batches and begins again.  With Spark,
+Real input: the documentation strings of some of Python's own modules.  Lines come in, counts of words go out; the counts and the
+offsets of their lines are one transaction.  The program fails on purpose every few batches and begins again.  With Spark,
 `moldau.pipelines.streams` has joins, windows and tables.
 """
 
@@ -24,11 +24,11 @@ MODULES = (argparse, asyncio, collections, json, re)
 
 
 class CutOff(Exception):
-    """On purpose."""
+    """The program is cut off on purpose."""
 
 
 async def count_words(bootstrap: str, lines: str, counts: str, batches: int) -> bool:
-    """Some batches, then cut off within a transaction.  Returns whether all lines are counted."""
+    """Count the words of some batches, then cut off within a transaction.  Returns True when all lines are counted."""
     source, group = TopicPartition(lines, 0), f"counter-{lines}"
     async with Admin(bootstrap) as admin:
         committed = (await admin.groups.offsets(group)).get(source)

@@ -30,7 +30,7 @@ _WHERE: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Loaded when first used: importing the package itself costs nothing."""
+    """The name, loaded when it is first used: importing the package itself costs nothing."""
     if name not in _WHERE:
         raise AttributeError(f"module 'moldau' has no attribute {name!r}")
     return getattr(import_module(_WHERE[name]), name)

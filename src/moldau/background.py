@@ -1,7 +1,8 @@
-"""● Work that runs beside everything else and that nobody waits for.
+"""● Tasks that run beside everything else and that nobody waits for.
 
-An exception of such a task stays in the task: asyncio tells of it when the task is collected, which is never while somebody holds it, and
-what depends on the work waits for ever.  Here it is told at once.  What has to go on whatever happens catches exceptions itself.
+An exception of such a task stays in the task.  asyncio logs it only when the task is collected, which never happens while the task is held,
+and everything that depends on the task waits for ever.  Here the exception is logged at once.  Work that has to go on after an exception
+catches it itself.
 """
 
 import asyncio
@@ -15,7 +16,7 @@ T = TypeVar("T")
 
 
 def in_background(work: Coroutine[Any, Any, T], *, name: str | None = None) -> asyncio.Task[T]:
-    """Run on the running loop.  The caller keeps the task, and cancels it when its time is over."""
+    """Run `work` on the running loop.  The caller keeps the task, and cancels it when its time is over."""
     task = asyncio.get_running_loop().create_task(work, name=name)
     task.add_done_callback(_tell)
     return task

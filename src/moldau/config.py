@@ -8,7 +8,7 @@
     LogConfig.load({"log.segment.bytes": "1048576"})                       the broker's values
     LogConfig.load(...).override({"segment.bytes": "2097152"})             one topic's values
 
-What an option has to be beside another is declared with it, as `bounds`: `first_refusal` names the pair that does not fit.
+The relation of an option to another one is declared with it, as `bounds`; `first_refusal` names the pair that does not fit.
 Options live in the room that reads them, in its `config.py`.  Names and defaults are Kafka's (AbstractKafkaConfig, LogConfig, TopicConfig).
 """
 
@@ -33,7 +33,7 @@ DAY_MS: Final = 24 * HOUR_MS
 Update = Literal["read-only", "per-broker", "cluster-wide"]
 Importance = Literal["high", "medium", "low"]
 Check = Callable[[Any], str | None]
-"""Says what is wrong with a value, or None."""
+"""Returns what is wrong with a value, or None."""
 
 
 class Kind(IntEnum):
@@ -93,15 +93,15 @@ _SIGNS: Final[Mapping[str, tuple[Callable[[Any, Any], bool], str]]] = {
 
 
 class Bound(NamedTuple):
-    """How an option's value stands to that of another."""
+    """The relation of an option's value to the value of another option."""
 
     sign: str
     key: str
-    """The other's."""
+    """The key of the other option."""
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """`>= group.min.session.timeout.ms`"""
+        """The bound that a text such as `>= group.min.session.timeout.ms` declares."""
         sign, key = text.split()
         assert sign in _SIGNS, text
         return cls(sign, key)
@@ -137,11 +137,11 @@ class Option:
     is_ours: bool = False
     """Kafka 4.3 has no such option."""
     has_default: bool = True
-    """Told with its default, and with the keys behind it.  Kafka has no default for some options that have one here."""
+    """Whether the option is told with its default and the keys behind it.  Kafka has no default for some options that have one here."""
     told_as: Kind | None = None
-    """The type that is told, where it is not `kind`."""
+    """The type that DescribeConfigs tells, if it is not `kind`."""
     is_pool_size: bool = False
-    """While the broker runs it changes at most to its half or its double at a time."""
+    """One change while the broker runs may at most halve or double the value."""
 
     @property
     def is_sensitive(self) -> bool:
@@ -200,7 +200,7 @@ def option(
     told_as: Kind | None = None,
     is_pool_size: bool = False,
 ) -> Any:
-    """Declares one field of a class of `Configs`: its annotation says the kind, and the class how it is updated, unless `update` does."""
+    """Declares one field of a class of `Configs`.  The annotation is the kind; the class says how it is updated, unless `update` does."""
     told = _Told(
         key=key,
         default=default,
@@ -231,13 +231,13 @@ def group_option(
     bounds: Iterable[str] = (),
     update: Update | None = None,
 ) -> Any:
-    """`option` for what a group may set for itself as `name`, all groups as group.NAME, within the limits that `group_limit` declares."""
+    """An `option` that a group sets as `name`, all groups as group.NAME.  `group_limit` declares the limits of its values."""
     limits = [f"{sign} {_limit_key(name, which)}" for sign, which in ((">=", "min"), ("<=", "max"))]
     return option(f"group.{name}", default, doc, group=name, check=check, group_check=group_check, bounds=[*limits, *bounds], update=update)
 
 
 def group_limit(which: Literal["min", "max"], name: str, value: int, *, check: Check) -> Any:
-    """`option` for how far a group may go with `name`."""
+    """An `option` that limits the values of `name` for groups."""
     word = "Least" if which == "min" else "Greatest"
     return option(_limit_key(name, which), value, f"{word} {name} that a group may be given.", check=check)
 
@@ -291,7 +291,7 @@ class Configs:
         return dataclasses.replace(cast(Any, self), **values) if values else self
 
     def stored_override(self, topic_configs: Mapping[str, str]) -> Self:
-        """`override` by what is in the metadata: it was checked when it was set, and nobody is there now who could be told."""
+        """`override` with values from the metadata.  They were checked when they were set; one that is invalid now is skipped."""
         by_topic_key = self.by_topic_key()
         values = {}
         for key, text in topic_configs.items():
@@ -383,7 +383,7 @@ def _parse_integer(kind: str, bits: int) -> Callable[[str], int]:
 
 def _parse_double(text: str) -> float:
     try:
-        if "_" in text:  # which Python allows between digits
+        if "_" in text:  # Python allows it between digits
             raise ValueError
         return float(text)
     except ValueError:

@@ -1,6 +1,7 @@
 """◇ Every error code of the protocol: number, whether a client may try again, text.
 
 Inside, expected failures are values of `ErrorCode`; bugs are assertions; `KafkaError` is raised only to leave several frames at once.
+
 Source: org.apache.kafka.common.protocol.Errors.
 """
 
@@ -23,7 +24,7 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def of(cls, number: int) -> "ErrorCode":
-        """The code that came over the wire; one that a newer peer made up counts as UNKNOWN_SERVER_ERROR."""
+        """The code of a number from the wire.  A number that only a newer peer knows counts as UNKNOWN_SERVER_ERROR."""
         return cast(ErrorCode, cls._value2member_map_.get(number, cls.UNKNOWN_SERVER_ERROR))
 
     UNKNOWN_SERVER_ERROR = -1, False, "The server met something it did not expect; its log says what."

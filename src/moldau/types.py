@@ -1,6 +1,7 @@
-"""◇ Values that more than one room speaks of.
+"""◇ Values that several rooms share.
 
 Uuids are `uuid.UUID`; their text form is Kafka's: URL-safe base64 of the 16 bytes, 22 characters, no padding.
+
 Source: org.apache.kafka.common.Uuid, DirectoryId.
 """
 
@@ -45,7 +46,10 @@ class TopicPartition(NamedTuple):
 
 
 class OffsetAndEpoch(NamedTuple):
-    """An offset and its leader epoch.  In a snapshot's name exclusive: everything below `offset` belongs to `epoch` or an older one."""
+    """An offset and its leader epoch.
+
+    In a snapshot's name the offset is exclusive: everything below `offset` belongs to `epoch` or an older one.
+    """
 
     offset: int
     epoch: int
@@ -62,7 +66,7 @@ class SliceableFile(Protocol):
 
 
 class FileSlice:
-    """`size` bytes of a file from `position`: not read yet, and the file stays open as long as this lives."""
+    """`size` bytes of a file from `position`, not read yet.  The file stays open as long as the slice lives."""
 
     __slots__ = ("file", "position", "size")
 
@@ -79,7 +83,7 @@ class FileSlice:
         return f"FileSlice({self.file!r}, position={self.position}, size={self.size})"
 
     def read(self) -> bytes:
-        """The bytes themselves: for TLS, simulation and slow roads only."""
+        """The bytes themselves: for TLS, simulation and slow paths only."""
         data = self.file.pread(self.size, self.position)
         assert len(data) == self.size, f"{self!r} is cut short at {len(data)} bytes"
         return data
@@ -89,11 +93,11 @@ Records: TypeAlias = bytes | bytearray | memoryview | FileSlice
 """Bytes of record batches: a view when they came in, a slice when they go out, never a copy in between."""
 
 Part: TypeAlias = bytes | bytearray | memoryview | FileSlice
-"""A piece of what goes to a socket, in order."""
+"""A piece of the bytes that go to a socket in order."""
 
 
 def joined(parts: Iterable[Part]) -> bytes:
-    """All parts in one, slices of files read: for small messages and slow roads."""
+    """All parts as one piece, with slices of files read: for small messages and slow paths."""
     return b"".join(part.read() if isinstance(part, FileSlice) else part for part in parts)
 
 
@@ -102,7 +106,7 @@ def uuid_to_text(value: UUID) -> str:
 
 
 def usable_uuid(draw: Callable[[], UUID]) -> UUID:
-    """The first one drawn that is an id as Kafka makes them: not reserved, and of no text that tools would take for an option."""
+    """The first drawn id that Kafka would make, too: it is not reserved, and tools do not take its text for an option."""
     while True:
         made = draw()
         if made.int >= RESERVED_UUIDS and not uuid_to_text(made).startswith("-"):
@@ -123,7 +127,7 @@ def uuid_from_text(text: str) -> UUID:
 
 
 def java_string_hash(text: str) -> int:  # hot: 0.1 us for a name in use, 8 us for a new one
-    """`String.hashCode` of Java: which partition of an internal topic a group or transactional id lives on."""
+    """`String.hashCode` of Java, which places a group or transactional id on a partition of an internal topic."""
     return _known_hash(text) if len(text) <= MAX_KNOWN_LENGTH else _hash(text)
 
 
@@ -138,5 +142,5 @@ def _hash(text: str) -> int:
 MIN_JAVA_INT: Final = -(1 << 31)
 """The one hash without a positive twin."""
 MAX_KNOWN_LENGTH: Final = 256
-"""Longer names are hashed each time: what is kept in memory must not be the peer's choice."""
+"""Longer names are hashed each time: a peer must not choose how much memory is used."""
 _known_hash: Final = lru_cache(maxsize=4096)(_hash)

@@ -297,8 +297,8 @@ class LogConfig(Configs, update="cluster-wide"):
     record_validation: str = option(
         "log.record.validation",
         "small",
-        "How closely a produced batch is looked at beyond its header and CRC, so that none is stored that no consumer can read: structure, "
-        "all records of every batch, large ones in a worker process; small, those of batches of up to 8 records; header, none.",
+        "Which records of a produced batch are checked beyond its header and CRC, so that all that is stored can be read: structure, "
+        "all records, those of large batches in a worker process; small, the records of batches of up to 8; header, none.",
         topic="record.validation",
         check=one_of("structure", "small", "header"),
         is_ours=True,
@@ -347,7 +347,7 @@ class CleanerConfig(Configs):
         update="cluster-wide",
     )
     backoff_ms: Long = option(
-        "log.cleaner.backoff.ms", 15_000, "How long to wait when nothing is dirty.", check=at_least(0), update="cluster-wide"
+        "log.cleaner.backoff.ms", 15_000, "How long the cleaner waits when no log is dirty.", check=at_least(0), update="cluster-wide"
     )
 
     def refusal(self) -> ConfigError | None:

@@ -337,7 +337,7 @@ class Log:
         try:
             recall(entry, self.segments, start_offset=self.log_start_offset)
         except (CorruptBatch, OSError) as error:
-            LOG.warning("%r: what producer %d sent before the start cannot be read: %s", self, header.producer_id, error)
+            LOG.warning("%r: the batches that producer %d sent before the start cannot be read: %s", self, header.producer_id, error)
         return True
 
     def append_as_follower(self, records: memoryview | bytearray, leader_epoch: int) -> AppendResult | AppendFailure:
@@ -359,12 +359,12 @@ class Log:
                 if header.base_offset < next_offset or header.last_offset_delta < 0:
                     return AppendFailure(
                         ErrorCode.OFFSET_OUT_OF_RANGE,
-                        f"Offset {header.base_offset} came from the leader of {self.topic_partition}, {next_offset} was to come",
+                        f"Offset {header.base_offset} came from the leader of {self.topic_partition}, but {next_offset} was expected",
                     )
                 headers.append((position, header))
                 end, next_offset = position + header.size, header.next_offset
         except CorruptBatch as error:
-            return AppendFailure(ErrorCode.CORRUPT_MESSAGE, f"What came from the leader is no batch: {error}")
+            return AppendFailure(ErrorCode.CORRUPT_MESSAGE, f"The bytes from the leader are no batch: {error}")
         if not headers:
             return AppendResult(NO_OFFSET, NO_OFFSET, -1, self.log_start_offset, -1, 0, 0)
         # Followers roll when the leader's batches say so: by their timestamps, not by a clock.

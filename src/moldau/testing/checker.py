@@ -177,7 +177,10 @@ class _Analysis:
                     self.add("unseen", key, where)
 
     def _certain_sends(self) -> dict[str, list[Send]]:
-        """Acknowledged sends that no power loss excuses, and sends of unknown outcome of which a value was read."""
+        """The sends that happened for certain, without those that a power loss excuses.
+
+        Sends of unknown outcome happened if a value of their operation was read.
+        """
         certain: dict[str, list[Send]] = defaultdict(list)
         for operation in self.operations:
             sends = list(_sends(operation))

@@ -40,8 +40,7 @@ def held_ports(count: int) -> Iterator[list[int]]:
     """Ports on the loopback address that the system gives to no other process meanwhile, but that a server may listen on.
 
     The ports are bound and not listened on.  A server that uses SO_REUSEADDR, as ours and Java's do, gets them.  A process that asks for
-    any
-    free port, or connects from one, does not get them, not even while a killed server is down.
+    any free port, or connects from one, does not get them, not even while a killed server is down.
     """
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]

@@ -85,7 +85,7 @@ class EmbeddedBroker:
         return self._port
 
     def start(self) -> None:
-        """Start the broker.  Errors: whatever keeps the node from starting."""
+        """Start the broker.  Errors: the error that keeps the node from starting."""
         assert self._thread is None, "the broker is running already"
         started: Future[int] = Future()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(started)), name="moldau-embedded", daemon=True)
@@ -112,7 +112,7 @@ class EmbeddedBroker:
         self._properties = {**self._properties, "listeners": listeners}
         self.start()
 
-    # ------------------------------------------------------------ what tests do with it
+    # ------------------------------------------------------------ calls of tests
 
     def create_topic(self, name: str, partition_count: int = 1, configs: Mapping[str, str] | None = None) -> None:
         """Create a topic.  Errors: KafkaError."""
@@ -131,7 +131,7 @@ class EmbeddedBroker:
             producer.send_many(topic, values, keys=keys)
 
     def consume(self, topic: str, count: int, *, within_s: float = 30.0, read_committed: bool = False) -> list[ConsumerRecord]:
-        """The first `count` records of all partitions, or those that come within `within_s` seconds."""
+        """The first `count` records of all partitions; fewer if no more come within `within_s` seconds."""
         level = "read_committed" if read_committed else "read_uncommitted"
         found: list[ConsumerRecord] = []
         until = time.monotonic() + within_s
@@ -146,7 +146,7 @@ class EmbeddedBroker:
     def expect(self, topic: str, values: Sequence[bytes], *, within_s: float = 30.0, quiet_s: float = 0.2) -> None:
         """Expect these values in order, and no others.
 
-        After the last one the broker waits `quiet_s` seconds for one more.  Errors: AssertionError that shows what is there.
+        After the last one the broker waits `quiet_s` seconds for one more.  Errors: AssertionError that shows the records.
         """
         found = [record.value for record in self.consume(topic, len(values), within_s=within_s)]
         if found == list(values):

@@ -3,7 +3,7 @@
     broker.faults.fail("Produce", ErrorCode.NOT_LEADER_OR_FOLLOWER, times=2)
     broker.faults.delay("Fetch", 1.5)
     broker.faults.drop("Metadata")                     # the connection breaks, and the broker has not seen the request
-    broker.faults.drop("Produce", after=True)          # it has, and the answer is lost
+    broker.faults.drop("Produce", after=True)          # the broker has handled it, and the answer is lost
     broker.faults.move_time(hours=2)                   # the broker's wall clock
 
 Any client can be under test.  Rules apply in the order in which they were given, each `times` times.  `count("Produce")` is the number of
@@ -64,7 +64,7 @@ class Faults:
         self._add(Rule(_key_of(api), times, drops=not after, drops_after=after))
 
     def move_time(self, *, hours: float = 0, minutes: float = 0, seconds: float = 0) -> None:
-        """Move the broker's wall clock, forwards or back.  Its time-outs go by the monotonic clock, which stays."""
+        """Move the broker's wall clock, forwards or back.  Its time-outs go by the monotonic clock, which does not move."""
         self.skew_ms += int((hours * 3600 + minutes * 60 + seconds) * 1000)
 
     def clear(self) -> None:
@@ -107,7 +107,7 @@ def _key_of(api: str) -> int:
 
 
 class MovableClock(SystemClock):
-    """The operating system's clocks, the wall clock moved by `faults.move_time`."""
+    """The operating system's clocks; `faults.move_time` moves the wall clock."""
 
     def __init__(self, faults: Faults) -> None:
         self._faults = faults
@@ -140,7 +140,7 @@ class FaultyNetwork:
             try:
                 header, body = decode_request_header(frame)
             except DecodeError:
-                return inner(connection, frame)  # the take decides the request's fate
+                return inner(connection, frame)  # `inner` decides what becomes of a broken header
             rule = self._faults.take(header.api_key)
             if rule is None:
                 return inner(connection, frame)

@@ -6,7 +6,7 @@
 
 The model is harsher than ext4 and within what POSIX allows: every unsynced write, truncation and directory change may be kept, lost, torn
 or overtaken by a later one, independently of the others; a write that was lost below one that was kept leaves zeros.  After a failed `sync`
-the writes before it stay in doubt for ever, a later successful one does not save them (as Linux does it).
+the writes before it stay in doubt for ever: a later successful `sync` does not save them, as on Linux.
 
 `hook` is called before every call with its name and path.  It may count, record, or make the call fail by returning a `Fault`.  The same
 calls in the same order give the same result: time and randomness come only from the arguments.
@@ -78,7 +78,7 @@ class _Inode:
         self.pending.clear()
 
     def sync_failed(self) -> None:
-        # Changes that were certain count as in doubt, too, from here on: this is harsher than need be, and simpler.
+        # From here on, changes that were certain count as in doubt, too: this is simpler, and harsher than need be.
         self.in_doubt += self.certain + self.pending
         self.certain, self.pending = [], []
 

@@ -3,8 +3,8 @@
     moldau_broker      one `EmbeddedBroker` for the session, empty at its start: give your topics names of their own
     moldau_topic       the name of a topic of one partition that no other test has
     moldau_faults      faults of the next requests: see `moldau.testing.faults`; cleared after the test
-    moldau_process     one broker as a process of its own, to be killed and started again; there and well at the start of each test
-    moldau_cluster     three of them that are one cluster, started once, all there and well at the start of each test
+    moldau_process     one broker as a process of its own, to be killed and started again; it runs at the start of each test
+    moldau_cluster     three of them that are one cluster, started once; all run at the start of each test
 
 def test_orders(moldau_broker, moldau_topic):
     send_orders(moldau_broker.bootstrap_servers, moldau_topic)

@@ -29,11 +29,9 @@ class RemoteLogConfig(Configs):
     system_enable: bool = option(
         SYSTEM_ENABLE, False, "Whether topics may keep their older segments in an object store; rsm.config.storage.url says where."
     )
-    storage_prefix: str = option(
-        "remote.log.storage.manager.impl.prefix", "rsm.config.", "What stands before the options of the object store."
-    )
+    storage_prefix: str = option("remote.log.storage.manager.impl.prefix", "rsm.config.", "The prefix of the options of the object store.")
     metadata_prefix: str = option(
-        "remote.log.metadata.manager.impl.prefix", "rlmm.config.", "What stands before the options of the topic __remote_log_metadata."
+        "remote.log.metadata.manager.impl.prefix", "rlmm.config.", "The prefix of the options of the topic __remote_log_metadata."
     )
     task_interval_ms: Long = option(
         "remote.log.manager.task.interval.ms",
@@ -104,7 +102,7 @@ class RemoteLogConfig(Configs):
     fetch_max_wait_ms: int = option(
         "remote.fetch.max.wait.ms",
         500,
-        "How long a fetch waits for the object store; then it is answered without, and what was asked for is there the next time.",
+        "How long a fetch waits for the object store; then it is answered without the records, which the next fetch finds.",
         check=at_least(1),
         update="cluster-wide",
     )
@@ -133,20 +131,23 @@ class StoreConfig(Configs):
         "fetch.chunk.cache.prefetch.max.size", 8 * MiB, "Bytes that are read ahead of a reader.", check=at_least(0), is_ours=True
     )
     s3_endpoint_url: str | None = option(
-        "storage.s3.endpoint.url", None, "The S3 server; without it that of AWS in the region.", is_ours=True
+        "storage.s3.endpoint.url", None, "The S3 server; without it, the server of AWS in the region.", is_ours=True
     )
     s3_region: str | None = option("storage.s3.region", None, "The region of the bucket.", is_ours=True)
     s3_path_style: bool = option(
-        "storage.s3.path.style.access.enabled", True, "The bucket in the path of a request, or as part of the server's name.", is_ours=True
+        "storage.s3.path.style.access.enabled",
+        True,
+        "Whether the bucket stands in the path of a request; else it is part of the server's name.",
+        is_ours=True,
     )
     access_key_id: str | None = option(
         "storage.aws.access.key.id",
         None,
-        "Without keys those of the environment, the web identity or the instance are taken.",
+        "Without it, the keys of the environment, the web identity or the instance are used.",
         is_ours=True,
     )
-    secret_access_key: Password | None = option("storage.aws.secret.access.key", None, "Goes with the access key id.", is_ours=True)
-    session_token: Password | None = option("storage.aws.session.token", None, "For keys that hold for a time only.", is_ours=True)
+    secret_access_key: Password | None = option("storage.aws.secret.access.key", None, "The secret key to the access key id.", is_ours=True)
+    session_token: Password | None = option("storage.aws.session.token", None, "The token of temporary keys.", is_ours=True)
 
     @classmethod
     def behind(cls, prefix: str, properties: Mapping[str, str]) -> "StoreConfig":

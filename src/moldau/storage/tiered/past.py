@@ -31,7 +31,7 @@ def _epochs(store: ObjectStore, segment: RemoteSegment) -> list[EpochEntry]:
     except (CorruptCheckpoint, FileNotFoundError) as error:
         raise UnusablePast(str(error)) from None
     if leader_epochs_in(entries, segment.start_offset, segment.end_offset + 1) != segment.leader_epochs:
-        raise UnusablePast(f"{name} says {entries}, the metadata {segment.leader_epochs}")
+        raise UnusablePast(f"{name} holds {entries}, the metadata {segment.leader_epochs}")
     return [entry for entry in entries if entry.start_offset <= segment.end_offset]
 
 

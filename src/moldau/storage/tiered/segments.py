@@ -178,7 +178,7 @@ def where_of(record: StoredRecord) -> TopicIdPartition:
             return _where(record.remote_log_segment_id.topic_id_partition)
         case RemotePartitionDeleteMetadataRecord():
             return _where(record.topic_id_partition)
-    raise ValueError(f"{type(record).__name__} does not stand in that topic")
+    raise ValueError(f"{type(record).__name__} is no record of that topic")
 
 
 def partition_deletion(where: TopicIdPartition, state: PartitionDeletion, *, broker_id: int, now_ms: int) -> StoredRecord:

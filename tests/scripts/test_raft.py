@@ -11,8 +11,8 @@
     fails from=2                                                  no answer came
     advance                                                       the election that was asked for is on the disk
 
-What needs no disk is done at once.  Chance always says 0, and directories are 1000 + id.  A trace line says what is ready, and the role.
-To see a new trace, write the command with an empty answer and run the test with MOLDAU_SCRIPTS=rewrite.
+Actions that need no disk are done at once.  Chance always says 0, and directories are 1000 + id.  A trace line says what is ready, and
+the role.  To see a new trace, write the command with an empty answer and run the test with MOLDAU_SCRIPTS=rewrite.
 """
 
 import os
@@ -65,7 +65,7 @@ REWRITE = os.environ.get("MOLDAU_SCRIPTS") == "rewrite"
 
 
 def dialogues(path: Path) -> Iterator[tuple[str, str, str]]:
-    """Comment, command, answer."""
+    """The comment, the command and the answer of each block."""
     for block in path.read_text(encoding="utf-8").strip().split("\n\n"):
         lines = block.splitlines()
         comment = "".join(f"{line}\n" for line in lines if line.startswith("#"))

@@ -15,7 +15,7 @@ def test_members_of_one_group(seed: int) -> None:
     ("name", "seed"), [("keeps-reading", 1), ("commits-what-was-fetched", 35), ("forgets-an-assignment", 213), ("hands-out-backwards", 0)]
 )
 def test_a_planted_fault_is_found(name: str, seed: int) -> None:
-    """By a seed that finds nothing without it."""
+    """The same seed finds nothing without the fault."""
     assert GroupSchedule(seed).run() == []
     with planted(CONSUMER_PLANTS[name]):
         assert GroupSchedule(seed).run() != []

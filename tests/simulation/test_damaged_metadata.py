@@ -25,7 +25,7 @@ DIRECTORY = UUID(int=77)
 ME = VoterSet([Voter(1, DIRECTORY, (Address("CONTROLLER", "localhost", 9093),))])
 REFUSALS = (CorruptQuorumState, CorruptSnapshot, CorruptCheckpoint, LogDamaged)
 LIVES = 3
-"""Each is an epoch."""
+"""Each life is an epoch."""
 
 
 class StoppedClock:
@@ -54,7 +54,7 @@ class Listener:
 
 
 async def a_life(files: MemoryFiles, propose: Sequence[bytes] = (), *, snapshot: bool = False) -> list[bytes]:
-    """What the listener was told by when the driver leads and has committed all."""
+    """The records that the listener was told by the time that the driver leads and has committed all."""
     driver = RaftDriver(
         files=files,
         clock=StoppedClock(),

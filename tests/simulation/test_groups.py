@@ -18,7 +18,7 @@ def test_groups_under_fire(start: int) -> None:
         result = GroupSimulation(seed).run()
         assert not result.violations, f"seed {seed}: " + "\n".join(result.violations)
         done.update(result.done)
-    # Whatever a member can hear, it heard.
+    # Every kind of answer that a member can hear was heard.
     assert done["commit: NONE"] > 5_000 and done["fail-over"] > 300
     for heard in ("heartbeat: REBALANCE_IN_PROGRESS", "commit: UNKNOWN_MEMBER_ID", "report: UNRELEASED_INSTANCE_ID", "reset: NONE"):
         assert done[heard], f"{heard}: {done}"

@@ -1,3 +1,5 @@
+"""Stories of replicas on virtual time: brokers die, lose disks and fall behind, and the replicas end equal."""
+
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
@@ -59,7 +61,7 @@ def content(broker: ReplicaBroker, number: int = 0) -> tuple[Any, ...]:
 
 
 async def until_equal(cluster: ReplicaCluster, number: int = 0) -> None:
-    """All replicas that are up, and all of what they have is committed."""
+    """Waits until all replicas that are up are equal and all of their records are committed."""
 
     def are_equal() -> bool:
         logs = [broker.log(number) for broker in cluster.brokers.values() if broker.is_up]
@@ -227,7 +229,7 @@ def test_a_follower_of_a_new_leader_does_not_wait_out_the_fetch_that_is_parked_t
     async def story(cluster: ReplicaCluster) -> None:
         for number in (0, 1, 2):
             await acknowledged(cluster, b"warm", number=number)
-        await asyncio.sleep(1.5)  # the fetches of all are parked
+        await asyncio.sleep(1.5)  # all fetches are parked
         worst_s = 0.0
         for _ in range(5):
             began_s = asyncio.get_running_loop().time()
@@ -242,7 +244,7 @@ def test_a_follower_of_a_new_leader_does_not_wait_out_the_fetch_that_is_parked_t
 
 @pytest.mark.parametrize("heir", [2, 3])
 def test_a_partition_that_leaves_while_it_is_synced_does_not_hold_up_the_others(heir: int) -> None:
-    """It is led by the broker that followed, or by a third one, before what that has appended is on stable storage."""
+    """The follower or a third broker leads the partition before the follower's records are on stable storage."""
 
     async def story(cluster: ReplicaCluster) -> None:
         second = cluster.brokers[2]
@@ -256,12 +258,12 @@ def test_a_partition_that_leaves_while_it_is_synced_does_not_hold_up_the_others(
             end = second.log().log_end_offset
             cluster.brokers[1].append(b"%d" % number)
             await until(lambda end=end: second.log().log_end_offset > end)  # type: ignore[misc]
-            assert second.log().recovery_point <= end, "it is synced meanwhile"
+            assert second.log().recovery_point <= end, "the record is still being synced"
             cluster.elect(0, heir)
             second.apply(0)
             for other in (1, 0):
                 assert await acknowledged(cluster, b"%d" % number, number=other) == ErrorCode.NONE
                 await until_equal(cluster, other)
-        assert set(cluster.partitions[1].isr) == {1, 2, 3}, "nobody was given up"
+        assert set(cluster.partitions[1].isr) == {1, 2, 3}, "no replica left the in-sync set"
 
     play(story, partitions=2, properties={"log.flush.policy": "ack"})

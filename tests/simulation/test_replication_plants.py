@@ -7,7 +7,7 @@ from proof.replication.schedules import Schedule, Violation
 
 STEPS = 200
 FOUND_WITHIN = 100
-"""Seeds; docs/reliability/replication.md says how many each takes."""
+"""The number of seeds that are tried; docs/reliability/replication.md says how many each fault takes."""
 
 
 @pytest.mark.parametrize("name", [name for name in PLANTS if name not in RARE])

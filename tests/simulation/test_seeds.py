@@ -1,4 +1,4 @@
-"""A node of ours under faults, from seeds: what was once found stays away, and the same seed is the same history everywhere."""
+"""A node of ours under faults, from seeds: defects that were once found stay away, and the same seed is the same history everywhere."""
 
 import functools
 import subprocess
@@ -17,7 +17,7 @@ SEEDS_FILE = Path(__file__).parent / "seeds.txt"
 FRESH_SEEDS = range(1000, 1008)
 PLANTED_WITHIN = range(1, 13)
 RARE = {"aborted-lost-at-restart"}
-"""Takes more seeds than a test has time for."""
+"""Plants that take more seeds than a test has time for."""
 
 
 def known_seeds() -> list[int]:

@@ -1,12 +1,12 @@
-"""Power cuts of a whole broker on a real file system under load: nothing that was acknowledged is lost.
+"""Power cuts of a whole broker on a real file system under load: no acknowledged record is lost.
 
     python tests/soak/power_cuts.py --cuts 200 --seed 1                       # as root, on Linux; about three seconds a cut
     python tests/soak/power_cuts.py --cuts 20 --seed 1 --flush-policy os      # to see that the cuts bite: here records are lost
 
 The broker's folder is an ext4 on a disk with a volatile write cache (`proof.storage.recorded_disk`).  An idempotent librdkafka producer
 with acks=all writes all the time; now and then the power fails, the cache of the disk keeps what chance decides, the broker is killed, and
-both come up again.  After every cut all that was ever acknowledged is read back, offset by offset.  Somebody pushes pages to the disk
-without flushing it, as the kernel's own writeback does, so that the cache is rarely empty.
+both come up again.  After every cut all records that were ever acknowledged are read back, offset by offset.  A thread pushes pages to the
+disk without flushing it, as the kernel's own writeback does, so that the cache is rarely empty.
 """
 
 import argparse
@@ -37,7 +37,7 @@ SYNC_FILE_RANGE_WRITE = 2
 
 
 class Load(AcknowledgedLoad):
-    """So many records a second, and a compacted topic beside."""
+    """`RECORDS_A_SECOND` records a second, and records of a compacted topic beside them."""
 
     def __init__(self, bootstrap: str) -> None:
         self.compacted: dict[bytes, tuple[int, bytes]] = {}
@@ -61,7 +61,7 @@ class Load(AcknowledgedLoad):
 
 
 def lost(bootstrap: str, load: Load) -> list[str]:
-    """What was acknowledged before now and is not there."""
+    """The records that were acknowledged before now and are not there."""
     acknowledged, compacted = dict(load.acknowledged), dict(load.compacted)
     found: dict[tuple[int, int], bytes] = {}
     for message in read_back(bootstrap, TOPIC, PARTITIONS):
@@ -92,7 +92,7 @@ class Writeback:
             self.push(0.3)
 
     def push(self, share: float) -> None:
-        """`share` of the files."""
+        """Writes the pages of about `share` of the files."""
         with suppress(OSError):
             for path in [path for path in self._folder.glob("*/*") if self._chance.random() < share]:
                 file = os.open(path, os.O_RDONLY)

@@ -5,7 +5,7 @@
 
 Three librdkafka consumers with its own defaults, twelve partitions, a record every 40 ms in each.  One member after the other closes and
 comes back with `group.protocol=consumer`.  A pause is the time between two records of a partition that were new to the group when they
-came; a duplicate is one that was not.  Ends with 1 when something is missing.
+came; a duplicate is a record that was not.  Ends with 1 when something is missing.
 """
 
 import argparse

@@ -37,7 +37,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def prefix() -> str:
-    """Topics of one test alone."""
+    """The prefix of topics that only one test uses."""
     return f"t{os.getpid()}-{next(_numbers)}-"
 
 

@@ -1,4 +1,4 @@
-"""The state from which a release goes on: its own, older ones that it reads, and no other."""
+"""The checkpoints that a release goes on from: those of its own version, of older versions that it reads, and no others."""
 
 from pathlib import Path
 

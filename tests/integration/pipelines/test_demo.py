@@ -20,12 +20,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spar
 RUN_WITHIN_S = 500.0
 START_WITHIN_S = 300.0
 STOP_WITHIN_S = 120.0
-IMPORTS_S = 20.0  # of a busy machine
+IMPORTS_S = 20.0  # on a busy machine
 
 
 @contextmanager
 def demo(tmp_path: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
-    """Nothing of it outlives the test, however that ends."""
+    """The demo, running.  None of its processes outlives the test, however the test ends."""
     command = [sys.executable, "-m", "moldau.pipelines.demo", "--no-promo", "--report", str(tmp_path / "report.html"), *arguments]
     environment = {**os.environ, "PYTHONPATH": this_tree_first(), "TMPDIR": str(tmp_path), "COLUMNS": "100"}
     with subprocess.Popen(

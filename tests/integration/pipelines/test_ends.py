@@ -1,4 +1,4 @@
-"""What jobs read and write: from topic to topic, again after a restart, once."""
+"""A job reads from a topic and writes to others, also after a restart, and writes each record once."""
 
 import pytest
 from pyspark.sql import SparkSession

@@ -1,4 +1,4 @@
-"""Which epoch a micro-batch gets: the one before, only where that was noted as unused and nobody took the next."""
+"""A micro-batch takes the epoch of the one before only if that epoch was noted as unused and nobody took the next."""
 
 import tempfile
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def test_without_a_note_of_this_very_micro_batch_there_is_a_new_one(cluster: Blo
     note_unused(first._replace(token="of another"))
     second = planned(cluster, prefix)
     assert second.producer != first.producer
-    third = planned(cluster, prefix)  # whose tasks may still write: nothing was noted
+    third = planned(cluster, prefix)  # the second noted nothing, so its tasks may still write
     assert third.producer != second.producer
 
 

@@ -21,7 +21,7 @@ PARTITIONS = 3
 
 
 def some_records(spark: SparkSession, count: int = ROWS) -> DataFrame:
-    """Keys, nulls, headers and empty values."""
+    """Records with keys, nulls, headers and empty values."""
     number = F.col("id").cast("string")
     header = F.struct(F.lit("h").alias("key"), number.cast("binary").alias("value"))
     return spark.range(count).select(
@@ -45,7 +45,7 @@ def write(frame: DataFrame, bootstrap: str, topic: str, form: str = "moldau", **
 
 
 def run(frame: DataFrame, bootstrap: str, topic: str, checkpoint: str, **options: Any) -> StreamingQuery:
-    """To the end of what there is now."""
+    """Runs a query to the end of the records that there are now."""
     given = {"kafka.bootstrap.servers": bootstrap, "topic": topic, "checkpointLocation": checkpoint}
     query = frame.writeStream.format("moldau").options(**given | dotted(options)).trigger(availableNow=True).start()
     query.awaitTermination()
@@ -157,7 +157,7 @@ def test_a_topic_made_anew_is_refused(spark: SparkSession, bootstrap: str, topic
 def test_a_micro_batch_that_is_committed_is_not_written_again(
     spark: SparkSession, bootstrap: str, topics: tuple[str, str], checkpoint: str
 ) -> None:
-    """As after a crash between the commit and Spark's note of it."""
+    """The checkpoint is as after a crash between the commit and Spark's note of it."""
     source, target = topics
     records = stream(spark, bootstrap, source, maxOffsetsPerTrigger=100).select("key", "value")
     write(some_records(spark, 250), bootstrap, source)

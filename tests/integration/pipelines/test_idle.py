@@ -1,4 +1,4 @@
-"""Micro-batches without records, as queries with timers have: they take no epoch, and what comes after them is there once."""
+"""Micro-batches without records, as queries with timers have: they take no epoch, and the records after them are there once."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ EMPTY_ONES = 4
 
 
 class Passed(StatefulProcessor):
-    """Every row as it comes; its time mode makes micro-batches go on in silence."""
+    """Passes on every row.  Its time mode makes micro-batches go on while there are no rows."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         pass

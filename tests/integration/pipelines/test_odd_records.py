@@ -1,4 +1,4 @@
-"""Whatever a topic can hold between good orders: the job lives, good orders are judged, the rest is dead-lettered as it came."""
+"""Odd records of every kind between good orders: the job lives, good orders are judged, the rest is dead-lettered as it came."""
 
 import time
 from collections.abc import Iterator
@@ -56,7 +56,7 @@ class Letter(NamedTuple):
 
 
 class Shop:
-    """Every record is known by where it came to stand: a record that the broker refused would be missed for no reason."""
+    """Notes the place of every record that is to become a dead letter.  A refused record has no place and would be missed for no reason."""
 
     def __init__(self, bootstrap: str, topics: Topics) -> None:
         create_topics(bootstrap, {topics.orders: {}}, partitions=2)  # not compacted, so that it can hold records without a key
@@ -103,7 +103,7 @@ def test_odd_records_between_good_orders(spark: SparkSession, bootstrap: str, pr
     for number, (topic, (reason, key, value)) in enumerate(odd):
         shop.send(topic, key, value, reason=reason)
         order(f"good-{number}", "VALIDATED", ordered_ms=number, customer_id="c")
-    # Whatever a producer's clock says of the record, and a customer's of the order, each has its verdict, and so has who comes next.
+    # Each order has its verdict, whatever the producer's and the customer's clocks say, and so has the order after it.
     for name, skew_ms in (("-6h", -6 * HOUR_MS), ("-10min", -HOUR_MS // 6), ("+59min", 59 * HOUR_MS // 60), ("now", 0)):
         order(name, "VALIDATED", timestamp_ms=now_ms() + skew_ms)
     order("ahead", "VALIDATED", ordered_ms=now_ms() + 59 * HOUR_MS // 60, customer_id="quick")

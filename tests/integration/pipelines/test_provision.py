@@ -1,4 +1,4 @@
-"""What a machine needs beside pip's packages is brought, also from a server that fails now and then."""
+"""The jars that a machine needs beside pip's packages are fetched, also from a server that fails now and then."""
 
 import hashlib
 import threading
@@ -24,7 +24,7 @@ SETTINGS = """<ivysettings><settings defaultResolver="here"/>
 
 
 class Repository(ThreadingHTTPServer):
-    """Has one jar, and refuses it so many times."""
+    """A server with one jar, which it refuses `refusals_left` times."""
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Answers)
@@ -55,7 +55,7 @@ class Answers(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Repository]:
-    java_home()  # into the user's own cache, where there is none
+    java_home()  # brings Java into the user's own cache, if it is not there
     with Repository() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         (tmp_path / "settings.xml").write_text(SETTINGS.format(port=server.server_port))

@@ -1,4 +1,4 @@
-"""The year of baskets, cleaned as its docstring says."""
+"""The year of baskets, cleaned as the docstring of `retail` says."""
 
 import pytest
 

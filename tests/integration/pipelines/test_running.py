@@ -93,7 +93,7 @@ def test_a_service_outlives_its_broker_and_ends_cleanly(tmp_path: Path) -> None:
         assert any(re.match(lost, each) for each in reasons), reasons
         assert "promo: stopped" in said
         (tmp_path / "checkpoint" / "promo" / FILE).write_text("99\n", encoding="ascii")
-        (tmp_path / "checkpoint" / "promo" / f".{FILE}.crc").unlink()  # Hadoop's checksum of what stood there
+        (tmp_path / "checkpoint" / "promo" / f".{FILE}.crc").unlink()  # Hadoop's checksum of the former content
         with running(tmp_path, broker.bootstrap, 0) as refused:
             assert refused.wait(WITHIN_S) == 1
         last = log.read_text(errors="replace").strip().splitlines()[-1]

@@ -1,4 +1,4 @@
-"""Source and sink against an Apache Kafka that asks who is there: a stream is copied by each mechanism, and refusals are said."""
+"""Source and sink against an Apache Kafka that authenticates its clients: every mechanism copies a stream, and refusals are reported."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +29,7 @@ def source(spark: SparkSession, kafka: SecuredKafka) -> str:
 
 
 def by_sasl(kafka: SecuredKafka, mechanism: str, password: str = PASSWORD) -> dict[str, str]:
-    """With Java's line, as it stands in a file that a user brings."""
+    """Options with Java's JAAS line, as it stands in a file that a user brings."""
     assert kafka.certificates is not None
     quoted = password.replace('"', '\\"')
     module = "plain.PlainLoginModule" if mechanism == "PLAIN" else "scram.ScramLoginModule"

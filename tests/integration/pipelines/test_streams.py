@@ -1,4 +1,4 @@
-"""Topologies on Spark and a broker: what the pure processors make, across micro-batches and a restart on the checkpoint."""
+"""Topologies on Spark and a broker make what the pure processors make, across micro-batches and a restart on the checkpoint."""
 
 import time
 from collections import Counter
@@ -25,7 +25,7 @@ Piped = tuple[str, str | None, str | None, int]
 
 
 def some_records(prefix: str, seed: int, count: int, begins_ms: int) -> list[Piped]:
-    """Of topics `a` and `b`, out of order, with tombstones and without keys; rows of `a` name rows of `b`."""
+    """Records of topics `a` and `b`, out of order, some of them tombstones or without keys; rows of `a` name rows of `b`."""
     random, now, records = Random(seed), begins_ms, list[Piped]()
     for number in range(count):
         now += random.randint(0, 4)
@@ -37,7 +37,7 @@ def some_records(prefix: str, seed: int, count: int, begins_ms: int) -> list[Pip
 
 
 def topology_of(prefix: str) -> Topology:
-    """A stream joined with another one, a count by windows that tells once, and rows joined by a key that they name."""
+    """A stream joined with another one, a count that is told once a window, and rows joined by a key that they name."""
     builder = StreamsBuilder(dropped_to=prefix + "dropped")
     a, b = builder.stream(prefix + "a", value=STRING), builder.stream(prefix + "b", value=STRING)
     joined = a.outer_join(b, lambda one, other: f"{one}|{other}", JoinWindows.of(10, grace_ms=5))
@@ -82,7 +82,7 @@ def _text(data: bytearray | None) -> str | None:
 
 
 def as_taken(records: list[Piped]) -> Iterator[Piped]:
-    """The order in which a task takes them, of topics of one partition, so many a micro-batch."""
+    """The records in the order in which a task takes them: topics have one partition, a micro-batch takes `PER_BATCH` of each."""
     topics = sorted({record[0] for record in records})
     queues = {topic: [record for record in records if record[0] == topic] for topic in topics}
     while any(queues.values()):
@@ -96,7 +96,7 @@ def as_taken(records: list[Piped]) -> Iterator[Piped]:
 
 
 def run(spark: SparkSession, topology: Topology, bootstrap: str, prefix: str, checkpoint: str) -> None:
-    """To the end of what there is now."""
+    """Runs the topology to the end of the records that there are now."""
     options: dict[str, Any] = {"max_offsets_per_trigger": PER_BATCH, "trigger": {"availableNow": True}}
     query = start(spark, topology, bootstrap, application_id=prefix + "application", checkpoint=checkpoint, **options)
     query.awaitTermination()

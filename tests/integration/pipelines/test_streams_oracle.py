@@ -35,7 +35,7 @@ def test_an_operator_answers_as_kafka_streams(oracle: Oracle, number: int) -> No
         results += len(answer["written"])
         found = differences(case, answer)
         assert not found, f"{case.options} {case.records}: {found[0]}"
-    assert results > CASES, "inputs that nothing comes of show nothing"
+    assert results > CASES, "inputs without results show nothing"
 
 
 def test_the_comparison_sees_a_difference(oracle: Oracle) -> None:

@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("spark")]
 
 
 def write(bootstrap: str, topic: str, rows: list[tuple[str | None, str | None]], *, aborts: bool = False) -> None:
-    """In one transaction."""
+    """Writes the rows in one transaction."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
     producer.init_transactions(30)
     producer.begin_transaction()

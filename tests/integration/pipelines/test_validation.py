@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spar
 ORDERS = 2_000
 # Many faults for few orders.
 FAULTS = FaultPlan(held_back=20, lost_request=90, wrong_total=70, malformed=50)
-STRAGGLER_S = 45  # a check that answers does so well before, even on a busy machine
+STRAGGLER_S = 45  # a check that answers at all answers well before, even on a busy machine
 WITHIN_S = 300.0
 STOP_WITHIN_S = 120.0
 
@@ -48,7 +48,7 @@ class Scene:
         self.ledger = Ledger(bootstrap, self.topics)
 
     def send(self, count: int) -> None:
-        """The next so many."""
+        """Sends the next `count` orders."""
         begin = len(self.sent) - self.unsent
         self.service.send(self.sent[begin : begin + count])
         self.unsent -= count
@@ -102,12 +102,12 @@ def test_a_driver_killed_in_the_middle_changes_no_verdict(bootstrap: str, prefix
     )
     command = [sys.executable, "-m", "moldau.tools.cli.main", "pipelines", "run", "order-validation", "--config", str(config)]
     command += ["--master", "local[2]"]
-    # The quick compiler only: two starts in a row, each far too short for the other one.
+    # Only the quick compiler: there are two starts in a row, and each run is far too short for the slow one.
     environment = {**os.environ, "PYTHONPATH": this_tree_first(), "JAVA_TOOL_OPTIONS": SHORT_LIVED["spark.driver.extraJavaOptions"]}
     with (tmp_path / "job.log").open("wb") as log:
         driver = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
         try:
-            # The first verdicts of a micro-batch are seen before it is committed: killed now, it has to be repeated.
+            # The first verdicts of a micro-batch are seen before its commit: after a kill at this moment it has to be repeated.
             scene.read_until(ORDERS // 4)
             os.killpg(driver.pid, signal.SIGKILL)
             driver.wait()

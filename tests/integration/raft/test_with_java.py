@@ -1,4 +1,4 @@
-"""One quorum of ours and of Apache Kafka's controllers: either leads, both have the same log."""
+"""One quorum of our controllers and of Apache Kafka's: either kind leads, and all have the same log."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ MOVES = int(os.environ.get("MOLDAU_LEADERSHIP_MOVES", "3"))
 
 
 class Mixed:
-    """`ours` voters of ours, the rest of three Apache Kafka's."""
+    """Three voters: the first `ours` of them are ours, the rest are Apache Kafka's."""
 
     def __init__(self, ours: int) -> None:
         self.java = {number: ApacheController(number) for number in range(ours + 1, 4)}
@@ -54,13 +54,13 @@ class Mixed:
             await asyncio.to_thread(one.__exit__, None, None, None)
 
     def leader_id(self, *, but: int = -1) -> int:
-        """As the newest of ours that knows one says; -1 for none, or that one."""
+        """The leader, as our node of the newest epoch knows it; -1 if it knows none or knows `but`."""
         nodes = [one.driver.node for one in self.quorum.members.values() if one.driver is not None]
         node = max(nodes, key=lambda one: one.epoch)
         return -1 if node.leader_id == but else node.leader_id
 
     async def leader(self, *, but: int = -1) -> int:
-        """One that leads and commits."""
+        """Waits for a leader that commits; returns its id."""
         await self.quorum.until(lambda: self.leader_id(but=but) > 0, within_s=60)
         number = self.leader_id(but=but)
         living = [one for one in self.quorum.members.values() if one.driver is not None]
@@ -110,7 +110,7 @@ async def test_leadership_moves_between_ours_and_javas(ours: int) -> None:
             if member is not None:
                 await quorum.kill(member)
                 if ours == 1:
-                    await asyncio.sleep(3)  # ours is the only window on the quorum: Java elects meanwhile
+                    await asyncio.sleep(3)  # only our node shows us the quorum, and it is dead: Java elects meanwhile
                     await quorum.revive(member)
             else:
                 mixed.pause(before)

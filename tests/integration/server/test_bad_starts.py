@@ -1,4 +1,4 @@
-"""What goes wrong at a start: one clear line, the way out, exit code 1, and nothing is lost."""
+"""A start that fails: one clear line, the way out, exit code 1, and nothing is lost."""
 
 import os
 import shutil

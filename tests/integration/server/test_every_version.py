@@ -1,4 +1,4 @@
-"""A broker answers what clients of every age ask: each API in each version that is served, with state to tell of."""
+"""A broker answers clients of every age: each API in each version that it serves, with state to tell of."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,7 @@
-"""What a request was made of is gone with its answer.
+"""The objects of a request are gone with its answer.
 
-The collector comes by after tens of thousands of new objects: records in a cycle of references would stay until then, 100 MiB a request.
-Looked at in a process of its own (this file as a program), where there is nobody else's garbage.
+The collector runs after tens of thousands of new objects.  Records in a cycle of references would stay until then, 100 MiB a request.
+The test looks in a process of its own (this file as a program), where there is no other garbage.
 """
 
 import gc
@@ -25,7 +25,7 @@ Step = Callable[[], None]
 
 @pytest.fixture(scope="module")
 def found() -> Mapping[str, Mapping[str, int]]:
-    """What only the collector could free, by what was done."""
+    """The objects that only the collector could free, for each step: their kinds and how many."""
     done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, timeout=PROCESS_WITHIN_S, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
     kinds: Mapping[str, Mapping[str, int]] = json.loads(done.stdout)
@@ -39,7 +39,7 @@ def test_an_answered_request_leaves_nothing_to_the_collector(found: Mapping[str,
 
 
 def garbage_of(step: Step) -> Mapping[str, int]:
-    for _ in range(ROUNDS):  # connections, metadata, coordinators
+    for _ in range(ROUNDS):  # until there are connections, metadata, coordinators
         step()
     gc.collect()
     gc.disable()
@@ -88,7 +88,7 @@ def steps(bootstrap: str) -> Mapping[str, Step]:
         return step
 
     def share() -> None:
-        """Its group begins with what comes after it has joined, and is told of the records of each round with the next."""
+        """The share group begins with records that come after it was joined, and is told of the records of each round with the next."""
         produce()
         while not sharing.poll(0.2):
             produce()

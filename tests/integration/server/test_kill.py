@@ -1,4 +1,4 @@
-"""kill -9 under load, again and again: nothing that was acknowledged is lost, and Kafka's tools find the files sound."""
+"""kill -9 under load, again and again: no acknowledged record is lost, and Kafka's tools find the files sound."""
 
 import time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Clients that stay while their broker is stopped and started again: what it has taken it says so, and nobody is left behind."""
+"""Clients stay while their broker is stopped and started again: it acknowledges all that it has taken, and no client is left behind."""
 
 import threading
 
@@ -55,7 +55,7 @@ class Stream(threading.Thread):
 
 
 def test_producers_outlive_restarts() -> None:
-    """One that is not told of a record's success sends it again, knows no way out when later ones stand there, and gives up for good."""
+    """A producer that is not told of a record's success sends it again.  If later records stand there already, it gives up for good."""
     with BrokerProcess() as broker:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap})
         topics = [f"t{number}" for number in range(PRODUCERS)]

@@ -30,13 +30,13 @@ from proof.hostile.worst import Worst, worst_requests
 pytestmark = pytest.mark.slow
 
 FRAME_BYTES: Final = 1 << 20
-"""Of the newest version: as many elements of four bytes as fit in are more than a request may have."""
+"""The frame of the newest version: more elements of four bytes fit in than a request may have."""
 EARLIER_FRAME_BYTES: Final = 1 << 18
-"""Of every other version, to save time."""
+"""The frame of every other version, smaller to save time."""
 LARGEST_FRAME_BYTES: Final = ConnectionLimits().max_request_bytes
 LONGEST_NAME: Final = 249
 ATTEMPTS: Final = 3
-"""The shortest of so many counts: whoever shares the processor makes CPU time longer, and nothing makes it shorter."""
+"""The shortest of these attempts counts: other programs on the processor make CPU time longer, and nothing makes it shorter."""
 PATIENCE_S: Final = 60.0
 _LENGTH: Final = struct.Struct(">i")
 
@@ -58,7 +58,7 @@ def broker(turns: Turns) -> Iterator[EmbeddedBroker]:
 
 
 def ask(broker: EmbeddedBroker, frame: bytes) -> None:
-    """Until the whole answer has come, or the connection is closed."""
+    """Sends a request and waits until the whole answer has come or the connection is closed."""
     with socket.create_connection(("127.0.0.1", broker.port), PATIENCE_S) as client, suppress(ConnectionError):
         client.sendall(frame)
         head = client.recv(4, socket.MSG_WAITALL)

@@ -1,6 +1,7 @@
 """The longest requests that a broker carries out: thousands of partitions, topics and groups that are there.
 
-How long one turn of its loop is, in CPU time.  `test_worst_requests.py` sends what is refused, mostly, because what it names is not there.
+The tests measure how long one turn of its loop is, in CPU time.  `test_worst_requests.py` mostly sends requests that are refused, because
+the things that they name are not there.
 """
 
 import asyncio
@@ -65,7 +66,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("worst valid requests")]
 PARTITIONS: Final = 2_000
 TOPICS: Final = 1_000
 NEW_TOPICS: Final = 4_900
-"""Two records each: a decision of the controller has 10,000 at most.  All partitions together keep two files open each, below 20,000."""
+"""A topic takes two records; a decision of the controller has 10,000 at most.  A partition keeps two files open: below 20,000 in all."""
 GROUPS: Final = 300
 WIDE: Final = "wide"
 NAMES: Final = [f"t{number:06d}" for number in range(TOPICS)]
@@ -73,11 +74,11 @@ GROUP_IDS: Final = [f"g{number:06d}" for number in range(GROUPS)]
 TIMEOUT_S: Final = 120.0
 ATTEMPTS: Final = 300
 PASSING: Final = {14, 15, 16, 51}
-"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS: asked again."""
+"""COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR, CONCURRENT_TRANSACTIONS: the request is sent again."""
 
 
 class Asker:
-    """One connection to the broker, and what later requests need of earlier answers."""
+    """Sends requests to the broker, and keeps what later requests need of earlier answers."""
 
     def __init__(self, port: int) -> None:
         self._port = port
@@ -106,7 +107,7 @@ class Asker:
 
 
 def error_codes(message: Struct) -> set[int]:
-    """Of the message and everything in it, but for 0."""
+    """The error codes of the message and of everything in it, but for 0."""
     found = set()
     for field in message.FIELDS:
         value = getattr(message, field.name)
@@ -134,7 +135,7 @@ def broker(turns: Turns) -> Iterator[EmbeddedBroker]:
 
 @pytest.fixture(scope="module")
 def asker(broker: EmbeddedBroker) -> Asker:
-    """Its topics and groups are there."""
+    """The asker, once its topics and groups are there."""
     asker = Asker(broker.port)
     asker.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=GROUP_IDS))
     asker.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=["txn"]))
@@ -366,16 +367,16 @@ REQUESTS: Final[dict[str, tuple[Make, int | None]]] = {
         None,
     ),
 }
-"""In the order in which they are sent; the version is the newest where none is said."""
+"""The requests, in the order in which they are sent.  Where no version is given, it is the newest."""
 ONCE: Final = {"EndTxn", "ConsumerGroupHeartbeat", "ShareGroupHeartbeat", "CreatePartitions", "CreateTopics", "DeleteTopics"}
-"""What they do is done."""
+"""Requests that can be carried out only once."""
 
 
 @pytest.mark.parametrize("name", REQUESTS)
 def test_no_request_that_is_carried_out_holds_the_loop(asker: Asker, turns: Turns, name: str) -> None:
     make, version = REQUESTS[name]
     said = []
-    for _ in range(1 if name in ONCE else 3):  # the shortest counts: whoever shares the processor makes CPU time longer
+    for _ in range(1 if name in ONCE else 3):  # the shortest counts: other programs on the processor make CPU time longer
         request = make(asker)
         gc.freeze()  # the request that this test made is none of the broker's objects
         turns.begin()

@@ -52,7 +52,7 @@ def partition_count() -> int:
 
 @pytest.fixture
 def topic(broker: BrokerProcess, request: pytest.FixtureRequest, partition_count: int) -> str:
-    """Named after the test."""
+    """A topic, named after the test."""
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_topics([NewTopic(name, partition_count, 1)])[name].result(30)
@@ -61,7 +61,7 @@ def topic(broker: BrokerProcess, request: pytest.FixtureRequest, partition_count
 
 @pytest.fixture
 def group(address: tuple[str, int], topic: str) -> str:
-    """Begins with the first record."""
+    """A share group that begins with the first record."""
     configure_group(address, "g-" + topic, share_auto_offset_reset="earliest")
     return "g-" + topic
 

@@ -27,7 +27,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(broker: BrokerProcess) -> Iterator[Start]:
-    """Kafka's programs; none outlives the test."""
+    """Starts Kafka's programs; none of them outlives the test."""
     running: list[subprocess.Popen[str]] = []
 
     def start(tool: str, *arguments: str) -> "subprocess.Popen[str]":
@@ -69,7 +69,7 @@ def test_two_verifiable_consumers(start: Start, group: str, topic: str, produce:
 def test_verifiable_consumers_go_on_when_the_broker_is_killed(
     broker: BrokerProcess, start: Start, group: str, topic: str, produce: Produce
 ) -> None:
-    """Nothing is missing in the end."""
+    """No record is missing in the end."""
     arguments = ["--topic", topic, "--group-id", group, "--acknowledgement-mode", "sync", "--verbose", "--max-messages", "-1"]
     running = [start(VERIFIABLE, *arguments) for _ in range(2)]
     events: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()

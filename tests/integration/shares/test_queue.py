@@ -23,7 +23,7 @@ Produce = Callable[..., list[bytes]]
 
 
 def drain(members: list[ShareMember], wanted: set[bytes], decide: Callable[[Delivered], AcknowledgeType], most: int = 50) -> Counter[bytes]:
-    """Every member polls in turn until all values were delivered; how often each was."""
+    """Every member polls in turn until all values were delivered.  Returns how often each value was."""
     seen: Counter[bytes] = Counter()
     deadline = time.monotonic() + WITHIN_S
     while set(seen) < wanted:
@@ -37,7 +37,7 @@ def drain(members: list[ShareMember], wanted: set[bytes], decide: Callable[[Deli
 
 
 def test_members_share_one_queue(join: Join, produce: Produce) -> None:
-    """More members than partitions, and each record goes to one of them."""
+    """There are more members than partitions, and each record goes to one member."""
     members = [join() for _ in range(4)]
     values = produce(400)
     seen = drain(members, set(values), lambda record: ACCEPT)
@@ -66,7 +66,7 @@ def test_locks_end_unless_they_are_renewed(address: tuple[str, int], group: str,
     values = produce(2)
     kept, lost = sorted(poll_all(member, 2), key=lambda record: record.value or b"")
     again: list[Delivered] = []
-    deadline, rounds_left = time.monotonic() + WITHIN_S, 3  # from when the one lock has ended: the other, as old, has not
+    deadline, rounds_left = time.monotonic() + WITHIN_S, 3  # rounds after one lock has ended: the other, as old, has not
     while rounds_left:
         assert time.monotonic() < deadline, "the lock does not end"
         member.acknowledge(kept, RENEW)
@@ -88,11 +88,11 @@ def test_a_member_that_dies_leaves_its_records_at_once(join: Join, produce: Prod
     died_s = time.monotonic()
     member.close()
     assert {record.delivery_count for record in poll_all(other, 10)} == {2}
-    assert time.monotonic() - died_s < member.lock_ms / 1000, "without waiting for the locks"
+    assert time.monotonic() - died_s < member.lock_ms / 1000, "the records come again without waiting for the locks"
 
 
 def test_nothing_is_lost_when_the_broker_is_killed(broker: BrokerProcess, join: Join, produce: Produce) -> None:
-    """What was confirmed does not come again; everything else does, until it is confirmed."""
+    """Confirmed records do not come again; all others do, until they are confirmed."""
     members = [join() for _ in range(3)]
     chance = random.Random(7)
     confirmed: dict[tuple[int, int], int] = {}

@@ -1,4 +1,4 @@
-"""The burger promotion over HTTP: nobody over five, whatever is killed, and what was answered stays."""
+"""The burger promotion over HTTP: no customer gets more than five, whatever is killed, and given answers stay."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("shop"), pytest.mark.tim
 
 
 def claims_of(bootstrap: str, topic: str) -> dict[str, dict[str, object]]:
-    """The newest state of each, by its id."""
+    """The newest state of each claim, by its id."""
     found: dict[str, dict[str, object]] = {}
     with Consumer(bootstrap, {"isolation.level": "read_committed"}) as consumer:
         for number in consumer.partitions_for(topic):
@@ -57,7 +57,7 @@ async def test_nobody_has_more_than_five_though_the_shop_is_killed(tmp_path: Pat
             again = await ask(http, "/burgers", wishes[0][2], {"customer_id": wishes[0][0], "quantity": wishes[0][1]})
             assert again.status == answers[wishes[0][2]].status
             other = await ask(http, "/burgers", next(iter(answers)), {"customer_id": "other", "quantity": 1})
-            assert other.status == 201, "keys are a customer's own"
+            assert other.status == 201, "a key belongs to one customer"
             claim_id = next(iter(accepted))
             paid = await http.post(f"/burgers/{claim_id}/payment")
             assert (paid.json()["state"], paid.json()["cents"]) == ("PAID", 269 * int(paid.json()["quantity"]))
@@ -67,7 +67,7 @@ async def test_nobody_has_more_than_five_though_the_shop_is_killed(tmp_path: Pat
             assert (await http.get(f"/burgers/{claim_id}")).json() == paid.json()
             assert (await http.post("/burgers/none/payment")).status_code == 404
         stored = claims_of(broker.bootstrap, "burger-claims")
-        assert accepted.keys() <= stored.keys(), "what was answered is stored"
+        assert accepted.keys() <= stored.keys(), "every accepted claim is stored"
         units: Counter[str] = Counter()
         for claim in stored.values():
             units[str(claim["customer_id"])] += int(str(claim["quantity"]))

@@ -26,7 +26,7 @@ def broker() -> Iterator[BrokerProcess]:
 
 
 def write_orders(bootstrap: str, topic: str, count: int) -> set[str]:
-    """Orders created and judged; the Message-IDs that they ask for.  Each record of a judged one comes twice, as it never should."""
+    """Writes orders, created and judged; returns the Message-IDs that they ask for.  Each verdict is there twice, as it never should be."""
     with Admin(bootstrap) as admin:
         admin.topics.create([NewTopic(topic, 2)])
     wanted = set()
@@ -41,7 +41,7 @@ def write_orders(bootstrap: str, topic: str, count: int) -> set[str]:
 
 
 class Count:
-    """Says when so many mails were taken, again and again."""
+    """Says again and again that `each` more mails were taken."""
 
     def __init__(self, each: int) -> None:
         self.each = each
@@ -55,7 +55,7 @@ class Count:
 
 
 def all_there(mails: MailServer, wanted: set[str], part: Part) -> None:
-    """Waits for them by the server's own count."""
+    """Waits for the wanted mails, by the server's own count."""
     deadline = threading.Event()
     timer = threading.Timer(WITHIN_S, deadline.set)
     timer.start()
@@ -82,7 +82,7 @@ def test_one_mail_an_order_and_state_though_the_service_is_killed(broker: Broker
             part.stop()
         assert set(mails.seen) == wanted
         assert mails.repeated <= kills * 4, "each kill may fall between a 250 and the journal on each of four connections"
-        assert all(len(texts) == 1 for texts in mails.texts.values()), "what came again is the same mail"
+        assert all(len(texts) == 1 for texts in mails.texts.values()), "a mail that came again is the same"
         for path in tmp_path.glob("mails.db*"):
             path.unlink()
         taken = mails.seen.total()
@@ -106,7 +106,7 @@ def wait_until_caught_up(broker: BrokerProcess, topic: str, group: str) -> None:
 
 
 def test_a_mail_that_was_taken_and_never_answered_comes_again_as_the_same_mail(broker: BrokerProcess, tmp_path: Path) -> None:
-    """The gap that SMTP leaves: the server has the mail, and whoever sent it died before it heard so."""
+    """The gap that SMTP leaves: the server has the mail, and its sender died before it heard so."""
     wanted = write_orders(broker.bootstrap, "gap-orders", 3)
     first, parts = threading.Event(), []
 

@@ -1,4 +1,4 @@
-"""Orders by REST and by the gateway, with the parts killed while orders come in; and what is told to whoever asks wrongly."""
+"""Orders by REST and by the gateway, with the parts killed while orders come in; and the answers to wrong requests."""
 
 import asyncio
 import json
@@ -95,7 +95,7 @@ async def test_problems_name_the_field_and_waiting_has_an_end(broker: BrokerProc
 
 
 def _write(bootstrap: str, topic: str, key: str, value: bytes | None) -> None:
-    """To the partition of customer 1, as the checks do."""
+    """Writes to the partition of customer 1, as the checks do."""
     from moldau.clients.producer.partitioners import partition_for_key
 
     with Producer(bootstrap) as producer:

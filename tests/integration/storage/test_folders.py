@@ -1,4 +1,4 @@
-"""Several folders, moved between by Kafka's own tools while a producer writes."""
+"""Kafka's own tools move replicas between several folders while a producer writes."""
 
 import json
 import threading
@@ -19,7 +19,7 @@ WITHIN_S = 60.0
 
 
 def folders_of(broker: BrokerProcess) -> dict[str, tuple[str, bool]]:
-    """By partition: the folder that kafka-log-dirs tells, and whether it is on its way there."""
+    """The folder of each partition, as kafka-log-dirs tells it, and whether the partition is on its way there."""
     printed = run_tool(Tool.LOG_DIRS, "--bootstrap-server", broker.bootstrap, "--describe", "--topic-list", "orders")
     told = json.loads(printed.splitlines()[-1])
     return {

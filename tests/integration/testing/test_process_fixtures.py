@@ -1,4 +1,4 @@
-"""What a test did to processes that it shares with others is undone before the next one."""
+"""A test may kill and pause processes that it shares with others: they are well again before the next test."""
 
 import pytest
 

@@ -58,7 +58,7 @@ def delete(broker: BrokerProcess, topic: str) -> None:
 
 
 def produce(broker: BrokerProcess, topic: str, numbers: range) -> None:
-    """One record a second, by their timestamps."""
+    """Writes one record a second, by their timestamps."""
     producer = Producer({"bootstrap.servers": broker.bootstrap, "linger.ms": 2, "batch.size": 50_000})
     for number in numbers:
         producer.produce(topic, b"%d " % number + RECORD, timestamp=FIRST_MS + 1000 * number)
@@ -102,7 +102,7 @@ def offset_of(broker: BrokerProcess, topic: str, timestamp: int) -> int:
 
 
 def wait_until_moved(broker: BrokerProcess, topic: str) -> None:
-    """All but the active segment; a test that fails says what the broker has said."""
+    """Waits until all segments but the active one have moved.  A failure shows what the broker has said."""
     try:
         wait_until(lambda: len(local_segments(broker, topic)) == 1 and local_segments(broker, topic)[0] > 0, "local segments stay")
     except AssertionError as error:
@@ -158,11 +158,11 @@ def test_retention_reaches_over_both_tiers(broker: BrokerProcess, folder: Path) 
     create(broker, topic, TIERED | {"retention.bytes": str(3 << 20)})
     produce(broker, topic, range(8_000))
     wait_until(lambda: offset_of(broker, topic, -2) > 3_000, "nothing expires")
-    wait_until_moved(broker, topic)  # until then the log's start goes on moving
+    wait_until_moved(broker, topic)  # the log's start goes on moving until then
     wait_until(lambda: 2 <= len(list(folder.glob(f"{topic}-0-*/*.log"))) <= 4, "expired segments stay")
     start = offset_of(broker, topic, -2)
     found = numbers_in(consume(broker, topic, start, 8_000 - start, **{"auto.offset.reset": "earliest"}))
-    assert found == list(range(found[0], 8_000)), "all that has not expired, when the last of it does just now"
+    assert found == list(range(found[0], 8_000)), "all records that have not expired, while the last ones expire"
     assert start <= found[0] <= offset_of(broker, topic, -2)
 
 

@@ -39,7 +39,7 @@ def cluster_of(broker: NodeProcess) -> BlockingCluster:
 
 
 def adding(connection: Connection, producer: TransactionalProducer, partition: int) -> int:
-    """The error code."""
+    """Adds a partition to the transaction; returns the error code."""
     request = AddPartitionsToTxnRequest(
         v3_and_below_transactional_id=producer.transactional_id,
         v3_and_below_producer_id=producer.producer_id,
@@ -84,7 +84,7 @@ def test_parts_write_over_connections_of_their_own(broker: NodeProcess, version:
             assert writer.flush()[TopicPartition("t", number)].records == 15
         add_offset(clusters[(turn + 1) % 5], producer, OffsetMark(name, ("t",), turn + 1, "mark"))
         end(clusters[(turn + 3) % 5], producer, commit=True)
-    begin(clusters[0], name, timeout_ms=60_000)  # waits for the last one's markers
+    begin(clusters[0], name, timeout_ms=60_000)  # waits for the markers of the last transaction
     assert visible(clusters[0]) - before == 3 * PARTITIONS * (15 + 1), "records, and a marker each"
     assert committed(clusters[0], name) == {TopicPartition("t", 0): (3, "mark")}
     for cluster in clusters:
@@ -92,7 +92,7 @@ def test_parts_write_over_connections_of_their_own(broker: NodeProcess, version:
 
 
 def test_one_transaction_over_connections_of_any_age(broker: NodeProcess) -> None:
-    """Nothing is closed: each is asked once, and has to be answered."""
+    """No connection is closed: each one that is asked has to answer."""
     with cluster_of(broker) as cluster:
         node = cluster.refresh(["t"]).nodes[1]
         connections = [Connection.open(node.host, node.port, Wire()) for _ in range(4)]
@@ -105,7 +105,7 @@ def test_one_transaction_over_connections_of_any_age(broker: NodeProcess) -> Non
 
 
 def test_what_was_given_up_does_not_end_the_next_transaction() -> None:
-    """Ours alone: Kafka ends it half-way there (KAFKA-17754)."""
+    """Only our broker is asked: Kafka ends the next transaction half-way there (KAFKA-17754)."""
     with BrokerProcess() as broker, cluster_of(broker) as cluster:
         topic = CreatableTopic(name="t", num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[])
         cluster.any().send(CreateTopicsRequest(topics=[topic], timeout_ms=10_000))

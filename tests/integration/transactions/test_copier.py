@@ -62,7 +62,7 @@ class Watched:
         return int(self.lines[-1].get("totalProcessed", 0)) if self.lines else 0  # type: ignore[call-overload]
 
     def wait_for(self, processed: int, deadline: float) -> bool:
-        """False when it has ended before."""
+        """Waits until so much is processed; returns False if the program has ended before."""
         while self.processed < processed:
             assert time.monotonic() < deadline, f"{self.processed} of {processed} processed; {self.other[-20:]}"
             if self.process.poll() is not None:
@@ -92,7 +92,7 @@ def watch() -> Iterator[Callable[..., Watched]]:
 
 
 def consumed(watch: Callable[..., Watched], broker: BrokerProcess, folder: Path) -> list[tuple[int, str]]:
-    """(offset, value) of what a reader of committed records gets from the output."""
+    """(offset, value) of each record that a reader of committed records gets from the output."""
     config = folder / "consumer.properties"
     config.write_text("isolation.level=read_committed\n")
     consumer = watch(
@@ -118,7 +118,7 @@ def test_a_copy_is_exact_whatever_is_killed(watch: Callable[..., Watched], broke
     )
     deadline = time.monotonic() + WITHIN_S
     kills = ["copier", "broker"] * max(1, RECORDS // 10_000)
-    step = RECORDS // (2 * len(kills))  # it goes on while its victim falls and rises: half of the way is left for that
+    step = RECORDS // (2 * len(kills))  # the copier goes on while its victim falls and rises: half of the way is left for that
     copier, since = watch(COPIER, *copier_command), 0
     struck = []
     for victim in kills:
@@ -140,7 +140,7 @@ def test_a_copy_is_exact_whatever_is_killed(watch: Callable[..., Watched], broke
 
 
 def test_kafka_reads_our_transaction_log(broker: BrokerProcess) -> None:
-    """After the copy: by the console consumer's formatter, and from the files."""
+    """After the copy, Kafka reads the log by the console consumer's formatter and from the files."""
     records = formatted_objects(broker.bootstrap, "__transaction_state", TRANSACTION_LOG_FORMATTER)
     assert {record["key"]["data"]["transactionalId"] for record in records} == {"copier"}
     assert len(records) > 20

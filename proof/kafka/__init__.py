@@ -1,1 +1,1 @@
-"""● Apache Kafka beside us: run, asked the same, compared.  Start with `apache.py`."""
+"""● Runs Apache Kafka beside us, asks both the same, and compares the answers.  Start with `apache.py`."""

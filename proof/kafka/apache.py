@@ -1,6 +1,6 @@
 """● A real Apache Kafka beside us: one node as a process of its own, and Kafka's tools as plain function calls.
 
-Tests ask it what is right, benchmarks measure beside it.
+Tests take its answers for the right ones, benchmarks measure beside it.
 
     with ApacheKafka(properties={"auto.create.topics.enable": "false"}) as kafka:
         kafka.topics("--create", "--topic", "t", "--partitions", "4")
@@ -61,7 +61,7 @@ class Tool(StrEnum):
 
 
 class ToolFailed(AssertionError):
-    """A Kafka tool ended with an error; the text is all that it said."""
+    """A Kafka tool ended with an error.  The text is all its output."""
 
 
 def java_command(main_class: str, *arguments: str, flags: Sequence[str] = TOOL_FLAGS, log4j: Path | None = None) -> list[str]:
@@ -71,7 +71,7 @@ def java_command(main_class: str, *arguments: str, flags: Sequence[str] = TOOL_F
 
 
 def quiet_log4j() -> Path:
-    """A logging set-up for tools: warnings to stderr, so that stdout is the tool's own."""
+    """A logging set-up for tools: warnings go to stderr, so that stdout is the tool's own."""
     path = Path(tempfile.gettempdir()) / f"moldau-tools-{os.getuid()}.log4j2.properties"
     if not path.exists():
         scratch = path.with_suffix(f".{os.getpid()}")
@@ -88,7 +88,7 @@ def run_tool(
     flags: Sequence[str] = TOOL_FLAGS,
     check: bool = True,
 ) -> str:
-    """Run one of Kafka's programs to its end and return its stdout; raises ToolFailed with all it said when it fails."""
+    """Run one of Kafka's programs to its end and return its stdout.  Errors: ToolFailed with all its output when it fails."""
     given = stdin.encode() if isinstance(stdin, str) else stdin
     try:
         done = subprocess.run(java_command(tool, *arguments, flags=flags), input=given, capture_output=True, timeout=timeout_s, check=False)
@@ -102,27 +102,27 @@ def run_tool(
 
 
 def topics(bootstrap: str, *arguments: str) -> str:
-    """kafka-topics against any broker."""
+    """Run kafka-topics against any broker."""
     return run_tool(Tool.TOPICS, "--bootstrap-server", bootstrap, *arguments)
 
 
 def console_produce(bootstrap: str, topic: str, lines: Sequence[str], *arguments: str) -> str:
-    """kafka-console-producer: every line one record."""
+    """Run kafka-console-producer.  Every line becomes one record."""
     text = "".join(f"{line}\n" for line in lines)
     return run_tool(Tool.CONSOLE_PRODUCER, "--bootstrap-server", bootstrap, "--topic", topic, *arguments, stdin=text)
 
 
 def console_consume(bootstrap: str, topic: str, *arguments: str, count: int, timeout_ms: int = 60_000) -> list[str]:
-    """kafka-console-consumer by assignment (partition 0 unless told), from the start: the lines that it printed."""
+    """Run kafka-console-consumer by assignment (partition 0 unless told), from the start.  Returns the lines that it printed."""
     where = () if "--partition" in arguments or "--group" in arguments else ("--partition", "0")
     limits = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", str(timeout_ms))
     return run_tool(Tool.CONSOLE_CONSUMER, "--bootstrap-server", bootstrap, "--topic", topic, *where, *limits, *arguments).splitlines()
 
 
 def formatted(bootstrap: str, topic: str, formatter: str) -> str:
-    """kafka-console-consumer with one of Kafka's formatters, over every record that an internal topic has now.
+    """Run kafka-console-consumer with one of Kafka's formatters over every record that an internal topic has now.
 
-    By assignment and by count: how long a machine needs to start a reader decides nothing, and the reader's own group leaves no trace.
+    It reads by assignment and by count, so that no result depends on the time that a reader needs to start, and no group leaves a trace.
     """
     printed = []
     for partition, count in sorted(offsets(bootstrap, topic).items()):
@@ -133,7 +133,7 @@ def formatted(bootstrap: str, topic: str, formatter: str) -> str:
 
 
 def formatted_objects(bootstrap: str, topic: str, formatter: str) -> list[dict[str, dict[str, Any]]]:
-    """The records as a formatter prints them in JSON, one object right behind the other."""
+    """The JSON objects that a formatter prints, one right behind the other."""
     text = formatted(bootstrap, topic, formatter)
     found, decoder = [], json.JSONDecoder()
     at = text.find("{")
@@ -145,14 +145,14 @@ def formatted_objects(bootstrap: str, topic: str, formatter: str) -> list[dict[s
 
 
 def offsets(bootstrap: str, topic: str, *arguments: str) -> dict[int, int]:
-    """kafka-get-offsets: partition → latest offset, or what `--time` asks for."""
+    """Run kafka-get-offsets.  Returns partition → latest offset, or the offset that `--time` asks for."""
     printed = run_tool(Tool.OFFSETS, "--bootstrap-server", bootstrap, "--topic", topic, *arguments)
     rows = [line.rsplit(":", 2) for line in printed.splitlines() if line.count(":") >= 2]
     return {int(partition): int(offset) for _, partition, offset in rows if offset}
 
 
 def dump_log(*files: Path, arguments: Sequence[str] = ("--deep-iteration",)) -> str:
-    """kafka-dump-log over segments, indexes, snapshots."""
+    """Run kafka-dump-log over segments, indexes or snapshots."""
     return run_tool(Tool.DUMP_LOG, "--files", ",".join(map(str, files)), *arguments)
 
 
@@ -193,7 +193,7 @@ class ApacheKafka(NodeProcess):
         return READY_WORDS in self.said
 
     def tool(self, tool: str, *arguments: str, stdin: str | bytes = b"", timeout_s: float = TOOL_WITHIN_S) -> str:
-        """One of Kafka's programs against this broker (`--bootstrap-server` is added)."""
+        """Run one of Kafka's programs against this broker (`--bootstrap-server` is added)."""
         return run_tool(tool, "--bootstrap-server", self.bootstrap, *arguments, stdin=stdin, timeout_s=timeout_s)
 
     def topics(self, *arguments: str) -> str:
@@ -206,7 +206,7 @@ class ApacheKafka(NodeProcess):
 class ApacheController(ApacheKafka):
     """One controller of Apache Kafka 4.3.1, without a broker; `voters` is what `--initial-controllers` takes.
 
-    It serves once a quorum has a leader: launch all of them, then wait.
+    A controller serves once the quorum has a leader: launch all controllers, then wait.
     """
 
     name = "a controller of Apache Kafka"

@@ -1,4 +1,4 @@
-"""● A certificate authority of a minute's life, and a server certificate for some host names, made by `openssl`."""
+"""● A certificate authority for one test, and a server certificate for some host names, made by `openssl`."""
 
 import ssl
 import subprocess
@@ -17,7 +17,7 @@ class Certificates:
 
     @classmethod
     def make(cls, folder: Path, *hosts: str) -> Self:
-        """`hosts`: names and addresses that the certificate is for."""
+        """Make the files.  `hosts` are the names and addresses that the certificate is for."""
         made = cls(folder / "ca.pem", folder / "server.pem", folder / "server.key")
         names = ",".join(f"IP:{host}" if host[:1].isdigit() else f"DNS:{host}" for host in hosts)
         authority_key = folder / "ca.key"
@@ -52,7 +52,7 @@ class Certificates:
         return ssl.create_default_context(cafile=str(self.authority))
 
     def kafka_properties(self) -> dict[str, str]:
-        """For Apache Kafka's listeners: the same in PEM, within the properties themselves."""
+        """Properties for Apache Kafka's listeners.  They hold the same certificates and key in PEM."""
         return {
             "ssl.keystore.type": "PEM",
             "ssl.keystore.certificate.chain": _one_line(self.certificate),

@@ -1,10 +1,10 @@
-"""● The same raw requests to Apache Kafka and to us, and the answers compared field for field.
+"""● Sends the same raw requests to Apache Kafka and to us, and compares the answers field for field.
 
     difference = Differential(ours=("127.0.0.1", 9092), theirs=kafka.address)
     difference.ask(CreateTopicsRequest(…), version=7, ignoring={"topics.topic_id"})
 
-Raises `Differs` with every field that is not the same.  What may differ is named with the request: a path of field names, without indexes.
-A connection that is closed instead of an answer is an answer too.
+Raises `Differs` with every field that is not the same.  A request comes with the fields that may differ, each a path of field names without
+indexes.  A connection that is closed instead of an answer counts as an answer, too.
 """
 
 import socket
@@ -26,11 +26,11 @@ _LENGTH: Final = struct.Struct(">i")
 
 
 class Differs(AssertionError):
-    """The answers are not the same; the text lists the fields."""
+    """The answers are not the same.  The text lists the fields."""
 
 
 class NoAnswer:
-    """The connection was closed, or nothing came."""
+    """The broker closed the connection, or nothing came."""
 
     def __init__(self, how: str) -> None:
         self.how = how
@@ -40,7 +40,7 @@ class NoAnswer:
 
 
 class RawClient:
-    """One connection to a broker, opened anew after it was closed."""
+    """A client with one connection to a broker, which it opens anew after it was closed."""
 
     def __init__(self, address: Address) -> None:
         self.address: Final = address
@@ -52,7 +52,7 @@ class RawClient:
         return self.receive(type(request), version)
 
     def send(self, *requests: tuple[Request[Any], int]) -> None:
-        """Several with their versions, in one packet; for each of them `receive` is to be called."""
+        """Send several requests with their versions in one packet.  Call `receive` once for each."""
         packet = b""
         for request, version in requests:
             self._correlation_id += 1
@@ -60,7 +60,7 @@ class RawClient:
             packet += b"".join(cast(list[bytes], parts))
         if self._socket is None:
             self._socket = socket.create_connection(self.address, PATIENCE_S)
-        with suppress(ConnectionError):  # who asks for the answer is told
+        with suppress(ConnectionError):  # `receive` reports it
             self._socket.sendall(packet)
 
     def receive(self, request: type[Request[Any]], version: int) -> Response | NoAnswer:
@@ -91,7 +91,7 @@ class RawClient:
 
 
 class Differential:
-    """Asks both."""
+    """Asks Kafka and us the same."""
 
     def __init__(self, *, ours: Address, theirs: Address) -> None:
         self.ours: Final = RawClient(ours)
@@ -108,7 +108,7 @@ class Differential:
     ) -> tuple[Any, Any]:
         """Our answer and theirs.  With `unordered` lists of structs are compared as sets are.  Errors: Differs.
 
-        `settling`: Kafka acknowledges a config change before it can be read, so a difference is asked about again for a while.
+        With `settling` a request is sent again for a while if answers differ: Kafka acknowledges a config change before it can be read.
         """
         deadline = time.monotonic() + SETTLES_WITHIN_S
         while True:
@@ -187,7 +187,7 @@ _KEYS: Final = (
 
 
 def _key(one: Struct) -> str:
-    """The name by which a struct in a list is known: the first of these fields that it has, with its type where it has one."""
+    """The name of a struct in a list: the first of these fields that the struct has, with its type if it has one."""
     names = {field.name for field in one.FIELDS}
     found = [repr(getattr(one, name)) for name in _KEYS if name in names][:1]
     kinds = [repr(getattr(one, name)) for name in ("resource_type", "source") if name in names]

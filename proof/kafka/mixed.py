@@ -1,4 +1,4 @@
-"""● A cluster of processes of ours and of Apache Kafka 4.3.1.
+"""● A cluster of processes, some ours and some of Apache Kafka 4.3.1.
 
     with MixedCluster(brokers=3, controllers=3, java={2, 3}) as cluster: …      # brokers 2 and 3 are Kafka's, all else is ours
 
@@ -32,7 +32,7 @@ class ApacheNode(ClusterNode):
         return java_command(Tool.BROKER, str(self.properties_file), flags=(f"-Xmx{HEAP}", *BROKER_FLAGS), log4j=self._log4j)
 
     def stop(self) -> int:
-        """A Java machine that was told to end says so by its exit code."""
+        """Stop the process.  Returns 0 after the exit code of a Java machine that was told to end."""
         code = super().stop()
         return 0 if code == 128 + signal.SIGTERM else code
 
@@ -56,17 +56,17 @@ class MixedCluster(Cluster):
         properties: Mapping[str, str] | None = None,
         directory: Path | None = None,
     ) -> None:
-        """`java` are the node ids that are Apache Kafka's."""
+        """`java` are the ids of the nodes that Apache Kafka runs."""
         self._java: Final = set(java)
         self._replaced: Final[list[ClusterNode]] = []
-        """They hold the ports."""
+        """The nodes that were replaced.  They are kept because they hold the ports."""
         super().__init__(brokers, controllers, properties=properties, directory=directory)
 
     def is_java(self, node_id: int) -> bool:
         return node_id in self._java
 
     def replace(self, node_id: int) -> None:
-        """A node that was stopped is the other's from now on, with the same folder, ports and options."""
+        """Change a stopped node from ours to Kafka's, or back.  Folder, ports and options stay the same."""
         before = self.nodes[node_id]
         assert before.process is None, f"{before.name} runs"
         self._java.symmetric_difference_update({node_id})

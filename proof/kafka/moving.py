@@ -1,14 +1,14 @@
-"""● A cluster of ours and of Apache Kafka 4.3.1 under stock clients, while leaders move from one's brokers to the other's.
+"""● A mixed cluster, ours and Apache Kafka 4.3.1, under stock clients, while leaders move between our brokers and Kafka's.
 
     python -m proof.kafka.moving --java 2 3 --moves 100 --seed 5 --rounds 4 --directory /tmp/moving
     python -m proof.kafka.moving --java 1 2 3 --controllers 0 --only "replaced node by node"
 
-The load, the faults and what is looked for are those of `proof.cluster.processes`; here the faults are leaders that are moved, one after
-the other with and without a kill in between, coordinators that are moved to one side, and nodes that are replaced by the other's, too.  At
-the end epochs, aborted transactions and producers are the same on all replicas, and no index says what its log does not.  Of a violation
-that names a value, the batches around it are printed.
+The load, the faults and the violations are those of `proof.cluster.processes`.  Further faults here: leaders are moved one after the other,
+with and without a kill in between, coordinators are moved to one side, and nodes are replaced by nodes of the other side.  At the end
+epochs, aborted transactions and producers must be the same on all replicas, and no index may contradict its log.  If a violation names a
+value, the batches around it are printed.
 
-Kafka's brokers that are stopped after all controllers wait for them for minutes, so nothing here stops everything at once.
+A broker of Kafka's that is stopped after all controllers waits for them for minutes.  So no fault here stops everything at once.
 """
 
 import argparse
@@ -44,7 +44,7 @@ class Moving(Hurting):
     def __init__(
         self, cluster: MixedCluster, seed: int, say: Callable[[str], None] = print, *, has_copier: bool = True, moves: int = MOVES
     ) -> None:
-        """`moves`: of leaders, at a time."""
+        """`moves` is the number of leaders that a round moves."""
         super().__init__(cluster, seed, say, has_copier=has_copier)
         self._moves: Final = moves
         self.moved = 0
@@ -58,7 +58,7 @@ class Moving(Hurting):
             self._move_leader(ORDERS, number % PARTITIONS, 1 + (number // PARTITIONS + number) % len(BROKERS))
 
     def _move_and_kill_leaders(self) -> None:
-        """Every so many moves the one that has just begun to lead is killed."""
+        """Move leaders, and after every so many moves kill the broker that has just begun to lead."""
         for number in range(self._moves):
             index, wanted = number % PARTITIONS, 1 + (number // PARTITIONS + number) % len(BROKERS)
             self._move_leader(ORDERS, index, wanted)
@@ -67,7 +67,7 @@ class Moving(Hurting):
                 self._wait_until_whole(f"{ORDERS}-{index} moved to {wanted}, which was killed")
 
     def _part(self, cluster: MixedCluster) -> None:
-        """Coordinators where Kafka's brokers are and the records where ours are, or the other way round."""
+        """Put the coordinators on Kafka's brokers and the records on ours, then the other way round."""
         theirs = [each for each in BROKERS if cluster.is_java(each)]
         ours = [each for each in BROKERS if not cluster.is_java(each)]
         assert theirs and ours, "both have a broker"
@@ -83,7 +83,7 @@ class Moving(Hurting):
         return sum(len(known.partitions) for known in self.cluster.metadata(topic).topics)
 
     def _replace_all(self, cluster: MixedCluster) -> None:
-        """Each node that was Kafka's is ours, and the other way round."""
+        """Replace each of Kafka's nodes by one of ours, and each of ours by one of Kafka's."""
         for node_id in cluster.nodes:
             assert cluster.stop(node_id) == 0
             cluster.replace(node_id)

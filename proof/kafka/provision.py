@@ -1,10 +1,10 @@
-"""● Everything that tests and benchmarks need beside pip's packages.
+"""● Provides everything that tests and benchmarks need beside pip's packages.
 
 Java, Apache Kafka 4.3.1, Kafka Streams, Spark's connector, OpenSearch, kcat.
 
-`python -m proof.kafka.provision` brings it all, with progress; the functions bring what is missing when they are
-called, so a single test run alone works too.  Jars and Java stay in the user's cache (`moldau.pipelines.provision`),
-shared by every checkout.
+`python -m proof.kafka.provision` brings everything, with progress.  Each function brings its part if that is missing, so
+a single test run alone works too.  Jars and Java stay in the user's cache (`moldau.pipelines.provision`), which every
+checkout shares.
 """
 
 import os
@@ -28,12 +28,12 @@ def kafka_classpath() -> str:
 
 
 def streams_jars() -> list[Path]:
-    """Kafka Streams with its test driver; they need the broker's jars beside them.  Raises ProvisionError."""
+    """The jars of Kafka Streams and its test driver.  They need the broker's jars beside them.  Raises ProvisionError."""
     return jar_set(f"kafka-streams-{KAFKA_VERSION}")
 
 
 def kcat(*, install: bool = False) -> Path | None:
-    """The kcat program, or None; with `install`, Debian's package is brought where that needs no password."""
+    """The kcat program, or None.  With `install` Debian's package is brought if that needs no password."""
     found = shutil.which("kcat") or shutil.which("kafkacat")
     if found is None and install and os.geteuid() == 0 and shutil.which("apt-get"):
         with only_one("kcat"):
@@ -45,7 +45,7 @@ def kcat(*, install: bool = False) -> Path | None:
 
 
 def main() -> int:
-    """Bring everything; an exit code."""
+    """Bring everything.  Returns the exit code."""
     try:
         print(f"Java: {java_home()}", flush=True)
         print(f"Apache Kafka {KAFKA_VERSION}: {len(kafka_classpath().split(os.pathsep))} jars", flush=True)

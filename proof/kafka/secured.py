@@ -1,4 +1,4 @@
-"""● Apache Kafka with listeners that ask who is there: TLS, and SASL over TLS with every mechanism that our client speaks."""
+"""● Apache Kafka with secured listeners: TLS, and SASL over TLS with every mechanism that our client speaks."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ _MODULES: Final = "org.apache.kafka.common.security"
 
 
 class SecuredKafka(ApacheKafka):
-    """PLAINTEXT as ever at `bootstrap`, TLS at `tls`, SASL over TLS at `sasl`, all for the user `USER`."""
+    """A broker with PLAINTEXT at `bootstrap`, TLS at `tls` and SASL over TLS at `sasl`, all for the user `USER`."""
 
     def __init__(self, *, properties: Mapping[str, str] | None = None, directory: Path | None = None) -> None:
         super().__init__(properties=properties, directory=directory)

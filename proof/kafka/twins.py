@@ -1,4 +1,4 @@
-"""● One of Kafka's tools and ours of the same name, run as a user runs them: what each prints, and how it ends."""
+"""● Runs one of Kafka's tools and ours of the same name as a user runs them, to compare their output and exit codes."""
 
 import subprocess
 import sys
@@ -32,7 +32,7 @@ CLASSES: Final = {
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
 }
-"""Their Java classes."""
+"""The Java class of each tool."""
 
 
 class Ended(NamedTuple):

@@ -1,1 +1,1 @@
-"""Our decisions about metadata beside those of Kafka's own classes."""
+"""Compares our decisions about metadata with those of Kafka's own classes."""

@@ -1,4 +1,4 @@
-"""● `python -m proof.metadata --seeds 100000`: so many cases through our rules and Kafka's, and where they part."""
+"""● `python -m proof.metadata --seeds 100000`: decides so many cases with our rules and with Kafka's, and prints the differences."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from proof.metadata.oracle import Oracle
 
 
 def main() -> int:
-    """An exit code: 1 where we differ without a reason."""
+    """Run the seeds.  Returns the exit code: 1 if we differ somewhere without a reason."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=3_000, help="how many")

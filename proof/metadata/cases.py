@@ -1,8 +1,8 @@
 """● Random clusters, and random requests to their controller.
 
 A `Cluster` draws brokers (fenced, shutting down, with failed or cordoned directories), topics and partitions in any state that a log can
-hold: being moved, leaderless, with eligible replicas, recovering.  `next_step` draws a request that fits the state of that moment: mostly
-sensible, sometimes stale or absurd.
+hold: being moved, leaderless, with eligible replicas, recovering.  `next_step` draws a request that fits the state of that moment.  Most
+requests are sensible, some are stale or absurd.
 """
 
 from collections.abc import Callable, Sequence
@@ -52,7 +52,7 @@ FEATURE_RANGES: Final = {METADATA_VERSION: (7, 30), ELR_VERSION: (0, 1)}
 
 
 class Step(NamedTuple):
-    """One event at the controller.  `request` is None for what the controller does by itself; `at_ms` is of its steady clock."""
+    """One event at the controller.  `request` is None for an event without a request; `at_ms` is a time of the steady clock."""
 
     op: str
     request: Request[Any] | None
@@ -62,7 +62,7 @@ class Step(NamedTuple):
 
 @dataclass(slots=True)
 class Cluster:
-    """Drawn from `chance`."""
+    """A random cluster, drawn from `chance`."""
 
     chance: Random
     level: int = 0
@@ -70,7 +70,7 @@ class Cluster:
     now_ms: int = 0
 
     def draw(self) -> list[StoredRecord]:
-        """The records that make it."""
+        """Draw the records that make the cluster."""
         chance = self.chance
         self.level = chance.choice(LEVELS)
         self.records.append(FeatureLevelRecord(name=METADATA_VERSION, feature_level=self.level))
@@ -159,7 +159,7 @@ class Cluster:
     # ---------------------------------------------------------------- requests
 
     def next_step(self, image: MetadataImage, next_offset: int) -> Step:
-        """Something that happens at a controller which has this image."""
+        """Draw an event at a controller that has this image."""
         self.now_ms += self.chance.choice((1, 500, 3_000, 4_501))
         draws: dict[str, Callable[[MetadataImage, int], tuple[Request[Any] | None, int]]] = {
             "alter_partition": self._alter_partition,

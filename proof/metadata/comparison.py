@@ -1,9 +1,10 @@
 """● Compares our decisions with Kafka's, case by case.
 
-`begin` draws a case and decides it with our rules; `differences` holds the answers of Kafka's classes to it.  Records are compared field by
-field, in any order, since Kafka walks hash maps; responses field by field; refusals by their kind.
+`begin` draws a case and decides it with our rules; `differences` compares the answers of Kafka's classes with ours.  Records are compared
+field by field, in any order, since Kafka walks hash maps; responses field by field; refusals by their kind.
 
-`ACCEPTED` names where we differ on purpose: each entry says why, and is counted, so that one which nothing meets any more is seen.
+`ACCEPTED` lists the differences that are on purpose.  Each entry gives its reason.  The entries that cases meet are counted, so that an
+entry without any case is noticed.
 """
 
 from collections import Counter
@@ -69,7 +70,7 @@ class Decided(NamedTuple):
 
 @dataclass(slots=True)
 class Case:
-    """Drawn from a seed and decided by us."""
+    """A case that was drawn from a seed and decided by us."""
 
     seed: int
     records: list[StoredRecord]
@@ -87,7 +88,7 @@ class Case:
 
 
 def begin(seed: int, *, most_steps: int = 4) -> Case:
-    """Draw a cluster, and let things happen to it."""
+    """Draw a cluster, and decide some random events in it."""
     chance = Random(seed)
     cluster = Cluster(chance)
     records = cluster.draw()
@@ -103,7 +104,7 @@ def begin(seed: int, *, most_steps: int = 4) -> Case:
         decided = controller.decide(step)
         case.decided.append(decided)
         if decided.step.op == "register" and decided.records:
-            break  # the epochs that we and Kafka give out are different numbers
+            break  # our broker epochs and Kafka's are different numbers
     return case
 
 
@@ -162,7 +163,7 @@ class _Controller:
         return self.sessions.overdue(self.image, now_ms)
 
     def has_choice(self, now_ms: int) -> bool:
-        """Several sessions have ended, of fenced brokers too: Kafka fences one of them, in the order of a hash map."""
+        """Tells whether several sessions have ended, those of fenced brokers too: Kafka fences one of them, in the order of a hash map."""
         ended = [one for one, session in self.sessions.by_broker.items() if session.heard_ms is not None]
         return sum(not self.sessions.is_valid(one, now_ms) for one in ended) > 1
 
@@ -175,7 +176,7 @@ def _no_id() -> Any:
 
 
 class Difference(NamedTuple):
-    """At one step; the case stops there."""
+    """A difference at one step.  The case stops there."""
 
     step: Step
     what: str
@@ -228,7 +229,7 @@ def _refused(response: Response | None) -> str | None:
 
 
 def _fences_again(image: MetadataImage, record: StoredRecord) -> bool:
-    """That a broker is fenced which is so already: Kafka says it more often, and it changes nothing."""
+    """Tells whether a record fences a broker that is fenced already.  Kafka writes such records more often, and they change nothing."""
     if not isinstance(record, BrokerRegistrationChangeRecord) or record.fenced != departures.FENCE:
         return False
     broker = image.brokers.get(record.broker_id)
@@ -236,7 +237,7 @@ def _fences_again(image: MetadataImage, record: StoredRecord) -> bool:
 
 
 def _canonical(record: StoredRecord) -> Fields:
-    """Fields that say something; sets as sorted lists."""
+    """The fields that differ from their defaults, with sets as sorted lists."""
     found = []
     for declared in type(record).FIELDS:
         value = getattr(record, declared.name)
@@ -250,13 +251,13 @@ def _canonical(record: StoredRecord) -> Fields:
 
 
 def _in_order(response: Response) -> Response:
-    """Kafka answers for all partitions in the order of a hash map."""
+    """The response in a fixed order, because Kafka answers for all partitions in the order of a hash map."""
     if isinstance(response, ElectLeadersResponse):
         response.replica_election_results.sort(key=lambda one: one.topic)
         for topic in response.replica_election_results:
             topic.partition_result.sort(key=lambda one: one.partition_id)
     if isinstance(response, BrokerRegistrationResponse):
-        response.broker_epoch = 0  # Kafka's is the offset of the first record, ours that of the registration
+        response.broker_epoch = 0  # Kafka's epoch is the offset of the first record, ours the offset of the registration
     return response
 
 
@@ -310,4 +311,4 @@ ACCEPTED: Final[Mapping[str, Callable[[Decided, str], bool]]] = {
     "a replica whose directory is told: Kafka judges by the directory before, and writes two records; it lets a last known leader lead "
     "on the empty disk that replaced its own": (lambda ours, _: ours.step.op == "assign_directories"),
 }
-"""Why we differ, and at which steps."""
+"""The reason of a difference → the test that recognises its steps."""

@@ -1,10 +1,10 @@
-"""● Kafka 4.3.1's own controller classes, asked what they decide.
+"""● Asks Kafka 4.3.1's own controller classes for their decisions.
 
     with Oracle() as oracle:
         answers = oracle.ask(case)
 
-`oracle/Decisions.java` calls the classes in Kafka's jars.  It is compiled once by `javac` and runs as a child process: one case a line in,
-one line of answers out.  Records and messages cross as Kafka's own bytes, so that encoding is compared as well.
+`oracle/Decisions.java` calls the classes in Kafka's jars.  `javac` compiles it once, and it runs as a child process: it reads one case a
+line and writes one line of answers.  Records and messages travel as Kafka's own bytes, so that encoding is compared as well.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ FLAGS: Final = ("-XX:+UseSerialGC", "-Xmx256m")
 
 
 def javac() -> str | None:
-    """The Java compiler, or None where there is only a runtime."""
+    """The Java compiler, or None if there is only a runtime."""
     return shutil.which("javac")
 
 
@@ -52,7 +52,7 @@ class Oracle:
     """The child process.  One question at a time."""
 
     def __init__(self, source: Path = SOURCE, main: str = MAIN, jars: Sequence[Path] = ()) -> None:
-        """`jars`: what the program needs beside Kafka's."""
+        """`jars` are the jars that the program needs beside Kafka's."""
         self._source = source
         self._main = main
         self._jars = list(map(str, jars))
@@ -76,7 +76,7 @@ class Oracle:
         return answers
 
     def answer(self, case: Mapping[str, Any]) -> dict[str, Any]:
-        """One line in, one line out."""
+        """Write one line and read one line."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps(case) + "\n")
         self._process.stdin.flush()

@@ -1,1 +1,1 @@
-"""● Trials of what runs on Spark, with everything killed at every step: start at `kills`."""
+"""● Trials of the jobs on Spark, with everything killed at every step.  Start at `kills`."""

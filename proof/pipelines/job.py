@@ -1,8 +1,8 @@
-"""● A driver that is to be killed: copies a topic, or keeps sums of it, until all that there is now is written.
+"""● A driver that is to be killed.  It copies a topic, or keeps sums of it, until all present records are written.
 
     python -m proof.pipelines.job copy|sum BOOTSTRAP SOURCE TARGET CHECKPOINT RECORDS_PER_BATCH [TRANSACTION_TIMEOUT_MS [MOST_FAILURES]]
 
-A query that fails is started again, as a runner does; the process ends with 0 when one has come to the end.
+A query that fails is started again, as a runner does.  The process ends with 0 when a query has come to the end.
 """
 
 import sys
@@ -18,7 +18,7 @@ from moldau.pipelines.session import SHORT_LIVED, open_session
 
 
 class Sums(StatefulProcessor):
-    """A running sum a key."""
+    """A running sum for each key."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.total = handle.getValueState("total", "total BIGINT")
@@ -34,7 +34,7 @@ class Sums(StatefulProcessor):
 
 
 def summed(records: DataFrame) -> DataFrame:
-    """A running sum of each tenth number, kept in state.  A Python sink gets appended rows only."""
+    """Running sums by the numbers' remainder modulo ten, kept in state.  A Python sink gets appended rows only."""
     number = F.col("value").cast("string").cast("bigint")
     keyed = records.select((number % 10).cast("string").alias("key"), number.alias("number")).groupBy("key")
     return keyed.transformWithState(Sums(), "key STRING, value STRING", "Append", "None")

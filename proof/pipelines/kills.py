@@ -1,10 +1,10 @@
-"""● Everything is killed at every step of the sink, and at random times: what is committed must be the input, once.
+"""● Kills everything at every step of the sink, and at random times.  The committed output must be the input, once.
 
     python -m proof.pipelines.kills ours --kills 100 --seed 1
     python -m proof.pipelines.kills apache --kills 100 --seed 2 --kind sum
 
-A driver (`job`) copies a topic in small micro-batches.  Faults come one after the other: at a step of the sink, or after a time, the
-driver, a Python worker or the broker gets SIGKILL, and is started again on what it left.
+A driver (`job`) copies a topic in small micro-batches.  Faults come one after the other.  At a step of the sink, or after a time, the
+driver, a Python worker or the broker gets SIGKILL, and is started again on the files that it left.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def fill(bootstrap: str, topic: str, count: int) -> None:
 
 
 def committed_values(bootstrap: str, topic: str) -> list[tuple[int, int, str, str]]:
-    """(partition, offset, key, value) of all that a reader of committed records sees."""
+    """(partition, offset, key, value) of all records that a read_committed consumer sees."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -104,7 +104,7 @@ class Trial:
         (self.folder / name).write_text(str(pid), encoding="ascii")
 
     def start_driver(self, *more: str) -> None:
-        """`more`: further arguments of `job`."""
+        """Start the driver.  `more` are further arguments of `job`."""
         checkpoint = str(self.folder / "checkpoint")
         arguments = (self.kind, self.broker.bootstrap, self.source, self.target, checkpoint, str(self.per_batch), *more)
         path = os.pathsep.join([str(ROOT / "proof/pipelines/faulty"), str(ROOT / "src"), str(ROOT)])
@@ -147,7 +147,7 @@ class Trial:
             os.kill(self.broker.pid, signal.SIGKILL)
 
     def wait(self, is_done: Any, within_s: float) -> None:
-        """Until then, or until the driver has ended; a broker that was killed is started again."""
+        """Wait until it is done or the driver has ended, `within_s` at most.  A broker that was killed is started again."""
         deadline = time.monotonic() + within_s
         while True:
             assert self.broker.process is not None

@@ -1,9 +1,9 @@
-"""● Generated records of all kinds on every input between good orders: good ones are judged soon, all others dead-lettered as they came.
+"""● Sends odd records of all kinds between good orders on every input.  Good orders must be judged soon, odd records dead-lettered as sent.
 
     python -m proof.pipelines.odd ours --records 10000          python -m proof.pipelines.odd apache --records 10000 --seed 2
 
-Four producers, whose clocks say −6 h, −10 min, +59 min and the truth, send side by side.  What is odd is so by construction: no parser of
-ours says which record is to become a dead letter.
+Four producers send side by side.  Their clocks are wrong by −6 h, −10 min, +59 min and nothing.  A record is odd by construction: no parser
+of ours decides which records have to become dead letters.
 """
 
 import argparse
@@ -48,7 +48,7 @@ class Odd(NamedTuple):
 
 
 def odd_records(draw: random.Random) -> Iterator[Odd]:
-    """Without end; each is no order, or no request, whatever reads it."""
+    """Odd records without end.  No parser can take one for an order or a request."""
     while True:
         to_orders = draw.random() < 0.5
         kind = draw.choice(list(KINDS))
@@ -59,7 +59,7 @@ def odd_records(draw: random.Random) -> Iterator[Odd]:
 
 
 def _field(draw: random.Random, whole: bytes) -> bytes:
-    """One field that is needed is of a wrong kind."""
+    """A record with one needed field of a wrong kind."""
     body = json.loads(whole)
     name = draw.choice([name for name in body if name != "state"])
     wrong: list[Any] = [None, True, 1.5, {}, {"a": {"b": []}}, 2**63, -(2**64)] + ([] if isinstance(body[name], str) else ["7", ""])
@@ -109,7 +109,7 @@ class Run:
     def __init__(self, bootstrap: str, topics: Topics, draw: random.Random) -> None:
         self.topics, self.draw = topics, draw
         configs = topics.configs()
-        configs[topics.orders] = {}  # not compacted, so that it can hold records without a key
+        configs[topics.orders] = {}  # not compacted, so that the topic can hold records without a key
         create_topics(bootstrap, configs, partitions=PARTITIONS)
         self.producers = [Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "partitioner": "murmur2_random"}) for _ in SKEWS_MS]
         self.consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "odd", "enable.auto.commit": False})
@@ -173,7 +173,7 @@ class Run:
 
 
 def judge_between(spark: SparkSession, bootstrap: str, checkpoint: str, *, records: int, rate: float, seed: int, prefix: str) -> str:
-    """What there is to say of a run without a difference.  Errors: AssertionError."""
+    """Run the job and judge it.  Returns a summary in words.  Errors: AssertionError when the output is not the expected one."""
     draw = random.Random(seed)
     run = Run(bootstrap, Topics.prefixed(prefix), draw)
     query = job.start(spark, job.JobConfig(Ends(bootstrap, checkpoint), CATALOGUE, run.topics))

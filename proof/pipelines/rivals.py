@@ -1,8 +1,8 @@
-"""● What is not a kill: two drivers, a driver frozen beyond its time-out, a broker restarted, a checkpoint older than its output.
+"""● Faults other than kills: two drivers, a driver frozen beyond its time-out, a broker restarted, a checkpoint older than its output.
 
     python -m proof.pipelines.rivals ours          python -m proof.pipelines.rivals apache --only frozen older
 
-Each trial copies a topic as `kills` does; what is committed must be the input, once.
+Each trial copies a topic as `kills` does.  The committed output must be the input, once.
 """
 
 import argparse
@@ -32,7 +32,7 @@ PROPERTIES: Final = {"transaction.abort.timed.out.transaction.cleanup.interval.m
 
 
 class Rivals(Trial):
-    """One topic and its driver, or two."""
+    """One topic, and one driver or two."""
 
     def prepared(self) -> "Rivals":
         create_topics(self.broker.bootstrap, {self.source: {}, self.target: {}}, partitions=PARTITIONS)
@@ -41,7 +41,7 @@ class Rivals(Trial):
         return self
 
     def more(self, count: int) -> None:
-        """Records that come later."""
+        """Write more records into the source."""
         producer = Producer({"bootstrap.servers": self.broker.bootstrap})
         for number in range(self.records, self.records + count):
             producer.produce(self.source, key=str(number), value=str(number))
@@ -61,7 +61,7 @@ class Rivals(Trial):
         return (self.folder / "driver.log").read_text(encoding="utf-8", errors="replace")
 
     def freeze_at(self, step: str) -> None:
-        """Until the driver has come to the step, and stands still there."""
+        """Wait until the driver has come to the step and stands still there."""
         (self.folder / "pending").write_text(f"{step} freeze", encoding="ascii")
         (self.folder / "pending").rename(self.folder / "fault")
         self.wait((self.folder / "frozen.pid").exists, ENDS_WITHIN_S)
@@ -114,7 +114,7 @@ def two_drivers(trial: Rivals) -> str:
 
 
 def frozen(trial: Rivals) -> str:
-    """Beyond its transaction's time-out, and then it goes on by itself."""
+    """Freeze a driver beyond its transaction's time-out.  Then the driver goes on by itself."""
     for step in ("task:before", "batch:after", "commit:before", "end:before"):
         trial.start_driver(str(TIMEOUT_MS))
         trial.freeze_at(step)
@@ -128,7 +128,7 @@ def frozen(trial: Rivals) -> str:
 
 
 def frozen_and_replaced(trial: Rivals) -> str:
-    """While it is frozen another driver takes its place and comes to the end; then it goes on."""
+    """Freeze a driver.  Another driver takes its place and comes to the end, then the frozen driver goes on."""
     trial.start_driver(str(TIMEOUT_MS))
     trial.freeze_at("commit:before")
     first = trial.driver
@@ -145,7 +145,7 @@ def frozen_and_replaced(trial: Rivals) -> str:
 
 
 def broker_restarted(trial: Rivals) -> str:
-    """Coordinators stop in order and load again, five times while micro-batches go on."""
+    """Stop the broker in order and start it again, five times while micro-batches go on, so that coordinators load again."""
     trial.start_driver()
     count = 0
     for number in range(1, 6):

@@ -1,9 +1,10 @@
-"""● A standalone master, and a worker in a network and mount namespace of its own without our files, as root on Linux.
+"""● Runs the order pipeline on a standalone master, and on a worker in namespaces of its own without our files, as root on Linux.
 
     python -m proof.pipelines.standalone --worker-pyspark /opt/worker --worker-python /usr/bin/python3.11
 
-`--worker-pyspark` is a folder that holds the packages pyspark and py4j and nothing else.  The job is submitted by the line of
-docs/how-to/run-pipelines.md.  In the middle of a flood its executor gets SIGKILL: every order is judged, once.
+The worker has a network namespace and a mount namespace.  `--worker-pyspark` is a folder that holds the packages pyspark and py4j and
+nothing else.  The job is submitted by the line of docs/how-to/run-pipelines.md.  In the middle of a flood its executor gets SIGKILL.  Every
+order must be judged once.
 """
 
 import argparse
@@ -71,7 +72,7 @@ def started(command: Sequence[str], log: Path, environment: dict[str, str]) -> I
 
 
 def below(pid: int) -> list[int]:
-    """The children of a process, and theirs."""
+    """The descendants of a process."""
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
     except OSError:
@@ -120,7 +121,7 @@ def main() -> None:
     if java:
         bare["JAVA_HOME"] = ours["JAVA_HOME"] = java
     hidden = Path(__file__).parents[2]
-    hidden = Path("/", *hidden.parts[1:2])  # the whole folder below the root that holds this tree, and its environment
+    hidden = Path("/", *hidden.parts[1:2])  # the top folder that holds this tree and its environment
     with ExitStack() as stack:
         stack.enter_context(another_machine())
         up = [

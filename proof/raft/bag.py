@@ -1,17 +1,23 @@
 """● Consensus machines with a bag of messages between them: no loop, no bytes, thousands of lives a minute.
 
-    run(seed)                       raises Broken for what must never be, with the seed and the last events
-    run(seed, plant=PLANTS[…])      the same with a mistake planted: it must be found
+    run(seed)                       raises Broken for a broken promise, with the seed and the last events
+    run(seed, plant=PLANTS[…])      the same with a planted mistake, which must be found
     python -m proof.raft.bag --seeds 1000                             how many seeds hold
     python -m proof.raft.bag --plants --seeds 400                     how many seeds each planted mistake takes
 
-Faults: one-way cuts, bridges and rings, crashes, slow and full disks, disks that are lost (a new directory), ports that refuse, machines
-that stand still, leaders that die as soon as they are elected, changes of voters, snapshots (`life.py`).
+Faults (`life.py`): one-way cuts, bridges and rings, crashes, slow and full disks, disks that are lost (a new directory), ports that refuse,
+machines that stand still, leaders that die as soon as they are elected, changes of voters, snapshots.
 
-After every event (`world.py`): one leader an epoch; one vote an epoch and replica, kept on the disk beside the leader, there before it
-leaves, and of a voter; a leader has all that is committed; committed logs are equal; what is committed is on the disks of a majority of
-those who vote, and a leader commits by an entry of its own epoch; what a replica says of its log is on its disk; the high watermark never
-goes back.  At the end all is healed: within `HEALED_WITHIN_MS` there is a leader, and what it is given is committed everywhere.
+Promises checked after every event (`world.py`):
+
+- an epoch has one leader, and a leader has all committed entries
+- a replica gives one vote an epoch, only as a voter; vote and leader are on its disk before the vote leaves, and stay there
+- committed logs are equal; committed entries are on the disks of a majority of the voters
+- a leader commits by an entry of its own epoch
+- what a replica reports of its log is on its disk
+- the high watermark never goes back
+
+At the end all is healed: within `HEALED_WITHIN_MS` there is a leader, and the entries that it is given are committed everywhere.
 """
 
 import argparse
@@ -26,7 +32,7 @@ __all__ = ["Broken", "run"]
 
 
 def run(seed: int, plant: Plant | None = None, *, keeps_events: bool = False) -> World:
-    """Errors: Broken."""
+    """Run the life of one seed.  Errors: Broken."""
     world = World(seed, plant or Plant(), keeps_events=keeps_events)
     try:
         Life(world).run()
@@ -38,7 +44,7 @@ def run(seed: int, plant: Plant | None = None, *, keeps_events: bool = False) ->
 
 
 def found_at(plant: Plant, seeds: int) -> tuple[int, str] | None:
-    """The first seed that a mistake breaks, and how."""
+    """The first seed that finds a planted mistake, and the words of its failure."""
     for seed in range(seeds):
         try:
             run(seed, plant)

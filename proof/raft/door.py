@@ -1,4 +1,4 @@
-"""● A `RaftDriver` behind a listener of its own: what a controller serves of consensus, and nothing else of a server."""
+"""● A `RaftDriver` behind a listener of its own, which serves a controller's APIs of consensus and nothing else of a server."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -38,7 +38,7 @@ SERVED: Final[dict[int, type[Request[Any]]]] = {
 
 
 class Door:
-    """Serves whatever driver it was given last; before there is one, connections are closed."""
+    """Serves the driver that it was given last.  Before it has a driver it closes connections."""
 
     def __init__(self, network: Network) -> None:
         self.driver: RaftDriver | None = None

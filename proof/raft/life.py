@@ -18,7 +18,7 @@ HUNTED: Final = 0.5
 
 
 class Life:
-    """Faults and clients of one world, then its healing."""
+    """The faults and clients of one world, then its healing."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -66,7 +66,7 @@ class Life:
     # faults
 
     def hunt(self, leader: Driver) -> None:
-        """A new leader dies, or is not heard, before it has done much: epochs follow each other with little in them."""
+        """Kill or silence a new leader before it has done much, so that epochs follow each other with few entries."""
         if not self.world.is_lossy:
             return
         fate = self.chance.random()
@@ -82,13 +82,13 @@ class Life:
             self.world.later(self.chance.random() * self.chance.choice((5, 100, 800)), self.restart, driver, driver.life)
 
     def silence(self, driver: Driver) -> None:
-        """Nobody hears it for a while."""
+        """Cut off everything that a replica sends, for a while."""
         cuts = {(driver.number, other) for other in self.world.drivers if other != driver.number} - self.world.cuts
         self.world.cuts |= cuts
         self.world.later(self.chance.random() * 600, self.world.cuts.difference_update, cuts)
 
     def stall(self) -> None:
-        """The whole machine stands still; then every time-out is over at once, a little apart."""
+        """Let the whole machine stand still, so that all time-outs end almost at once."""
         drivers = [driver for driver in self.world.drivers.values() if driver.node is not None]
         self.world.note("all stall")
         for driver in drivers:
@@ -100,7 +100,7 @@ class Life:
             driver.step(Tick())
 
     def lag_and_lose(self) -> None:
-        """One follower is cut off for a while; then the disk of another is lost, the leader dies, and the first is back."""
+        """Cut one follower off for a while.  Then another one's disk is lost, the leader dies, and the first follower is back."""
         leaders = [one for one in self.world.drivers.values() if one.node is not None and one.node.is_leader]
         if not leaders or leaders[0].node is None:
             return
@@ -157,7 +157,7 @@ class Life:
                     self.world.cuts.add((other, driver.number))
 
     def ring(self) -> None:
-        """Each reaches its neighbours only."""
+        """Cut the network into a ring: each replica reaches its neighbours only."""
         numbers = list(self.world.drivers)
         self.chance.shuffle(numbers)
         count = len(numbers)
@@ -166,7 +166,7 @@ class Life:
                 self.world.cuts.add((one, numbers[(place + step) % count]))
 
     def bridge(self) -> None:
-        """Two halves, and one that reaches both."""
+        """Cut the network into two halves, with one replica that reaches both."""
         numbers = list(self.world.drivers)
         self.chance.shuffle(numbers)
         half = len(numbers) // 2
@@ -195,14 +195,14 @@ class Life:
         self.world.snapshot_voters.update(driver.snapshots)
 
     def add_voter(self) -> None:
-        """One that does not vote, as it is now; perhaps one that has lost its disk since."""
+        """Add a random replica to the voters, with its present directory: it may have lost its disk, or vote already."""
         leader, new = self.leader_or_some(), self.some()
         voter = Voter(new.number, new.disk.directory_id, self.world.addresses(new.number))
         self.world.note(f"{leader.number} is to add {voter.key}")
         leader.step(Received(-1, AddVoter(voter, 2000, waits_for_commit=self.chance.random() < 0.5)))
 
     def remove_voter(self) -> None:
-        """Any of them, the leader too; never so many that lost disks could be a majority."""
+        """Remove a voter, the leader too, or first one that lost its disk.  Two voters always stay."""
         leader = self.leader_or_some()
         if leader.node is None or len(leader.node.voters) < 3:
             return
@@ -220,7 +220,7 @@ class Life:
         self.lose_disk(self.some())
 
     def lose_disk(self, driver: Driver) -> None:
-        """A disk is replaced: the node comes back with nothing, under another directory id.  One of the voters at most."""
+        """Replace a disk: the node comes back with nothing, under another directory id.  A world loses one disk at most."""
         sets = [(one.node.history if one.node is not None else one.disk.history()).voters for one in self.world.drivers.values()]
         if not self.world.is_dynamic or self.lost or len(sets[0]) < 3 or any(one != sets[0] for one in sets):
             return
@@ -235,7 +235,7 @@ class Life:
         self.world.later(self.chance.random() * 100, self.start_anew, driver)
 
     def start_anew(self, driver: Driver) -> None:
-        """Unless it was started meanwhile: one that was down when it lost its disk comes back as after any crash."""
+        """Start a replica after its disk was lost, unless it has started since: one that was down comes back as after any crash."""
         if driver.node is None:
             driver.start()
 

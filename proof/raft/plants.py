@@ -1,4 +1,4 @@
-"""◇ Mistakes that a consensus machine or its driver could have, each of which the simulation must find."""
+"""◇ Mistakes that a consensus machine or its driver could have.  The simulation must find each of them."""
 
 from typing import Any, Final
 from unittest.mock import patch
@@ -23,7 +23,7 @@ class VotesBeforeTheDisk(Driver):
 
 
 class NeverPersists(Driver):
-    """Elections are kept in memory."""
+    """Keeps elections in memory only."""
 
     def persisted(self, life: int) -> None:
         before = self.disk.election
@@ -33,7 +33,7 @@ class NeverPersists(Driver):
 
 
 class AppendsAreDurableAtOnce(Driver):
-    """Says that what it appended is on the disk when it has only been written."""
+    """Reports an append as synced when it has only been written."""
 
     def append(self, entry: Entry | Fetched) -> bool:
         done = super().append(entry)
@@ -47,7 +47,7 @@ class AppendsAreDurableAtOnce(Driver):
 
 
 class TruncationIsNotSynced(Driver):
-    """Says so of a truncation too; what was cut off may come back."""
+    """Reports a truncation as synced when it is not.  The truncated records may come back."""
 
     def carry_out(self, ready: Ready) -> None:
         super().carry_out(ready)
@@ -60,7 +60,7 @@ class TruncationIsNotSynced(Driver):
 
 
 class ForgetsTheVote(RaftNode):
-    """The vote goes when a leader is known: a Prospective in the same epoch gives it again."""
+    """Forgets its vote when a leader is known, so that a Prospective in the same epoch votes again."""
 
     def _learn(self, epoch: int, leader_id: int, leader_at: Any, now_ms: int) -> None:
         before = self.role
@@ -70,7 +70,7 @@ class ForgetsTheVote(RaftNode):
 
 
 class ForgetsLeaderAndVote(ForgetsTheVote):
-    """Forgets the vote, and the leader, when it is lost."""
+    """Forgets its vote as above, and the leader when the leader is lost."""
 
     def _ask_first(self, role: Any, now_ms: int) -> None:
         role.election = role.election._replace(leader_id=NO_LEADER)
@@ -78,14 +78,14 @@ class ForgetsLeaderAndVote(ForgetsTheVote):
 
 
 class VotesForAnyLog(RaftNode):
-    """The candidate's log is not looked at."""
+    """Votes without a look at the candidate's log."""
 
     def _grants(self, request: Vote) -> bool:
         return super()._grants(request._replace(last_epoch=1 << 30))
 
 
 class ComparesLogsByLength(RaftNode):
-    """A longer log wins over a newer one."""
+    """Prefers a longer log to a newer one."""
 
     def _grants(self, request: Vote) -> bool:
         longer = request.end_offset >= self.end_offset
@@ -93,7 +93,7 @@ class ComparesLogsByLength(RaftNode):
 
 
 class ComparesLogsByEpoch(RaftNode):
-    """A log of the same epoch wins however short it is."""
+    """Compares logs by their last epochs alone, however short they are."""
 
     def _grants(self, request: Vote) -> bool:
         newer = request.last_epoch >= self.history.last_epoch
@@ -101,7 +101,7 @@ class ComparesLogsByEpoch(RaftNode):
 
 
 class VotesTwice(RaftNode):
-    """A vote given is no reason not to give another."""
+    """Votes again in an epoch in which it has voted."""
 
     def _grants(self, request: Vote) -> bool:
         election = self.role.election
@@ -133,7 +133,7 @@ class LedIsUnattached(RaftNode):
 
 
 class CountsOlderEpochs(RaftNode):
-    """The high watermark moves over entries of older epochs by counting copies."""
+    """Moves the high watermark over entries of older epochs by counting copies."""
 
     def _commit(self, role: Leader) -> None:
         start, role.epoch_start_offset = role.epoch_start_offset, -1
@@ -144,7 +144,7 @@ class CountsOlderEpochs(RaftNode):
 
 
 class CountsUnsynced(RaftNode):
-    """A leader's own copy counts before it is on the disk."""
+    """Counts the leader's own copy before it is on the disk."""
 
     def _commit(self, role: Leader) -> None:
         if self._my_key in role.replicas:
@@ -153,7 +153,7 @@ class CountsUnsynced(RaftNode):
 
 
 class FetchesUnsynced(RaftNode):
-    """A follower says that it has what is not on its disk."""
+    """As a follower, reports records that are not on its disk."""
 
     def _may_fetch(self, now_ms: int) -> bool:
         return self._installing is None
@@ -165,7 +165,7 @@ class FetchesUnsynced(RaftNode):
 
 
 class AsksWithUnsynced(RaftNode):
-    """A candidate counts what a crash can still take away."""
+    """As a candidate, counts records that a crash can still take away."""
 
     def _ask_for_votes(self, role: Any, now_ms: int) -> None:
         synced, self.synced_offset = self.synced_offset, self.end_offset
@@ -174,28 +174,28 @@ class AsksWithUnsynced(RaftNode):
 
 
 class NoDivergence(RaftNode):
-    """A leader believes any follower's offset."""
+    """As a leader, believes any follower's offset."""
 
     def _where_logs_part(self, fetch: Fetch) -> FetchAnswer | None:
         return None if fetch.offset <= self.end_offset else super()._where_logs_part(fetch)
 
 
 class TruncatesByOffset(RaftNode):
-    """KIP-279: the leader's end of an epoch that the follower does not have."""
+    """Truncates to the leader's end of an epoch that the follower does not have (KIP-279)."""
 
     def _truncate(self, leaders: OffsetAndEpoch) -> None:
         super()._truncate(OffsetAndEpoch(leaders.offset, self.history.last_epoch))
 
 
 class TruncatesToHighWatermark(RaftNode):
-    """KIP-101: what a follower thinks is committed, which may be less than what is."""
+    """Truncates to the follower's high watermark, which may lag behind the leader's (KIP-101)."""
 
     def _truncate(self, leaders: OffsetAndEpoch) -> None:
         pass
 
 
 class BelievesTheHighWatermark(RaftNode):
-    """The leader's high watermark goes before the records."""
+    """Takes the leader's high watermark over before it has the records."""
 
     def _fetch_answered(self, answer: FetchAnswer, line: Any, now_ms: int) -> None:
         if answer.diverging is not None and answer.high_watermark > (self.high_watermark or 0):
@@ -204,7 +204,7 @@ class BelievesTheHighWatermark(RaftNode):
 
 
 class CountsAnyDirectory(RaftNode):
-    """A voter that came back with an empty disk is taken for the one before: the id without the directory."""
+    """Takes a voter that came back with an empty disk for the voter before: it compares ids without directories."""
 
     def _heard_from(self, role: Leader, replica: ReplicaKey, offset: int, now_ms: int) -> None:
         voter = self.voters.by_id.get(replica.id)
@@ -212,7 +212,7 @@ class CountsAnyDirectory(RaftNode):
 
 
 class AnyDirectoryVotes(RaftNode):
-    """Such a voter votes."""
+    """Votes as a voter that came back with an empty disk."""
 
     @property
     def is_voter(self) -> bool:
@@ -223,7 +223,7 @@ class AnyDirectoryVotes(RaftNode):
 
 
 class ObserversCount(RaftNode):
-    """Observers count for the majority."""
+    """Counts observers for the majority."""
 
     def _commit(self, role: Leader) -> None:
         ends = sorted((one.end_offset for one in role.replicas.values()), reverse=True)
@@ -234,7 +234,7 @@ class ObserversCount(RaftNode):
 
 
 class HalfIsEnough(RaftNode):
-    """Half of the voters elect a leader."""
+    """Lets half of the voters elect a leader."""
 
     def _count_votes(self, now_ms: int) -> None:
         with patch.object(VoterSet, "majority", property(lambda self: (len(self) + 1) // 2)):
@@ -242,7 +242,7 @@ class HalfIsEnough(RaftNode):
 
 
 class OldVotesCount(RaftNode):
-    """A vote of an older candidacy counts in the newer one."""
+    """Counts a vote of an older candidacy in the newer one."""
 
     def _is_settled_by(self, answer: Any, now_ms: int) -> bool:
         return False if isinstance(answer, VoteAnswer) and answer.epoch <= self.epoch else super()._is_settled_by(answer, now_ms)
@@ -255,7 +255,7 @@ class OldVotesCount(RaftNode):
 
 
 class PreVotesCount(RaftNode):
-    """Becoming a candidate takes the answers of the pre-vote along."""
+    """Counts the answers to the pre-vote as votes when it becomes a candidate."""
 
     def _stand(self, now_ms: int) -> None:
         granted = set(self.role.granted) if isinstance(self.role, Prospective) else set()
@@ -266,7 +266,7 @@ class PreVotesCount(RaftNode):
 
 
 class ResignedCommits(RaftNode):
-    """A resigned leader is still taken for one by those who fetch."""
+    """Stays in its epoch after it resigned, so that followers still take it for the leader."""
 
     def _out_of_patience(self, role: Any, now_ms: int) -> None:
         if isinstance(role, Resigned):
@@ -276,14 +276,14 @@ class ResignedCommits(RaftNode):
 
 
 class EmptyDiskVotes(RaftNode):
-    """A replica that has a log and no record of its votes votes."""
+    """Votes although it has a log and no record of its votes."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **{**options, "may_vote": True})
 
 
 class LosesElection(Driver):
-    """The file with the votes is lost in a crash now and then; the machine is not told."""
+    """Loses the file with the votes in a crash now and then.  The machine is not told."""
 
     def crash(self) -> None:
         super().crash()
@@ -292,7 +292,7 @@ class LosesElection(Driver):
 
 
 class WaitsForTheWinner(RaftNode):
-    """Who has voted waits to be told who won, though it is a voter no more."""
+    """Waits to be told who won the election in which it voted, though it is a voter no more."""
 
     def _send_what_is_due(self, now_ms: int) -> None:
         election = self.role.election
@@ -301,7 +301,7 @@ class WaitsForTheWinner(RaftNode):
 
 
 class LostIsCommitted(RaftNode):
-    """What a full disk did not take counts as committed where that was told with it."""
+    """Counts records that a full disk did not take as committed if the high watermark came with them."""
 
     def _lost(self, end_offset: int, now_ms: int) -> None:
         told = self.high_watermark, self._ready.high_watermark, None if self._in_hand is None else self._in_hand.high_watermark
@@ -312,7 +312,7 @@ class LostIsCommitted(RaftNode):
 
 
 class StaysInPower(RaftNode):
-    """A leader that nobody hears goes on for ever."""
+    """Leads for ever though nobody hears it."""
 
     def _quorum_deadline(self, now_ms: int) -> int:
         return 1 << 62

@@ -1,10 +1,10 @@
-"""● Some `RaftDriver`s that are one quorum: in one process over real TCP, each behind a door and on files of its own.
+"""● A quorum of `RaftDriver`s in one process over real TCP, each behind a door and on files of its own.
 
 quorum = Quorum(SystemNetwork(), voters=3)
 await quorum.start()
 leader = await quorum.leader()
 await leader.commit(b"a")
-await quorum.kill(leader)                # nothing is synced, told or closed any more
+await quorum.kill(leader)                # from now on it syncs, tells and closes nothing
 """
 
 import asyncio
@@ -41,7 +41,7 @@ def directory_of(number: int) -> UUID:
 
 
 class Told:
-    """A listener that keeps what it is told, and checks that it comes once and in order."""
+    """A listener that keeps the records that it is told of, and checks that they come once and in order."""
 
     def __init__(self) -> None:
         self.records: list[bytes] = []
@@ -73,7 +73,7 @@ class Told:
 
 
 class Member:
-    """One replica: what outlives a crash, and the driver of the life it is in."""
+    """One replica: the files that outlive a crash, and the driver of its present life."""
 
     def __init__(self, quorum: "Quorum", number: int, files: Files) -> None:
         self.quorum = quorum
@@ -126,7 +126,7 @@ class Member:
 
 
 class Quorum:
-    """See the module.  `dynamic`: kraft.version 1, voters by id and directory."""
+    """See the module.  With `dynamic` it has kraft.version 1, with voters by id and directory."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Quorum:
         others: Mapping[int, int] | None = None,
         cluster_id: str = CLUSTER_ID,
     ) -> None:
-        """`others`: voters that somebody else runs on this machine, by id and port; their numbers come behind ours."""
+        """`others` are voters that other processes run on this machine, by id and port.  Their ids follow ours."""
         self.network = network
         self.clock = clock or SystemClock()
         self.seed = seed
@@ -195,7 +195,7 @@ class Quorum:
         member.files.write_atomically(f"{home}/{snapshot_name(OffsetAndEpoch(0, 0))}", b"".join(parts))
 
     async def leader(self, *, but: Sequence[Member] = ()) -> Member:
-        """The one that leads, not counting some."""
+        """Wait for a leader and return it.  Members in `but` do not count."""
         found: list[Member] = []
 
         def is_there() -> bool:
@@ -218,7 +218,7 @@ class Quorum:
                     one.told.changed.clear()
 
     async def kill(self, member: Member) -> None:
-        """Kill as kill -9 does: the door shuts, nothing more is written or told; the page cache stays."""
+        """Kill as kill -9 does: the door shuts, nothing more is written or told.  The page cache stays."""
         driver, member.driver = member.driver, None
         await member.door.close()
         member.door.driver = None

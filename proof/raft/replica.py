@@ -1,7 +1,8 @@
-"""● One replica of the metadata log in the laboratory: its disk, and what drives its machine as `raft/driver.py` does.
+"""● One replica of the metadata log in the laboratory: its disk, and a driver that does the work of `raft/driver.py`.
 
-A disk remembers what was synced; a clock runs a little fast or slow; elections are persisted before what rests on them leaves, entries are
-synced later, a crash loses what was not.  Called by `world.py` and `life.py`; `plants.py` overrides steps of the driver.
+A disk remembers which items were synced; a clock runs a little fast or slow.  An election is persisted before messages that rest on it
+leave.  Entries are synced later, and a crash loses those that were not.  `world.py` and `life.py` call this module; `plants.py` overrides
+steps of the driver.
 """
 
 from bisect import bisect_left
@@ -46,7 +47,7 @@ CRASHES_WITH_ELECTION: Final = 0.08
 """The share of elections on their way to the disk that meet a crash."""
 CRASHES_OF_CANDIDATES: Final = 0.1
 CANDIDATE_LIVES_MS: Final = 8
-"""So many candidates crash so soon after they have asked for votes, and are back at once."""
+"""CRASHES_OF_CANDIDATES is the share of candidates that crash within this time after they asked for votes.  They are back at once."""
 
 
 class Broken(AssertionError):
@@ -69,7 +70,7 @@ base_of = attrgetter("base_offset")
 
 @dataclass(slots=True)
 class Disk:
-    """The files that are left when the process ends, or the power."""
+    """The files that are left when the process ends or the power fails."""
 
     directory_id: UUID
     formatted: VoterChange
@@ -78,9 +79,9 @@ class Disk:
     start_voters: VoterChange | None = None
     items: list[Item] = field(default_factory=list)
     synced: int = 0
-    """So many items outlive a crash."""
+    """The number of items that outlive a crash."""
     ghosts: list[Item] = field(default_factory=list)
-    """Truncated, and perhaps back after a crash."""
+    """The truncated items that may be back after a crash."""
     truncations: int = 0
 
     @property
@@ -322,7 +323,7 @@ class Driver:
 
     def reply(self, token: int, answer: RaftAnswer) -> None:
         if token not in self.tokens:
-            return  # of nobody: the world itself asked
+            return  # no replica waits for this answer: the world itself asked
         source, life, to, number = self.tokens.pop(token)
         if isinstance(answer, FetchAnswer) and answer.read_from >= 0:
             first = self.disk.index_of(answer.read_from)
@@ -345,7 +346,7 @@ class Driver:
     # snapshots
 
     def write_snapshot(self) -> None:
-        """Write a snapshot of all committed records; the log begins behind it."""
+        """Write a snapshot of all committed records.  The log then begins behind it."""
         node, disk = self.node, self.disk
         if node is None or self.persisting is not None or not node.high_watermark or node.high_watermark <= disk.start.offset:
             return

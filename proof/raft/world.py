@@ -1,4 +1,4 @@
-"""● The replicas of one life, the network between them, and what must be after every event."""
+"""● The replicas of one life, the network between them, and the promises that must hold after every event."""
 
 from bisect import bisect_left
 from collections import deque
@@ -23,7 +23,7 @@ FALSE_REFUSALS: Final = 0.005
 
 
 class World:
-    """See the module; `on_elected` is told of every new leader."""
+    """See the module.  `on_elected` is called with every new leader."""
 
     def __init__(self, seed: int, plant: Plant, *, keeps_events: bool = False) -> None:
         self.seed = seed
@@ -38,7 +38,7 @@ class World:
         self.log: list[Item] = []
         """The committed log, from offset 0 on."""
         self.commit_epochs: list[int] = []
-        """The epoch of the leader that committed it."""
+        """For each item of the log, the epoch of the leader that committed it."""
         self.snapshot_voters: dict[OffsetAndEpoch, VoterChange] = {}
         self.lost_disks: dict[ReplicaKey, Disk] = {}
         self.value = 0
@@ -185,7 +185,7 @@ class World:
             driver.checked = item.next_offset
 
     def check_commits_its_own(self, driver: Driver, high_watermark: int) -> None:
-        """A leader counts copies of entries of its own epoch only."""
+        """Check that a leader counts copies only of entries of its own epoch."""
         node, disk = driver.node, driver.disk
         assert node is not None
         number = disk.index_of(high_watermark)
@@ -200,7 +200,7 @@ class World:
         voters = node.history.voters
         having = 0
         for voter in voters.by_id.values():
-            disk = self.lost_disks.get(voter.key) or self.drivers[voter.id].disk  # one that is lost since had it when it said so
+            disk = self.lost_disks.get(voter.key) or self.drivers[voter.id].disk  # a disk that was lost since had the item in time
             if voter.directory_id in (UUID(int=0), disk.directory_id) and disk.synced_offset >= item.next_offset:
                 place = disk.index_of(item.base_offset)
                 having += item.next_offset <= disk.start.offset or disk.items[place : place + 1] == [item]
@@ -210,7 +210,7 @@ class World:
         self.commit_epochs.append(node.epoch)
 
     def check_complete(self, driver: Driver) -> None:
-        """A new leader has all that was committed in the epochs before."""
+        """Check that a new leader has all items that were committed in the epochs before."""
         node, disk = driver.node, driver.disk
         assert node is not None
         count = bisect_left(self.commit_epochs, node.epoch)

@@ -1,6 +1,6 @@
-"""● In every Python process whose path begins here: one step of the sink kills what a file names, once.
+"""● Strikes once, at a step of the sink and at a victim that a file names, in every Python process whose path begins with this folder.
 
-The file says `step victim`, as `end:after driver`.  Whoever comes to the step first and can rename the file does it.
+The file holds `step victim`, such as `end:after driver`.  The first process that comes to the step and can rename the file strikes.
 """
 
 import importlib.abc

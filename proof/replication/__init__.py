@@ -1,1 +1,1 @@
-"""● Replicas on several brokers: a simulated cluster of what replication is made of, under faults."""
+"""● Replicas on several brokers: a simulated cluster of the parts of replication, under faults."""

@@ -1,9 +1,9 @@
-"""● Brokers that replicate, for a simulation: what `moldau serve` runs between a socket and a file, without metadata quorum and clients.
+"""● Simulated brokers that replicate: the parts that `moldau serve` runs between socket and file, without metadata quorum and clients.
 
-    ReplicaCluster   the network, and a controller: who leads, under which epochs, who is in sync; brokers hear of it sooner or later
-    ReplicaBroker    files in memory, logs, replicas, Fetch and its kin over a listener, fetchers and sender; one life after another
+    ReplicaCluster   the network, and a controller with leaders, epochs and in-sync sets; brokers hear of changes sooner or later
+    ReplicaBroker    files in memory, logs, replicas, Fetch and similar APIs over a listener, fetchers and sender; one life after another
 
-Everything that is decided by chance comes from one `random.Random`.
+Everything that chance decides comes from one `random.Random`.
 """
 
 import asyncio
@@ -88,7 +88,7 @@ class ReplicaBroker:
         self.is_up = False
         self.is_ready = False
         self.epoch = 0
-        """Another one each life."""
+        """The broker epoch; each life has another one."""
         self.replicas: ReplicaManager
         self.logs: LogManager
         self.flusher: Flusher
@@ -194,7 +194,7 @@ class ReplicaBroker:
         loop.call_at(due_ms / 1000, expire)
 
     def die(self, *, with_power: bool) -> None:
-        """Nothing of it runs any more, and of what was not synced its disk keeps what it likes."""
+        """Stop everything at once.  After a power failure the disk keeps any part of the data that was not synced."""
         self.is_up = self.is_ready = False
         self.cluster.loop.kill(self.machine)
         self.cluster.network.crash(self.machine, silently=with_power)
@@ -238,7 +238,7 @@ class ReplicaBroker:
         partition.take_eligible(cluster.eligible(), cluster.clock.monotonic_ms())
 
     def append(self, *values: bytes, number: int = 0, acks: int = -1, on_acknowledged: "asyncio.Future[int] | None" = None) -> int:
-        """One batch.  The offset of its first record.  `on_acknowledged` gets the error code."""
+        """Append one batch.  Returns the offset of its first record.  `on_acknowledged` gets the error code."""
         partition = self.partition(number)
         now_ms = self.cluster.clock.now_ms()
         batch = build_batch([NewRecord(value=value, timestamp=now_ms) for value in values])
@@ -255,7 +255,7 @@ class ReplicaBroker:
         return result.first_offset
 
     async def delete_records(self, offset: int, number: int = 0) -> tuple[int, int]:
-        """The error code and the low watermark, when it is answered."""
+        """Delete the records before `offset`.  Returns the error code and the low watermark once the request is answered."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         partition, slot = self.partition(number), _Slot()
         partition.delete_records_before(offset)
@@ -271,7 +271,7 @@ class _Slot:
 
 
 class _NoController:
-    """Clients have nothing to ask it here."""
+    """A controller that refuses everything, because no client asks it here."""
 
     async def ask(self, request: Request[AnyResponse], *, version: int | None = None) -> AnyResponse:
         raise KafkaError(ErrorCode.NOT_CONTROLLER)
@@ -281,7 +281,7 @@ class _NoController:
 
 
 class _SeenFrom:
-    """The metadata, as a `ClusterView`."""
+    """The cluster's metadata as a `ClusterView`."""
 
     def __init__(self, broker: ReplicaBroker) -> None:
         self._cluster: Final = broker.cluster
@@ -326,7 +326,7 @@ class ReplicaCluster:
         self.partitions: Final = [Said(everybody, everybody) for _ in range(partitions)]
 
     async def start(self) -> None:
-        """All brokers, and a leader for every partition."""
+        """Start all brokers, and elect a leader for every partition."""
         for broker in self.brokers.values():
             await broker.start()
         for number, said in enumerate(self.partitions):
@@ -341,7 +341,7 @@ class ReplicaCluster:
     # What the controller does
 
     def elect(self, number: int, leader_id: int) -> None:
-        """Whoever is named; one who is not in sync leads alone."""
+        """Make a broker the leader.  A leader that was not in sync is alone in the new in-sync set."""
         said = self.partitions[number]
         said.leader_id = leader_id
         said.leader_epoch += 1
@@ -361,7 +361,7 @@ class ReplicaCluster:
                 self.loop.start(broker.machine, _after(delay_s, broker, number))
 
     def broker_died(self, broker_id: int) -> None:
-        """It is fenced: it leaves the in-sync sets unless it is the last, and leads nothing."""
+        """Fence a broker.  It leaves the in-sync sets in which it is not the last one, and leads nothing any more."""
         for number, said in enumerate(self.partitions):
             others = tuple(each for each in said.isr if each != broker_id)
             if broker_id in said.isr and others:

@@ -2,13 +2,13 @@
 
     python -m proof.replication.orders --depth 5
 
-`orders(5)` are all sequences of five such events on three replicas in which each event changes something: one that is up can be cut off,
-stopped cleanly, killed or lose power; one that is cut off can be reached again; one that is down can start.  Replica 1 leads in the
-beginning, and 2 and 3 are alike then, so of two orders that differ by their names only one is tried.
+`orders(5)` are all sequences of five such events on three replicas in which each event changes something.  A replica that is up can be cut
+off, stopped cleanly, killed or lose power.  A replica that is cut off can be killed, lose power or be reached again.  A replica that is
+down can start.  Replica 1 leads in the beginning, and 2 and 3 are alike then: of two orders that differ only by their names, one is tried.
 
-Between the events the replicas append, fetch, sync and tell the controller, more or less of it by chance; the promises are those of
-`schedules.py`.  A replica that is cut off reaches neither the others nor the controller, which fences it; it goes on leading by what it
-knows.
+Between the events the replicas append, fetch, sync and ask the controller, as often as chance decides.  The promises are those of
+`schedules.py`.  A replica that is cut off reaches neither the others nor the controller.  The controller fences it, but the replica goes on
+leading by the metadata that it knows.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from proof.replication.schedules import Broker, Schedule, Violation
 
 REPLICAS: Final = (1, 2, 3)
 SETTLED_WITHIN: Final = 60
-"""Rounds of fetches."""
+"""The number of rounds of fetches within which all must be settled."""
 
 
 class Kind(Enum):
@@ -53,11 +53,11 @@ AFTER: Final = {
     State.CUT: {Kind.KILL: State.DOWN, Kind.POWER: State.DOWN, Kind.RESTART: State.UP},
     State.DOWN: {Kind.RESTART: State.UP},
 }
-"""What can happen to a replica, and how it is then.  One that is cut off cannot stop cleanly: nobody takes its leaderships."""
+"""State → event → next state.  A replica that is cut off cannot stop cleanly, because nobody takes its leaderships."""
 
 
 def orders(depth: int) -> Iterator[tuple[Event, ...]]:
-    """All of this depth, in which 2 comes before 3."""
+    """All orders of this depth in which replica 2 comes before replica 3."""
     return _orders((State.UP,) * len(REPLICAS), (), depth)
 
 
@@ -74,7 +74,7 @@ def _orders(states: tuple[State, ...], before: tuple[Event, ...], depth: int) ->
 
 
 class Order(Schedule):
-    """One order, with what chance does between its events."""
+    """One order, with random work between its events."""
 
     def __init__(self, events: Sequence[Event], seed: int) -> None:
         super().__init__(seed)
@@ -83,7 +83,7 @@ class Order(Schedule):
         self._whose_turn: Broker | None = None
 
     def run_all(self) -> None:
-        """Errors: Violation."""
+        """Run the whole order.  Errors: Violation."""
         try:
             self._work()
             for event in self.events:
@@ -174,7 +174,7 @@ class Order(Schedule):
 
 
 def main() -> int:
-    """An exit code: the number of orders that break a promise."""
+    """Run all orders.  Returns an exit code of 1 if some break a promise."""
     parser = argparse.ArgumentParser(prog="python -m proof.replication.orders", description=__doc__)
     parser.add_argument("--depth", type=int, default=3)
     parser.add_argument("--every", type=int, default=1, help="only each so-manieth order")

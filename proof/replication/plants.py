@@ -149,7 +149,7 @@ PLANTS: Final[dict[str, tuple[str, Callable[[], Patch]]]] = {
         lambda: patch.object(Followed, "is_current", property(lambda _: True)),
     ),
 }
-"""Name → what is broken, and how."""
+"""Name → the fault in words, and the patch that plants it."""
 
 RARE: Final = (
     "joiner-does-not-count",
@@ -157,7 +157,7 @@ RARE: Final = (
     "earlier-life-joins",
     "followers-of-before",
 )
-"""Found, but not by a hundred seeds: tests of their own show each, too."""
+"""Faults that need more than a hundred seeds to be found.  Each has a test of its own that shows it, too."""
 
 
 @contextmanager

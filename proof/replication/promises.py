@@ -1,6 +1,7 @@
-"""● The promises between brokers of a schedule, checked on their disks.  Each gives what is wrong, or None.
+"""● The promises between brokers of a schedule, checked on their disks.  Each check returns a violation in words, or None.
 
-A schedule rarely lives to see what a broken promise costs: a leader has to die at the right moment.  Called by `schedules.py`.
+A broken promise rarely costs a record within a schedule, because a leader has to die at the right moment.  So `schedules.py` checks the
+promises themselves.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 
 LOOKED_AT: Final = 8
-"""Records at the end of a log that a truncation is asked about."""
+"""The number of records at the end of a log that are compared before and after a truncation."""
 
 
 def value_at(log: Log, offset: int) -> bytes | None:
@@ -36,7 +37,7 @@ def epochs_of(log: Log) -> list[EpochEntry]:
 
 
 def content_of(log: Log) -> bytes:
-    """Every byte of its segments."""
+    """Every byte of the log's segments."""
     return b"".join(segment.file.pread(segment.size, 0) for segment in log.segments)
 
 
@@ -70,7 +71,7 @@ def believes_rightly(leader: "Broker", brokers: "Mapping[int, Broker]") -> str |
 
 
 def keeps_what_is_common(follower: "Broker", leader: "Broker", before: Iterable[tuple[int, bytes | None]]) -> str | None:
-    """A follower truncates nothing that its leader has, too.  `before`: what it had."""
+    """Check that a follower truncates no record that its leader has, too.  `before` are the follower's last records before that."""
     for offset, value in before:
         if value is not None and offset >= follower.log.log_end_offset and value_at(leader.log, offset) == value:
             return f"{follower.id} truncates {value!r} at {offset}, which its leader {leader.id} has"

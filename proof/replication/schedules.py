@@ -3,18 +3,18 @@
     schedule = Schedule(seed=7)
     schedule.run(steps=200)        # raises Violation
 
-A step appends, fetches, delivers an answer, syncs, cuts the power of a broker, takes its disk, elects, tells a broker what the controller
-has said, or carries what a leader proposes for the in-sync set.  Answers and proposals are under way for any number of steps, and some
-never arrive.  Held against a model:
+A step appends, fetches, delivers an answer, syncs, cuts the power of a broker, takes its disk, elects, tells a broker the controller's
+decision, or carries a leader's proposal for the in-sync set.  Answers and proposals are under way for any number of steps, and some never
+arrive.  A model checks:
 
-- an acknowledged record is in the log of whoever is elected from the in-sync set, byte for byte, and on stable storage of min.insync
-  replicas at the moment when it is acknowledged;
+- every leader elected from the in-sync set has each acknowledged record in its log, byte for byte;
+- min.insync replicas have a record on stable storage at the moment when it is acknowledged;
 - a leader's high watermark never goes back;
-- what leader and follower have below both high watermarks is the same;
-- brokers keep what they promise each other (`promises.py`);
-- in the end, when all is told and fetched, all logs are equal.
+- leader and follower have the same records below both high watermarks;
+- brokers keep their promises to each other (`promises.py`);
+- in the end, when all decisions are told and all records fetched, all logs are equal.
 
-After an unclean election the model forgets what that leader does not have.
+After an unclean election the model forgets the records that the new leader does not have.
 """
 
 import random
@@ -76,7 +76,7 @@ class Decided(NamedTuple):
 
 
 class Broker:
-    """One life after another on one disk."""
+    """A broker with one life after another on one disk."""
 
     def __init__(self, schedule: "Schedule", broker_id: int) -> None:
         self.id: Final = broker_id
@@ -95,9 +95,9 @@ class Broker:
         self.proposal: IsrProposal | None = None
         """The proposal for the controller."""
         self.asked: IsrProposal | None = None
-        """Under way to it."""
+        """The proposal under way to the controller."""
         self.decided: Decided | None = None
-        """Its answer, under way."""
+        """The controller's answer under way."""
 
     @property
     def log(self) -> Log:
@@ -171,15 +171,15 @@ class Schedule:
         self.now_ms = 1000
         self.number = 0
         self.acknowledged: dict[int, bytes] = {}
-        """By offset, the value that was acknowledged."""
+        """Offset → the value that was acknowledged."""
         self.watermarks: dict[tuple[int, int], int] = {}
         self.brokers: Final = {broker_id: Broker(self, broker_id) for broker_id in (1, 2, 3)}
         self.isr: tuple[int, ...] = (1, 2, 3)
         self.leader_id, self.leader_epoch, self.partition_epoch = NO_LEADER, 0, 0
         self.lost_answers: Final = self.choice.choice((0.05, 0.1, 0.5))
-        """The lost answers of the controller."""
+        """The share of the controller's answers that are lost."""
         self.unclean_epoch = 0
-        """The epoch of an unclean election: later acknowledgements of earlier leaders are lost."""
+        """The epoch of an unclean election.  Later acknowledgements of earlier leaders do not count."""
         self.done: dict[str, int] = {}
         for broker in self.brokers.values():
             broker.start()
@@ -202,7 +202,7 @@ class Schedule:
             self.elect: 3,
             self.elect_unclean: 0.1,
         }
-        # Each seed has its own mood: what is rare in one is frequent in another.
+        # Each seed draws its own weights, so that a step that is rare in one seed is frequent in another.
         moods = [weight * self.choice.choice(MOODS) for weight in steps_and_weights.values()]
         for _ in range(steps):
             (step,) = self.choice.choices(list(steps_and_weights), moods)
@@ -254,7 +254,7 @@ class Schedule:
         if not leader.is_up or self.choice.random() < 0.1:
             broker.follower.lost()
             return
-        # Whatever the session knows, the leader answers the question as it stands.
+        # The leader answers the whole question, whatever the fetch session knows.
         question = broker.followed.question()
         asked = FetchPartition(
             partition=0,
@@ -270,7 +270,7 @@ class Schedule:
         broker.answer = UnderWay(leader.id, FetchResponse(session_id=session_id, responses=topics))
 
     def _answer(self, leader: Broker, follower: Broker, asked: FetchPartition) -> PartitionData:
-        """The answer, as of `handlers/fetch.py`."""
+        """The leader's answer, as `handlers/fetch.py` gives it."""
         partition = leader.partition
         refusal = partition.refusal_of(asked.current_leader_epoch, from_leader_only=True)
         if not refusal and (partition.is_stale(follower.id, follower.epoch) or follower.id not in partition.followers):
@@ -333,13 +333,13 @@ class Schedule:
         if broker is None or broker.decided is not None:
             return
         proposal, broker.asked = broker.asked, None
-        if proposal is None:  # the request sets out, and arrives some time
+        if proposal is None:  # the request sets out, and arrives at some later step
             broker.asked = broker.partition.proposal if broker.proposal is not None else None
             broker.proposal = None
             return
         code = self._decide(broker, proposal)
         if self.choice.random() < self.lost_answers:
-            broker.proposal = proposal  # it is asked again
+            broker.proposal = proposal  # the proposal is sent again
         else:
             broker.decided = Decided(proposal, code, self.leader_epoch, self.partition_epoch, self.isr)
 
@@ -388,7 +388,7 @@ class Schedule:
         self._fence(broker)
 
     def _fence(self, broker: Broker) -> None:
-        """It leads no more, and is not in sync where others are."""
+        """Fence a broker: it leads no more, and leaves the in-sync set if others are in it."""
         others = tuple(each for each in self.isr if each != broker.id)
         if broker.id in self.isr and others:
             self.isr = others
@@ -465,7 +465,7 @@ class Schedule:
             raise Violation(f"seed {self.seed}: {wrong}")
 
     def settle(self) -> None:
-        """Everybody is there, hears of everything and fetches until nothing is left."""
+        """Start all brokers, tell them all decisions, and let them fetch until nothing is left."""
         while any(not broker.is_up for broker in self.brokers.values()):
             self.start()
         if self.leader_id == NO_LEADER:
@@ -487,7 +487,7 @@ class Schedule:
         self.check_settled()
 
     def check_settled(self) -> None:
-        """All replicas are in sync and equal, and have what was acknowledged."""
+        """Check that all replicas are in sync and equal, and have all acknowledged records."""
         logs = [broker.log for broker in self.brokers.values()]
         contents = [(log.log_end_offset, promises.epochs_of(log), promises.content_of(log)) for log in logs]
         if any(content != contents[0] for content in contents):

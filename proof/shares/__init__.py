@@ -1,1 +1,1 @@
-"""● Queues in simulation: members of share groups, and what each record went through.  Start with `simulation.py`."""
+"""● Queues in simulation: members of share groups, and the history of each record.  Start with `simulation.py`."""

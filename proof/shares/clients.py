@@ -1,7 +1,7 @@
-"""● The users of a simulated queue, and the answers that they got: a producer, and members of a share group that ask byte by byte.
+"""● The clients of a simulated queue, and the answers that they got: a producer, and members of a share group that make requests by hand.
 
-A member fetches with and without a strict limit, accepts most and releases some, acknowledges with its next fetch or by itself, and goes at
-times, with or without a word.
+A member fetches with and without a strict limit.  It accepts most records and releases some, with its next fetch or in a request of their
+own.  At times it goes, with or without a word.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ LEAVE_EPOCH: Final = -1
 Place = tuple[int, int]
 """(partition, offset)"""
 Where = tuple[int, int, int]
-"""(partition, offset, value): what nobody was promised a power failure may take, and another value have its offset."""
+"""(partition, offset, value).  A power failure may take an unacknowledged record, and then another value may get its offset."""
 Said = dict[Where, AcknowledgeType]
 
 
@@ -50,20 +50,20 @@ class QueueNotes:
 
     topic_id: UUID | None = None
     sent: dict[Place, int] = field(default_factory=dict)
-    """Values whose send was acknowledged."""
+    """Place → the value whose send was acknowledged."""
     tried: set[int] = field(default_factory=set)
     accepted_s: dict[Where, float] = field(default_factory=dict)
-    """When the acceptance was confirmed."""
+    """The time at which the acceptance of a record was confirmed."""
     in_doubt: dict[Where, dict[int, float]] = field(default_factory=lambda: defaultdict(dict))
-    """Accepted by requests whose answer never came, by whom and when, and not in the answer to any fetch that was sent since."""
+    """Records accepted in requests without an answer: member → time.  A record that comes again to a later fetch is in doubt no more."""
     deliveries: dict[Where, int] = field(default_factory=dict)
-    """How often, as an answer said last."""
+    """The delivery count of a record, from the last answer."""
     violations: list[str] = field(default_factory=list)
     done: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     next_value: int = 0
 
     def delivered(self, where: Where, delivery_count: int, sent_s: float) -> None:
-        """In the answer to a fetch that was sent at `sent_s`."""
+        """Note a record in the answer to a fetch that was sent at `sent_s`."""
         place, value = where[:2], where[2]
         if self.sent.get(place, value) != value or value not in self.tried:
             self.violations.append(f"{place} was delivered with {value}, {self.sent.get(place)} was sent")
@@ -78,27 +78,27 @@ class QueueNotes:
         self.in_doubt[where] = {number: when_s for number, when_s in self.in_doubt[where].items() if when_s >= sent_s}
 
     def accepted(self, where: Where, now_s: float) -> None:
-        """That was confirmed."""
+        """Note a confirmed acceptance."""
         self.done["accepted"] += 1
         self.accepted_s.setdefault(where, now_s)
         self.in_doubt.pop(where, None)
 
     @property
     def is_empty(self) -> bool:
-        """Everything that was sent for certain is done."""
+        """Tells whether every record whose send was acknowledged is done."""
         return not self.left
 
     @property
     def left(self) -> set[Where]:
         in_doubt = {where for where, by in self.in_doubt.items() if by}
-        # The last delivery may be one whose answer was lost.
+        # The answer with the last delivery may have been lost.
         worn_out = {where for where, count in self.deliveries.items() if count >= DELIVERIES - 1}
         sent = {(partition, offset, value) for (partition, offset), value in self.sent.items()}
         return sent - self.accepted_s.keys() - in_doubt - worn_out
 
 
 class QueueClient:
-    """A connection that is opened anew when it broke."""
+    """A client with one connection, which it opens anew when it broke."""
 
     def __init__(self, number: int, network: Network, notes: QueueNotes, choice: random.Random) -> None:
         self.number: Final = number
@@ -136,7 +136,7 @@ class QueueClient:
 
 
 class QueueProducer(QueueClient):
-    """Makes the topic, tells the group where to begin, and sends."""
+    """A client that makes the topic, tells the group where to begin, and sends."""
 
     def __init__(self, number: int, network: Network, notes: QueueNotes, choice: random.Random) -> None:
         super().__init__(number, network, notes, choice)
@@ -180,7 +180,10 @@ class QueueProducer(QueueClient):
 
 
 class QueueMember(QueueClient):
-    """Fetches, accepts most and releases some; loses its connection at times, and comes back as another, with or without a word."""
+    """A client that fetches, accepts most records and releases some.
+
+    At times it loses its connection, or goes with or without a word and comes back as another member.
+    """
 
     def __init__(self, number: int, network: Network, notes: QueueNotes, choice: random.Random) -> None:
         super().__init__(number, network, notes, choice)
@@ -218,7 +221,7 @@ class QueueMember(QueueClient):
             await self._go(with_a_word=dice < 0.02)
 
     async def _go(self, *, with_a_word: bool) -> None:
-        """What it fetched and said nothing of comes again: at once, or when its locks end."""
+        """Leave the group, or vanish.  Records without an acknowledgement come again: at once, or when their locks end."""
         self.notes.done["left" if with_a_word else "vanished"] += 1
         leaving = ShareGroupHeartbeatRequest(group_id=GROUP, member_id=self._member_id, member_epoch=LEAVE_EPOCH)
         self._be_another()
@@ -248,7 +251,7 @@ class QueueMember(QueueClient):
     async def _fetch(self, topic_id: UUID) -> None:
         said = self._take_said() if self._session_epoch else {}
         sent_s = self._loop.time()
-        # What is somebody else's by now is fetched once more, to say what became of its records.
+        # Partitions that are another member's by now are fetched once more, to acknowledge their records.
         fetched = sorted({*self._assigned, *(partition for partition, _, _ in said)})
         partitions = [
             fetch.FetchPartition(
@@ -356,5 +359,5 @@ class QueueMember(QueueClient):
 
 
 def _said_of(partition: int, said: Said) -> list[tuple[int, int]]:
-    """Offset and what is said of it, in order."""
+    """(offset, acknowledgement) of a partition, in order."""
     return [(offset, int(kind)) for (one, offset, _), kind in sorted(said.items()) if one == partition]

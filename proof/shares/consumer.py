@@ -1,4 +1,4 @@
-"""● A member of a simulated queue's group that is our own client: `clients/share/consumer.py`, one life after the other."""
+"""● Our own client as a member of a simulated queue's group: `clients/share/consumer.py`, one life after the other."""
 
 import asyncio
 import random
@@ -13,10 +13,10 @@ from moldau.types import TopicPartition
 from proof.shares.clients import BROKER, GROUP, PORT, TOPIC, Place, QueueClient, QueueNotes, Where
 
 LIFE_S: Final = 20.0
-"""On average."""
+"""The average length of a life."""
 CLOSES_WITHIN_S: Final = 10.0
 EXPECTED: Final = (OSError, Unreachable, KafkaError, TimeoutError)
-"""The errors that a client may see while faults strike; it then begins again."""
+"""The errors that a client may see while faults strike.  It then begins again."""
 
 
 class QueueConsumer(QueueClient):
@@ -72,6 +72,6 @@ class QueueConsumer(QueueClient):
             kind, where = self._said.get((partition.partition, offset), (None, None))
             if kind is not Acknowledge.ACCEPT or where is None:
                 continue
-            # An error leaves it in doubt: the client says it again when a connection breaks, and the first time may have been heard.
+            # An error leaves the acceptance in doubt: the client sends it again after a broken connection, and the first may have arrived.
             if code is ErrorCode.NONE:
                 self.notes.accepted(where, self._loop.time())

@@ -1,13 +1,14 @@
-"""● A member of a share group that does what the test says, one request at a time, against Apache Kafka or us.
+"""● A member of a share group that a test drives, one request at a time, against Apache Kafka or us.
 
     member = ShareMember(("127.0.0.1", 9092), "g", "orders")
     member.join()
     for record in member.poll(wait_ms=500):
         member.acknowledge(record, AcknowledgeType.ACCEPT)
-    member.commit()                     # or the next poll takes them along
+    member.commit()                     # or the next poll takes the acknowledgements along
     member.leave()
 
-It survives a broker that is killed: it asks anew, joins anew, begins a new share session.  What was not answered is not counted as done.
+The member survives a broker that is killed: it asks anew, joins anew and begins a new share session.  A request without an answer does not
+count as done.
 """
 
 import time
@@ -61,7 +62,7 @@ class ShareMember:
     # Membership
 
     def join(self, *, partition_count: int = 1) -> None:
-        """Until it has so many partitions."""
+        """Join the group, and wait until the member has so many partitions."""
         deadline = time.monotonic() + WITHIN_S
         while sum(map(len, self._assigned.values())) < partition_count:
             assert time.monotonic() < deadline, f"{self.member_id} has {self._assigned} after {WITHIN_S:.0f} s"
@@ -81,7 +82,7 @@ class ShareMember:
         if not isinstance(answer, ShareGroupHeartbeatResponse):
             return
         self._heard_at_s = time.monotonic()
-        if answer.error_code == ErrorCode.NOT_COORDINATOR:  # asking for it creates its topic
+        if answer.error_code == ErrorCode.NOT_COORDINATOR:  # asking for the coordinator creates its topic
             self._client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[self.group_id]), 4)
         if answer.error_code in (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.GROUP_ID_NOT_FOUND):
             self._member_epoch = 0
@@ -101,14 +102,14 @@ class ShareMember:
         self.close()
 
     def close(self) -> None:
-        """As if it had died."""
+        """Close the connection as if the member had died."""
         self._client.close()
         self._session_epoch = 0
 
     # Records
 
     def poll(self, *, wait_ms: int = 500, max_records: int = 500) -> list[Delivered]:
-        """What it gets; acknowledgements go along.  Nothing while the broker does not answer, or has nothing."""
+        """Fetch records, and send acknowledgements along.  Returns nothing if the broker does not answer or has no records."""
         if time.monotonic() - self._heard_at_s > 1:
             self.heartbeat()
         topics, said = [], self._take_said() if self._session_epoch else {}
@@ -161,7 +162,7 @@ class ShareMember:
         self._said.setdefault((record.topic_id, record.partition), {})[record.offset] = kind
 
     def commit(self, *, is_last: bool = False) -> list[ErrorCode]:
-        """Sends what was said by itself; the error of each partition."""
+        """Send the acknowledgements in a request of their own.  Returns the error of each partition."""
         said = self._take_said()
         by_topic: dict[UUID, list[ack.AcknowledgePartition]] = {}
         for (topic_id, index), kinds in said.items():
@@ -200,7 +201,7 @@ class ShareMember:
         self.accepted |= {(partition, offset) for offset, kind in said.items() if kind is AcknowledgeType.ACCEPT}
 
     def _begin_anew(self, answer: Any) -> None:
-        """The broker was killed, or the session is over: what was acquired in it is lost to this member."""
+        """Begin a new session after a kill or an error.  Records acquired in the old session are lost to this member."""
         self._session_epoch = 0
         self._said = {}
         if isinstance(answer, NoAnswer):
@@ -222,7 +223,7 @@ def _delivered(topic_id: UUID, one: fetch.PartitionData) -> Iterable[Delivered]:
 
 
 def configure_group(address: Address, group_id: str, **options: str) -> None:
-    """Options of a group, underscores for dots."""
+    """Set options of a group, with underscores for the dots in their names."""
     configs = [AlterableConfig(name=name.replace("_", "."), config_operation=SET, value=value) for name, value in options.items()]
     resource = AlterConfigsResource(resource_type=GROUP_RESOURCE, resource_name=group_id, configs=configs)
     client = RawClient(address)

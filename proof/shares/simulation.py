@@ -1,10 +1,10 @@
-"""● A queue in simulation: members of a share group and producers of a cluster that is killed, loses power, its network, its time.
+"""● A queue in simulation: a share group and producers on a cluster that is killed, loses power or its network, or has its clock moved.
 
     result = QueueSimulation(seed=7, rounds=2).run()
     result.violations          empty when nothing went wrong
 
 What must hold: a record whose send was acknowledged is accepted in the end, unless it used up its deliveries; a record whose acceptance was
-confirmed is not in the answer to any fetch that was sent afterwards; nothing is delivered that was not sent, nor more often than allowed.
+confirmed is not in the answer to any fetch that was sent afterwards; only sent records are delivered, and none more often than allowed.
 """
 
 import random
@@ -17,7 +17,7 @@ from proof.shares.clients import DELIVERIES, QueueClient, QueueMember, QueueNote
 from proof.shares.consumer import QueueConsumer
 
 MEMBERS: Final = 3
-"""The last one is our own client."""
+"""The number of members.  The last one is our own client."""
 QUEUE_PROPERTIES: Final[Mapping[str, str]] = {
     "group.share.min.record.lock.duration.ms": "1000",
     "group.share.record.lock.duration.ms": "4000",
@@ -48,7 +48,7 @@ class QueueSimulation(Simulation):
             self.network.add(machine)
             kind = QueueProducer if number == 0 else QueueMember if number < MEMBERS else QueueConsumer
             self._workers.append((machine, kind(number, self.network, self.queue, random.Random(self.choice.getrandbits(64)))))
-        self._clients = self._workers  # type: ignore[assignment]  # whose network is cut
+        self._clients = self._workers  # type: ignore[assignment]  # the fault of a cut network strikes these
         for _ in range(self.rounds):
             await self._round()
             if self.result.violations:

@@ -1,10 +1,10 @@
-"""● The order system as a black box under kills: half of the baskets by Java's console producer, half by REST, every verdict by the oracle.
+"""● The order system as a black box under kills.  Java's console producer sends half of the baskets, REST clients the other half.
 
     python -m proof.shop.black_box --baskets 2000 --kills 6
 
 Java's producer sends to the gateway's topic, keyed by customer, by its default partitioner.  REST clients repeat a share of their keys.
-Parts are killed by SIGKILL while orders come in.  In the end: each order has the oracle's verdict, is in its topics once, and has one mail
-for each of its two states; and the view, wiped, is built anew and equals the topic.
+Parts get SIGKILL while orders come in.  In the end each order has the oracle's verdict, is in its topics once, and has one mail for each of
+its two states.  The view is wiped and built anew, and then equals the topic.
 """
 
 import argparse
@@ -45,7 +45,7 @@ BETWEEN_S: Final = 0.5
 class Outcome(NamedTuple):
     orders: int
     mistakes: list[str]
-    """Empty: everything is as it has to be."""
+    """The mistakes in words; empty when everything is right."""
     states: Counter[str]
     mails: int
     mails_repeated: int
@@ -56,7 +56,7 @@ class Outcome(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """What the topics hold, in the order of their partitions."""
+    """The records of the topics, in the order of their partitions."""
 
     created: list[Order]
     requested: list[str]
@@ -92,7 +92,7 @@ def records_of_topic(bootstrap: str, topic: str) -> list[dict[str, Any]]:
 
 
 def expected(found: Stored, ledger: Ledger, catalogue: dict[int, int]) -> dict[str, Expected]:
-    """Each check's answers in the order of its own topic: two producers write side by side, and only a partition has an order."""
+    """The verdict of each order.  Each check's answers follow its own topic, because two producers write side by side."""
     by_id = {order.order_id: order for order in found.created}
     money = oracle.expect([Sent(order) for order in found.created], catalogue, ledger.freed.money).orders
     stock = oracle.expect([Sent(by_id[order_id]) for order_id in found.requested], catalogue, {}, ledger.freed.stock).orders
@@ -195,7 +195,7 @@ class Run:
         if len(mails.seen) != 2 * len(self.orders):
             self.mistakes.append(f"{len(mails.seen)} different mails, not {2 * len(self.orders)}")
         self.mistakes += [f"{message_id} came in two texts" for message_id, texts in mails.texts.items() if len(texts) > 1][:5]
-        most = self.kills * 4  # a kill may fall between a 250 and the journal's line on each of the four connections
+        most = self.kills * 4  # on each of the four connections a kill may fall between the answer 250 and the line in the journal
         if mails.repeated > most:
             self.mistakes.append(f"{mails.repeated} mails came again, and {most} may")
 

@@ -2,7 +2,7 @@
 
 with Browser(profile) as browser:
     page = browser.open("http://localhost:8085")
-    page.until("document.title")        # JavaScript, tried until it is true; what it is then
+    page.until("document.title")        # tries the JavaScript until its value is true, and returns the value
 """
 
 import json
@@ -49,7 +49,7 @@ class Browser:
         return page
 
     def call(self, method: str, params: dict[str, Any], session: str | None = None) -> dict[str, Any]:
-        """Errors: AssertionError with what Chromium says."""
+        """Call a method of the DevTools protocol.  Errors: AssertionError with Chromium's words."""
         self._number += 1
         request = {"id": self._number, "method": method, "params": params, **({"sessionId": session} if session else {})}
         os.write(self._out, json.dumps(request).encode() + b"\0")
@@ -80,14 +80,14 @@ class Page:
         self._session = session
 
     def run(self, script: str) -> Any:
-        """What the expression is; a promise is awaited.  Errors: AssertionError with the exception's text."""
+        """The value of an expression.  A promise is awaited.  Errors: AssertionError with the exception's text."""
         params = {"expression": script, "awaitPromise": True, "returnByValue": True}
         answer = self._browser.call("Runtime.evaluate", params, self._session)
         assert "exceptionDetails" not in answer, f"{script}: {answer['exceptionDetails']}"
         return answer["result"].get("value")
 
     def until(self, script: str) -> Any:
-        """Errors: AssertionError with the page's text, when it does not become true in time."""
+        """Try an expression until it is true.  Errors: AssertionError with the page's text if that takes too long."""
         deadline_s = time.monotonic() + WITHIN_S
         while not (found := self.run(script)):
             assert time.monotonic() < deadline_s, f"{script} did not become true:\n{self.run('document.body.innerText')}"

@@ -1,9 +1,9 @@
-"""● Ten thousand customers want burgers at once: nobody gets more than five in any 24 hours, and how long the answers take.
+"""● Ten thousand customers want burgers at once: checks that nobody gets more than five in any 24 hours, and times the answers.
 
     python -m proof.shop.burgers --customers 10000 --claims 30000 --rate 200
 
-Each customer claims once, then any of them.
-Claims arrive at a rate, whether or not earlier ones were answered, and each answer is timed from when its claim was due.
+Each customer claims once, then random customers claim.  Claims arrive at a rate, whether or not earlier claims were answered, and each
+answer is timed from when its claim was due.
 """
 
 import argparse
@@ -29,7 +29,7 @@ CONNECTIONS: Final = 64
 
 
 async def claim_all(url: str, customers: int, claims: int, rate: float, seed: int) -> tuple[Counter[int], list[float], dict[str, Any]]:
-    """Answers by status, how long each took from when it was due, and the accepted claims by id."""
+    """The number of answers by status, the seconds that each took from when it was due, and the accepted claims by id."""
     chance = random.Random(seed)
     statuses: Counter[int] = Counter()
     seconds: list[float] = []
@@ -56,7 +56,7 @@ async def claim_all(url: str, customers: int, claims: int, rate: float, seed: in
 
 
 def run(directory: Path, customers: int, claims: int, rate: float, seed: int) -> dict[str, Any]:
-    """The figures; `mistakes` is empty when everything is as it has to be."""
+    """The figures.  `mistakes` is empty when everything is right."""
     with BrokerProcess() as broker, Web(directory, broker.bootstrap) as web:
         statuses, seconds, accepted = asyncio.run(claim_all(web.url, customers, claims, rate, seed))
         cpu_s = web.cpu_seconds

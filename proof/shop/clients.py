@@ -1,4 +1,4 @@
-"""● Clients of the shop's REST API: many at once, which ask again with the same key until they are answered."""
+"""● Clients of the shop's REST API: many at once.  They ask again with the same key until they are answered."""
 
 import asyncio
 import random
@@ -19,11 +19,11 @@ class Answered(NamedTuple):
     status: int
     body: dict[str, Any]
     seconds: float
-    """Of the request that was answered."""
+    """The time of the request that was answered."""
 
 
 async def ask(http: httpx.AsyncClient, path: str, key: str, body: dict[str, Any]) -> Answered:
-    """Until there is an answer other than 503.  Errors: TimeoutError."""
+    """Ask until there is an answer other than 503.  Errors: TimeoutError."""
     deadline_s = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline_s:
         began_s = time.perf_counter()
@@ -47,9 +47,10 @@ def order_body(order: Order) -> dict[str, Any]:
 async def place_all(
     url: str, orders: Sequence[Order], *, clients: int, repeated: float, seed: int, told: Callable[[int], object] = lambda _: None
 ) -> tuple[dict[str, str], list[float]]:
-    """Order ids by their keys, and how long answers took.  A customer's orders are one client's, one after the other.
+    """Place all orders.  Returns key → order id, and the seconds that answers took.
 
-    A share of `repeated` keys is sent twice at once, and again later.  Errors: AssertionError when an answer is not what it was.
+    One client places all orders of a customer, one after the other.  A share of `repeated` keys is sent twice at once, and again later.
+    Errors: AssertionError when a later answer differs from the first.
     """
     chance = random.Random(seed)
     queues: list[list[Order]] = [[] for _ in range(clients)]

@@ -1,4 +1,4 @@
-"""● The shop's parts as processes of their own, and the mail server that they mail to."""
+"""● The shop's parts as processes of their own, and the mail server that gets their mails."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ READY: Final = ("The shop is open", "The shop works")
 
 
 class Part(ChildProcess):
-    """`moldau shop` with these arguments; a kill is a SIGKILL."""
+    """A process `moldau shop` with these arguments.  A kill is a SIGKILL."""
 
     name = "the shop"
 
@@ -45,14 +45,14 @@ class Part(ChildProcess):
 
 
 class Web(Part):
-    """The part that answers HTTP; it keeps its port."""
+    """The part that answers HTTP.  It keeps its port."""
 
     def __init__(self, directory: Path, bootstrap: str, *arguments: str) -> None:
         self.port = free_ports(1)[0]
         super().__init__(directory, "--only", "web", "--bootstrap-server", bootstrap, "--port", str(self.port), *arguments)
 
     def wipe(self) -> None:
-        """Killed, its view deleted, started again."""
+        """Kill the part, delete its view, and start it again."""
         self.kill()
         for path in self.directory.glob("orders.db*"):
             path.unlink()
@@ -64,7 +64,7 @@ class Web(Part):
 
 
 class Pipeline(Part):
-    """`moldau pipelines run order-validation`."""
+    """A process `moldau pipelines run order-validation`."""
 
     name = "the pipeline"
     has_own_session = True
@@ -91,7 +91,7 @@ class Pipeline(Part):
 
 
 class MailServer:
-    """Takes every mail and counts Message-IDs.  `before_answer` is called when a mail is taken and not yet answered."""
+    """A mail server that takes every mail and counts Message-IDs.  It calls `before_answer` between taking a mail and the answer."""
 
     def __init__(self, before_answer: Callable[[str], None] = lambda _: None) -> None:
         self.seen: Counter[str] = Counter()
@@ -114,7 +114,7 @@ class MailServer:
 
     @property
     def repeated(self) -> int:
-        """Mails that came again."""
+        """The number of mails that came again."""
         return self.seen.total() - len(self.seen)
 
     def __enter__(self) -> Self:

@@ -89,7 +89,7 @@ class GroupsUnderFire(RuleBasedStateMachine):
 
     @rule()
     def log_takes_no_records(self) -> None:
-        """The log refuses every record with the reason until it has room again; the partition goes on."""
+        """Until the log has room again it refuses every record for what it is; the partition goes on."""
         self.desk.log.failure = ErrorCode.MESSAGE_TOO_LARGE
         self.desk.advance(1_000)
 

@@ -1,6 +1,6 @@
 """The states of share partitions against a model that keeps every offset by itself.
 
-No deposed leader writes, nor does an older state.  An acknowledged write outlives fail-over.  Nobody needs what pruning lets go.
+No deposed leader and no older state writes.  An acknowledged write outlives fail-over.  Nobody needs what pruning lets go.
 """
 
 from dataclasses import dataclass, field

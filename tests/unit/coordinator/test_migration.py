@@ -141,7 +141,7 @@ def test_the_first_consumer_member_upgrades_the_group() -> None:
     assert (joined.leader, joined.members) == ("", [])
     kept = partitions(group.sync(old, joined.generation_id))
     assert len(kept) == 2, "it is told to give two up"
-    assert group.classic_heartbeat(old, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS, "until it says that it did"
+    assert group.classic_heartbeat(old, joined.generation_id) is ErrorCode.REBALANCE_IN_PROGRESS, "it has yet to say that it did"
     again = group.ask_join(old, owned=tuple(kept)).answer
     assert partitions(group.sync(old, again.generation_id)) == kept
     assert group.classic_heartbeat(old, again.generation_id) is ErrorCode.NONE

@@ -316,7 +316,7 @@ def test_who_never_heard_what_it_was_given_is_told_that_first() -> None:
     program.beat("a", 2)  # the answer, with epoch 4, is lost
     program.join("b")
     told = program.beat("a", 2, kept)
-    assert (told.member_epoch, spelled(told.active_tasks)) == (4, EVERYTHING), "what the member may have by now is not taken back"
+    assert (told.member_epoch, spelled(told.active_tasks)) == (4, EVERYTHING), "nothing is taken back that the member may have by now"
     assert program.group.members["a"].epoch == 4, "it goes on from there, once it has heard its epoch"
     told = program.beat("a", 4, EVERYTHING)
     assert (told.member_epoch, spelled(told.active_tasks)) == (4, kept)

@@ -34,7 +34,7 @@ def test_a_lost_directory_takes_its_replicas_out() -> None:
     image = with_topic(an_image(1, 2), 1, 2)
     image = replay(image, leave_directories(image, SCHEMA, image.brokers[1], [UUID(int=5001)]).records)
     assert partition(image).isr == (2,) and partition(image).leader == 2
-    assert leave_directories(an_image(1), SCHEMA, an_image(1).brokers[1], [UUID(int=77)]).records == [], "it is none of its directories"
+    assert leave_directories(an_image(1), SCHEMA, an_image(1).brokers[1], [UUID(int=77)]).records == [], "the broker has no such directory"
 
 
 # ---------------------------------------------------------------------- a replica in an offline directory never leads
@@ -95,7 +95,7 @@ def test_exactly_one_piece_is_complete() -> None:
 
 
 def test_pieces_end_where_the_last_in_sync_replica_stays_in_the_set() -> None:
-    """Where there are no eligible replicas, partitions that have become leaderless are not looked at again."""
+    """Partitions that have become leaderless are not looked at again where there are no eligible replicas."""
     image = replay(with_topic(an_image(1, 2), 1, partition_count=PIECE + 1), [FeatureLevelRecord(name=ELR_VERSION, feature_level=0)])
     image, sizes = pieces(image, 1)
     assert sizes == [PIECE, 2] and {(one.leader, one.isr) for one in image.topics["t"].partitions} == {(-1, (1,))}

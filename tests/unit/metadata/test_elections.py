@@ -55,7 +55,7 @@ def of(image: MetadataImage) -> dict[str, Any]:
 
 
 def test_a_cancellation_that_would_lose_records_is_refused() -> None:
-    """The partition moves from [1] to [2, 3]; 2 is in sync and leads since 1 died.  Back at [1] it would lack what 2 has acknowledged."""
+    """The partition moves from [1] to [2, 3]; 2 is in sync and leads since 1 died.  Back at [1] it would forget what 2 has acknowledged."""
     image, code = reassign(with_topic(BROKERS, 1), 2, 3)
     assert code == 0 and partition(image).replicas == (2, 3, 1)
     image = propose(image, 1, 2)

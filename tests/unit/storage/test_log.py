@@ -400,7 +400,7 @@ def test_a_base_offset_that_does_not_follow_is_damage_though_no_checksum_covers_
     follower = a_log(compacted, cleanup_policy=("compact",))
     for offset in (0, 7, 9):
         assert isinstance(follower.append_as_follower(a_batch(1, base_offset=offset, leader_epoch=0), 0), AppendResult)
-    assert a_log(compacted, cleanup_policy=("compact",)).log_end_offset == 10  # a gap is left by compaction in such a log
+    assert a_log(compacted, cleanup_policy=("compact",)).log_end_offset == 10  # compaction left the gap in such a log
 
 
 def test_the_last_stable_offset_stays_below_what_is_undecided() -> None:

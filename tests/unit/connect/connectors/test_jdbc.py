@@ -20,7 +20,7 @@ KEY = data.struct({"id": data.INT32})
 
 
 class Committed:
-    """What a source has committed, by table."""
+    """The offsets that a source has committed, by table."""
 
     def __init__(self) -> None:
         self.offsets: dict[str, Mapping[str, Any]] = {}

@@ -67,7 +67,7 @@ def test_a_folder_of_another_node_says_so() -> None:
 
 
 def test_a_refused_start_is_no_stop() -> None:
-    """By the notes of the last stop the controller decides whether to trust the replicas here, in the folders without logs too."""
+    """The controller decides by the notes of the last stop whether to trust the replicas here, in the folders without logs too."""
     world = World(folders=("/data", "/more"))
     folders = "/data,/more"
     node = world.up(log__dirs=folders)

@@ -26,7 +26,7 @@ from moldau.types import TopicPartition
 
 
 class FakeConnection:
-    """As much of a connection as dispatch uses."""
+    """A connection with as much as dispatch looks at."""
 
     session: Any = None
     listener_name = "PLAINTEXT"

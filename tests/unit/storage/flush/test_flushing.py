@@ -274,7 +274,7 @@ def test_torn_bytes_that_were_synced_do_not_stand_for_what_takes_their_place() -
     files.hook = None
     size = log.active_segment.size
     log.active_segment.file.pwrite([bytes(5000)], size)
-    job.sync()  # the torn bytes are there now
+    job.sync()  # the torn bytes are still there
     log.active_segment.file.truncate(size)
     append(log, next(batches))
     queue.want(log)

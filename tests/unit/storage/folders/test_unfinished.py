@@ -59,7 +59,7 @@ def an_old_log(files: MemoryFiles) -> tuple[LogManager, Log]:
 
 
 def shape_of(log: Log) -> str:
-    """Errors: AssertionError when the log has no shape that is allowed."""
+    """The shape of the log.  Errors: AssertionError when it is none that is allowed."""
     assert log.log_start_offset >= OLD_START
     if log.log_end_offset == NEW_END:
         assert (log.log_start_offset in (OLD_START, NEW_START)) and log.epochs.entries == EPOCHS

@@ -158,7 +158,7 @@ async def test_a_sweep_deletes_what_no_metadata_speaks_of_once_it_is_old() -> No
 
 
 async def test_a_segment_without_a_snapshot_gets_one_all_the_same() -> None:
-    """A replica begins with the snapshot.  A recovered log has none at some segments, and the last one written may be torn."""
+    """A replica begins with the snapshot.  A recovered log does not have one at each segment, and the last one written may be torn."""
     tier, snapshots = Tier(), {}
     for sequence in range(20):
         batch = build_batch([NewRecord(NOW, b"k", b"v" * 60)], producer_id=7, producer_epoch=0, base_sequence=sequence)

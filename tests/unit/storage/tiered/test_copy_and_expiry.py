@@ -207,7 +207,7 @@ def test_copies_that_broke_off_are_deleted_unless_they_are_being_made() -> None:
     assert expired(log, remote, now_ms=NOW, copying=()).segments == [broken]
     assert expired(log, remote, now_ms=NOW, copying=(broken.id,)).segments == []
     remote.replay(broken.update(SegmentState.DELETE_STARTED, broker_id=1, now_ms=0))
-    assert [each.id for each in expired(log, remote, now_ms=NOW, copying=()).segments] == [broken.id], "until the store has let it go"
+    assert [each.id for each in expired(log, remote, now_ms=NOW, copying=()).segments] == [broken.id], "the store has not let it go yet"
 
 
 def test_without_copying_retention_moves_the_start_as_ever() -> None:

@@ -277,7 +277,7 @@ def test_a_quota_holds_on_average() -> None:
 
 
 async def test_transactions_that_a_lost_leader_had_decided_otherwise() -> None:
-    """After an unclean election a segment begins with our records, and goes on with its own; its index tells of its own markers."""
+    """After an unclean election a lost leader's segment begins with our records and goes on with its own; its index has its own markers."""
     tier = Tier(segment_bytes=100_000)
     log = tier.log
     log.verifies_transactions = False

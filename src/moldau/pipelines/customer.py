@@ -2,8 +2,8 @@
 
     judge(limit, customer, id, at_ms, accepted_ms, amount)  →  customer', outcome          freed(customer, id)  →  customer'
 
-Fraud and the promotion share it.  What comes from the future would make all that follows late, so it fails and moves no clock.
-What passed and may come to nothing is held by its id, so that it can be freed again.
+Fraud and the promotion share it.  An event from the future would make all later events late, so it fails and moves no clock.
+An event that passed and may come to nothing is held by its id, so that it can be freed again.
 """
 
 import json
@@ -25,7 +25,7 @@ class Held(NamedTuple):
 class Customer(NamedTuple):
     window: Window = Window()
     recent: tuple[str, ...] = ()  # the latest ids, oldest first
-    held: tuple[Held, ...] = ()  # what passed and still counts
+    held: tuple[Held, ...] = ()  # events that passed and still count
 
 
 def is_ahead(at_ms: int, accepted_ms: int) -> bool:
@@ -35,7 +35,7 @@ def is_ahead(at_ms: int, accepted_ms: int) -> bool:
 def judge(
     limit: Limit, customer: Customer, id: str, at_ms: int, accepted_ms: int, amount: int, *, holds: bool = False
 ) -> tuple[Customer, Outcome]:
-    """`holds`: what passes may be freed later."""
+    """`holds`: an event that passes may be freed later."""
     if id in customer.recent:
         return customer, Outcome.REPEATED
     recent = (*customer.recent, id)[-REMEMBERED_IDS:]

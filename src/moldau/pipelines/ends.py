@@ -7,16 +7,16 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 MAX_RECORDS_PER_BATCH = 6_000
-# Deadlines pass in silence too, so micro-batches go on without records: this is how often, unless records keep them busy.
+# Deadlines pass in silence too, so micro-batches go on without records.  They begin so far apart, unless records keep them busy.
 TRIGGER_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
 class Ends:
     bootstrap_servers: str
-    checkpoint: str  # a folder or URL that outlives the driver: a query goes on where it says
+    checkpoint: str  # a folder or URL that outlives the driver; a query goes on from it
     max_records_per_batch: int = MAX_RECORDS_PER_BATCH
-    security: Mapping[str, str] = field(default_factory=dict)  # kafka.security.protocol and its kin, for both ends
+    security: Mapping[str, str] = field(default_factory=dict)  # kafka.security.protocol and options like it, for both ends
     trigger_ms: int = TRIGGER_MS
 
     @property
@@ -40,7 +40,7 @@ class Ends:
         )
 
     def write(self, name: str, records: DataFrame) -> DataStreamWriter:
-        """A named query, not started yet.  Each record says its topic; what a micro-batch writes is visible at once, and once."""
+        """A named query, not started yet.  Each record names its topic.  A micro-batch's records become visible together, and once."""
         return (
             records.writeStream.format("moldau")
             .queryName(name)

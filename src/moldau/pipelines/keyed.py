@@ -23,7 +23,7 @@ RULE_FAILED = "RULE_FAILED"
 
 
 class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
-    """Judge what belongs to one key in the order of its partition, whatever the micro-batch cut."""
+    """Judge the records of one key in the order of their partition, wherever a micro-batch is cut."""
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
@@ -75,7 +75,7 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
 
 
 def in_order(rows: Iterable[Row]) -> list[Row]:
-    """The order of each partition, whatever the records' timestamps say; partitions are merged by time of acceptance."""
+    """The rows in the order of each partition, whatever their timestamps say.  Partitions are merged by time of acceptance."""
     rows = list(rows)
     if len(rows) == 1:
         return rows
@@ -94,7 +94,7 @@ def record(topic: str, key: str, value: bytes, partition: int | None = None) -> 
 
 
 def dead_letter(topic: str, row: Row, reason: str) -> Row:
-    """The record of `row` as it was sent, with what is wrong with it and where it came from."""
+    """The record of `row` as it was sent, with the reason and the place that it came from."""
     source = f"{row.topic}-{row.partition}@{row.offset}"
     return Row(topic=topic, key=_bytes(row.key), value=_bytes(row.value), partition=None, reason=str(reason), source=source)
 

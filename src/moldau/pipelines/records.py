@@ -16,9 +16,9 @@ from pyspark.sql.types import StringType, StructField, StructType
 from moldau.pipelines.rolling import Outcome
 from moldau.pipelines.strict import Malformed
 
-NO_KEY = ""  # what is malformed has no key: such records share this one
+NO_KEY = ""  # malformed records have no key: they share this one
 PARSER_FAILED = "PARSER_FAILED"
-# Where a record stands and what it held: what the order of judging and a dead letter need.
+# A record's place and content, as the order of judging and a dead letter need them.
 PLACE = ("topic", "partition", "offset", "accepted_ms", "key", "value")
 RECORDS = "topic STRING, key BINARY, value BINARY, partition INT, reason STRING, source STRING"
 
@@ -29,8 +29,8 @@ def parsed(records: DataFrame, parser: Parser, schema: str, *, leave_out: Callab
     """The record's place, `malformed` (the reason why there are no fields, or null), and the fields of `schema`.
 
     *Accepted* is the record's timestamp, but never later than the micro-batch: a client may set it to anything.  The
-    micro-batch's own time is in Spark's offset log, so a repeated batch has the same one.  `leave_out`: of records that are as
-    they should be, those that nobody looks at.
+    micro-batch's own time is in Spark's offset log, so a repeated batch has the same one.  `leave_out`
+    says, by its fields, whether nobody looks at a well-formed record.
     """
     fields = cast(StructType, StructType.fromDDL(schema))
     result = StructType([StructField("malformed", StringType()), *fields.fields])
@@ -45,7 +45,7 @@ def parsed(records: DataFrame, parser: Parser, schema: str, *, leave_out: Callab
             return (PARSER_FAILED, *nothing)
 
     def taken_apart(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """By columns: a row as an object of its own would cost as much as its parsing."""
+        """Works by columns: a row as an object of its own would cost as much as its parsing."""
         types = to_arrow_schema(result)
         for batch in batches:
             pairs = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
@@ -78,8 +78,8 @@ def key_of(name: str) -> Column:
 def with_headers(records: DataFrame) -> DataFrame:
     """Turn rows of `RECORDS` into the sink's form.
 
-    A dead letter says why it is one and where it came from in headers: its key and value stay what was sent.  How many there
-    were, a micro-batch tells in its progress, as `written`.
+    A dead letter's headers say why it is one and where it came from; its key and value stay as they were sent.  A micro-batch's
+    progress tells the number of dead letters, as `written`.
     """
     is_late = F.col("reason") == Outcome.LATE
     told = records.observe("written", F.count_if(F.col("reason").isNotNull()).alias("dead_letters"), F.count_if(is_late).alias("late"))

@@ -34,7 +34,7 @@ _COLUMNS = ("basket_id", "household_id", "store_id", "transaction_timestamp", "p
 
 
 def orders(count: int | None = None) -> Iterator[Order]:
-    """The first `count` orders in time order; those of one second in the order of their ids."""
+    """The first `count` orders in time order; orders of the same second are in the order of their ids."""
     rows = _rows(_cleaned(pq.read_table(_file("transactions"), columns=list(_COLUMNS))))
     return islice((_order(list(basket)) for _, basket in groupby(rows, key=itemgetter(0))), count)
 

@@ -5,7 +5,7 @@ the stream, the tests and anybody's notebook run the very same thing.
 
     judge(window, at_ms, amount)  →  window', PASSED | OVER_LIMIT | LATE
 
-Only what passed counts.  What a key sends is judged in the order in which its partition holds it, never in the order of
+Only events that passed count.  A key's events are judged in the order in which its partition holds them, never in the order of
 some micro-batch: the verdicts are then the same wherever a batch is cut.  An event older than the key's newest by more than
 `grace_ms` is LATE: it cannot be judged any more, since events after it already were; it goes to the dead-letter topic.
 """
@@ -22,7 +22,7 @@ class Outcome(StrEnum):
     PASSED = "PASSED"
     OVER_LIMIT = "OVER_LIMIT"
     LATE = "LATE"
-    # What `customer.judge` finds before the rolling limit is asked.
+    # `customer.judge` finds these before it asks the rolling limit.
     CLOCK_AHEAD = "CLOCK_AHEAD"
     REPEATED = "REPEATED"
 
@@ -45,11 +45,11 @@ def judge(limit: Limit, window: Window, at_ms: int, amount: int) -> tuple[Window
     newest_ms = at_ms if window.newest_ms is None else max(window.newest_ms, at_ms)
     if at_ms < newest_ms - limit.grace_ms:
         return window, Outcome.LATE
-    # An event within the grace may still look back a whole window, so that much more is remembered.
+    # An event within the grace may still look back a whole window, so events are remembered for the window and the grace.
     oldest_ms = newest_ms - limit.window_ms - limit.grace_ms
     passed = tuple(entry for entry in window.passed if entry[0] > oldest_ms)
     used = sum(counted for counted_ms, counted in passed if counted_ms > at_ms - limit.window_ms)
-    if amount == 0:  # uses nothing, so there is nothing to remember
+    if amount == 0:  # the event uses nothing, so there is nothing to remember
         return Window(newest_ms, passed), Outcome.PASSED
     if used + amount > limit.most:
         return Window(newest_ms, passed), Outcome.OVER_LIMIT

@@ -39,16 +39,16 @@ LOCAL_CHECKPOINTS = {
 SHORT_LIVED = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
 
 
-# What Spark says by itself where nobody said anything, in a session that `spark-submit` did not start.
+# Settings that Spark makes by itself in a session that `spark-submit` did not start.
 UNSAID: Mapping[str, str] = {
     "spark.master": "local[*]",
     "spark.app.name": "pyspark-shell",
     "spark.ui.showConsoleProgress": "true",
 }
 LAUNCHED_WITH = ("spark.driver.", "spark.jars")
-"""Settings that come too late once the JVM runs: of its memory, and of what it loads classes from."""
+"""Settings that come too late once the JVM runs: the settings of its memory, and of the jars that it loads classes from."""
 SUBMITTED = "PYSPARK_GATEWAY_PORT"
-ARCHIVE = "#moldau"  # as `moldau pipelines pack` wants to be named
+ARCHIVE = "#moldau"  # the name that an archive of `moldau pipelines pack` must have
 
 
 def open_session(
@@ -56,8 +56,8 @@ def open_session(
 ) -> SparkSession:
     """Start Spark, or return the session that runs already.
 
-    What `spark-submit` says wins (options, `--conf`, spark-defaults.conf), then `settings`, then ours.  `checkpoint` is where
-    queries will keep theirs.  Java is brought when missing (ProvisionError if it cannot be).  What the JVM has to say goes to
+    Settings of `spark-submit` win (options, `--conf`, spark-defaults.conf), then `settings`, then ours.  `checkpoint` is where
+    queries will keep their checkpoints.  Java is brought when missing (ProvisionError if it cannot be).  The JVM's output goes to
     `log_file` when given.
     """
     is_submitted = SUBMITTED in os.environ
@@ -84,7 +84,7 @@ def open_session(
 def gaps_filled(
     wanted: Mapping[str, str], said: Mapping[str, str], checkpoint: str, *, is_submitted: bool, here: Sequence[str] = ()
 ) -> dict[str, str]:
-    """`wanted` without what was `said`, and what follows from where checkpoints and tasks are.
+    """`wanted` without the settings that were `said`, with settings that follow from the places of checkpoints and tasks.
 
     `here` are the driver's folders of packages: Spark runs some of its Python workers beside the driver, where no archive is unpacked.
     """
@@ -108,9 +108,9 @@ def is_local_path(checkpoint: str, default_file_system: str = "") -> bool:
 
 
 def noted_interrupts() -> Event:
-    """Ctrl-C and SIGTERM set it, from now on: call this once Spark has started, which takes Ctrl-C for itself.
+    """The event that Ctrl-C and SIGTERM set from now on.  Call this once Spark has started, since Spark takes Ctrl-C for itself.
 
-    An exception in the middle of a call into the JVM would break its connection, so whoever waits looks here now and then.
+    An exception in the middle of a call into the JVM would break its connection, so waiting code looks at the event now and then.
     """
     noted = Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -1,4 +1,4 @@
-"""◇ JSON read strictly, and once: the only reader of what clients send to the pipelines.
+"""◇ JSON read strictly, and once: the only reader of the JSON that clients send to the pipelines.
 
     json_object(value)  →  dict            text(body, "order_id")  →  str            integer(body, "total_cents")  →  int
 

@@ -1,4 +1,4 @@
-"""● Topics of the pipelines: made when missing, with what a replay of old orders needs."""
+"""● Topics of the pipelines: made when missing, with the configs that a replay of old orders needs."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -21,9 +21,9 @@ def create_topics(
     security: Mapping[str, str] | None = None,
     within_s: float = TIMEOUT_MS / 1000,
 ) -> None:
-    """`topics` is name → configs.  A topic that exists already stays as it is; how many replicas one has is the broker's to say.
+    """`topics` is name → configs.  A topic that exists already stays as it is.  The broker decides how many replicas a topic has.
 
-    Returns when all can be written to.  Errors: KafkaError, OSError, OptionError.
+    Returns when all topics can be written to.  Errors: KafkaError, OSError, OptionError.
     """
     cluster = cluster_of(read_options({"kafka.bootstrap.servers": bootstrap_servers, **(security or {})}), "topics")
     missing = cluster.retrying(lambda: _missing(cluster, topics), within_s=within_s)

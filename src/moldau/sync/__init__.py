@@ -11,8 +11,8 @@
     with Admin("localhost:9092") as admin:
         admin.topics.create([NewTopic("orders", 3)])
 
-All of them share one event loop in a thread of its own.  Options, guarantees and errors are those of `moldau.Producer` and its kin.
-Callbacks and rebalance listeners are called on that thread: they must not call a blocking client.
+All of them share one event loop in a thread of its own.  Options, guarantees and errors are those of `moldau.Producer` and the other
+clients.  Callbacks and rebalance listeners are called on that thread: they must not call a blocking client.
 """
 
 from typing import TYPE_CHECKING

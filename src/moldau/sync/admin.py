@@ -1,4 +1,4 @@
-"""● The blocking admin: the rooms and methods of `moldau.Admin`, each of which returns what the other one's is awaited for."""
+"""● The blocking admin: the rooms and methods of `moldau.Admin`.  Each method returns what the method of `moldau.Admin` is awaited for."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Room:
-    """`admin.topics` and its kin: see the class of that name in `moldau.clients.admin`."""
+    """`admin.topics` and the other rooms: see the class of that name in `moldau.clients.admin`."""
 
     def __init__(self, room: Any) -> None:
         self._room = room

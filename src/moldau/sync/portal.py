@@ -1,4 +1,4 @@
-"""● The event loop behind all blocking clients, in a thread of its own; asyncio is loaded with the first of them."""
+"""● The event loop behind all blocking clients, in a thread of its own.  asyncio is loaded with the first client."""
 
 import threading
 from collections.abc import Callable, Coroutine
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Portal:
-    """The loop that all blocking clients share, started by the first."""
+    """The loop that all blocking clients share.  The first client starts it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -28,7 +28,7 @@ class Portal:
             return self._loop
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Errors: whatever it raises.  KeyboardInterrupt cancels it."""
+        """Errors: those of `work`.  KeyboardInterrupt cancels the work."""
         import asyncio
 
         future = asyncio.run_coroutine_threadsafe(work, self.loop)

@@ -1,4 +1,4 @@
-"""● The blocking producer.  What is sent passes through a queue to the loop, so that a record costs its thread next to nothing."""
+"""● The blocking producer.  Records pass through a queue to the loop, so that a record costs its thread next to nothing."""
 
 import threading
 from collections import deque
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moldau.types import TopicPartition
 
 MAX_PENDING: Final = 10_000
-"""Records that a thread may be ahead of the loop."""
+"""The number of records by which threads may be ahead of the loop."""
 
 
 class Producer:
@@ -35,7 +35,7 @@ class Producer:
         self._pump_lock = threading.Lock()
 
     def start(self) -> Self:
-        """Done by `with` and by the first `send`; with a transactional id it fences whoever had it before."""
+        """`with` and the first `send` start the producer, too.  With a transactional id, it fences the producer that had the id before."""
         PORTAL.run(self._producer.start())
         return self
 
@@ -74,7 +74,7 @@ class Producer:
             self._room.release()
 
     def send_many(self, topic: str, values: Sequence[Any], **given: Any) -> "Deliveries":
-        """Blocks until all have ended.  Errors: the first one's."""
+        """Blocks until all deliveries have ended.  Errors: that of the first failed delivery."""
 
         async def work() -> "Deliveries":
             await self._settle()
@@ -98,7 +98,7 @@ class Producer:
 
     @contextmanager
     def transaction(self) -> Iterator[Self]:
-        """Begins one, and commits it; what raises aborts it, and is raised on."""
+        """Begins a transaction, and commits it at the end of the block.  An exception aborts it, and is raised on."""
         self.begin_transaction()
         try:
             yield self

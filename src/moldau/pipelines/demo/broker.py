@@ -27,7 +27,7 @@ class BrokerError(RuntimeError):
 
 
 def see_that_it_answers(bootstrap_servers: str) -> None:
-    """Within ten seconds.  Errors: BrokerError."""
+    """Return when a broker has answered, within ten seconds.  Errors: BrokerError."""
     given = {"kafka.bootstrap.servers": bootstrap_servers}
     patience = {"kafka.socket.connection.setup.timeout.ms": str(LOOK_MS), "kafka.request.timeout.ms": str(LOOK_MS)}
     try:
@@ -73,7 +73,7 @@ def _wait_until_it_answers(process: subprocess.Popen[bytes], address: str, log_p
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Asked first, killed when it does not listen."""
+    """Ask the process to end, and kill it when it does not."""
     if process.poll() is None:
         process.send_signal(signal.SIGTERM)
     try:

@@ -1,4 +1,4 @@
-"""● `moldau demo`: what the run needs is looked for before it is loaded."""
+"""● `moldau demo`: looks for the packages that the run needs before the run is loaded."""
 
 import sys
 from collections.abc import Sequence

@@ -14,7 +14,7 @@ class Judgement(NamedTuple):
     """One order from creation to verdict, on the records' own timestamps."""
 
     phase: str
-    is_answered: bool  # by all checks; the others waited for their deadline
+    is_answered: bool  # by all checks; other orders waited for their deadline
     created_ms: int
     judged_ms: int
     outcome: Expected

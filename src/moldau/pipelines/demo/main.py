@@ -48,7 +48,7 @@ INTERRUPTED = 130
 
 
 def play(options: Options) -> int:
-    """The exit code, as `command.main`."""
+    """Play the demo.  Returns the exit code of `command.main`."""
     console = Console()
     # Ctrl-C while Spark starts: py4j logs a stack trace for each call that was cut short, and the exception reaches us all the same.
     logging.getLogger().addHandler(logging.NullHandler())
@@ -135,7 +135,7 @@ def run(options: Options, console: Console, tell: Callable[[Figures], int]) -> i
 
 
 def _page_port(options: Options) -> int:
-    """0: no page.  The usual port may be taken; one that was asked for has to be free."""
+    """The port of the page; 0: no page.  If the usual port is taken, another one is found; a port that was asked for has to be free."""
     if options.page_port is None:
         return 0
     return free_port() if options.page_port == 0 or (options.page_port == PAGE_PORT and not is_free(PAGE_PORT)) else options.page_port
@@ -177,7 +177,7 @@ def _figures(
 
 
 def _play(stage: Stage, planned: Sequence[Phase], sent: Sequence[Sent]) -> list[Judgement]:
-    """All phases, then the deadlines; what became of every order that was sent."""
+    """Run all phases, then wait for the deadlines.  Returns the outcome of every order that was sent."""
     origin: dict[str, tuple[str, bool]] = {}
     for phase, steps in _split(planned, sent):
         origin |= {step.order.order_id: (phase.name, step.has_request) for step in steps if step.order}
@@ -191,7 +191,7 @@ def _play(stage: Stage, planned: Sequence[Phase], sent: Sequence[Sent]) -> list[
 
 
 def _split(planned: Sequence[Phase], sent: Sequence[Sent]) -> Iterator[tuple[Phase, list[Sent]]]:
-    """Cut after the phase's number of orders; the last phase takes what is left."""
+    """Cut after each phase's number of orders; the last phase takes the rest."""
     rest = iter(sent)
     for phase in planned[:-1]:
         steps: list[Sent] = []

@@ -43,7 +43,7 @@ class Phase(NamedTuple):
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Defaults are said, and examples stay as they are written."""
+    """Help that tells the defaults, and leaves examples as they are written."""
 
 
 def parse(arguments: Sequence[str] | None) -> Options:

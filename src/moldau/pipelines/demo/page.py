@@ -26,7 +26,7 @@ class PageError(RuntimeError):
 
 
 class Watched:
-    """Looks at the queries once a second and serves what it saw, in Prometheus' form."""
+    """Looks at the queries once a second and serves their figures in Prometheus' form."""
 
     def __init__(self) -> None:
         self.port = free_port()
@@ -56,7 +56,7 @@ class Watched:
 @contextmanager
 def page(directory: Path, bootstrap: str, prefix: str, partitions: int, port: int, watched: Watched, *, is_open: bool) -> Iterator[str]:
     """The page's address.  `is_open`: it takes orders; else it only shows.  Errors: PageError."""
-    # A run on a Kafka of somebody else's may follow another one: its views are of other topics.
+    # A run on somebody else's Kafka may follow another run, whose views are of other topics.
     command = [sys.executable, "-m", "moldau.tools.cli.main", "shop", "--bootstrap-server", bootstrap, "--port", str(port)]
     command += ["--dir", str(directory / f"{prefix}shop"), "--topic-prefix", prefix, "--partitions", str(partitions)]
     command += ["--metrics", f"http://127.0.0.1:{watched.port}/metrics", "--only", "web", *([] if is_open else ["--read-only"])]

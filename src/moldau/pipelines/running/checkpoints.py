@@ -1,7 +1,7 @@
-"""● The version of state in a checkpoint: the query goes on from an older one, or is refused with the way out.
+"""● The version of state in a checkpoint: the query goes on from an older version, or is refused with the way out.
 
 The version stands in a file of its own in the query's checkpoint folder, written before the query starts for the first time.  A folder that
-has micro-batches and no such file was written by a release before there was one: version 1.
+has micro-batches and no such file was written by a release from before there was such a file: its version is 1.
 """
 
 from typing import Any, Final
@@ -42,7 +42,7 @@ def claim(spark: SparkSession, folder: str, readable: range) -> None:
 
 
 def refuse_former(spark: SparkSession, folder: str) -> None:
-    """`folder`: of a query that earlier releases had and this one has not.  Errors: CheckpointRefused."""
+    """`folder`: the checkpoint of a query that earlier releases had and this one has not.  Errors: CheckpointRefused."""
     jvm: Any = spark._jvm
     offsets = jvm.org.apache.hadoop.fs.Path(folder, "offsets")
     if offsets.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(offsets):
@@ -55,7 +55,7 @@ def refuse_former(spark: SparkSession, folder: str) -> None:
 def _number(jvm: Any, stream: Any, folder: str) -> int:
     try:
         text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-    except Py4JJavaError as error:  # such as a checksum beside the file that is another one's
+    except Py4JJavaError as error:  # such as a checksum beside the file that is another file's
         reason = str(error.java_exception).splitlines()[0]
         raise CheckpointRefused(
             f"{folder}/{FILE} cannot be read: {reason}.  Put it back as it was, or name another `checkpoint`"

@@ -1,10 +1,10 @@
-"""● `moldau pipelines`: run a pipeline, list what there is, print a file of settings, pack what workers need, ask a table.
+"""● `moldau pipelines`: run a pipeline, list the pipelines, print a file of settings, pack an archive for workers, ask a table.
 
     moldau pipelines run order-validation --config orders.toml
     spark-submit --master spark://host:7077 --archives moldau.tar.gz#moldau \\
         "$(moldau pipelines script)" run order-validation --config orders.toml
 
-What `spark-submit` says wins, then the file's table `[spark]`, then our own settings.  Exit codes: 0 stopped, 1 refused.
+Settings of `spark-submit` win, then those of the file's table `[spark]`, then our own.  Exit codes: 0 stopped, 1 refused.
 """
 
 import argparse

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 class Reading(NamedTuple):
     """One micro-batch."""
 
-    at: str  # when it was triggered: no two of a query begin at one time
+    at: str  # when it was triggered: no two micro-batches of a query begin at one time
     batch_id: int
     rows: int
     seconds: float
@@ -36,7 +36,7 @@ def reading_of(progress: Any) -> Reading:
 
 
 def lag_of(end: Mapping[str, Mapping[str, Any]], latest: Mapping[str, Mapping[str, Any]]) -> int:
-    """Offsets as `{"orders": {"0": 23, "id": "…"}}`."""
+    """The number of records between both.  Offsets are as in `{"orders": {"0": 23, "id": "…"}}`."""
     return sum(
         max(0, offset - end.get(topic, {}).get(partition, 0))
         for topic, of in latest.items()
@@ -46,13 +46,13 @@ def lag_of(end: Mapping[str, Mapping[str, Any]], latest: Mapping[str, Mapping[st
 
 
 def _offsets(found: Any) -> Mapping[str, Mapping[str, Any]]:
-    """Progress gives JSON as text, and `null` before the first."""
+    """The parsed offsets.  Progress gives them as a text of JSON, and `null` before the first ones."""
     parsed = json.loads(found) if isinstance(found, str) else found
     return parsed if isinstance(parsed, dict) else {}
 
 
 class Told(NamedTuple):
-    """The content of a log line: a sum since the one before."""
+    """The content of a log line: sums since the line before."""
 
     batches: int = 0
     rows: int = 0

@@ -1,4 +1,4 @@
-"""● Queries kept running: one that fails is started again from its checkpoint, after a pause, with its reason said.
+"""● Keeps queries running: a query that fails is started again from its checkpoint, after a pause, and the reason is said.
 
 A failure is often not the query's own: a broker is away, a Python worker did not start in time.  The pause doubles with each
 failure in a row and never ends: whoever runs the job sees the reason each time and can stop it.
@@ -19,7 +19,7 @@ FORGIVEN_AFTER_S = 120.0  # a query that ran so long starts again after the firs
 END_WITHIN_S = 60.0
 NEARLY_S = 0.05
 TRACEBACK = "Traceback (most recent call last):"
-PICKLING = "_pickle.PicklingError: "  # Spark raises it over whatever the sink raises while a batch begins
+PICKLING = "_pickle.PicklingError: "  # Spark raises it over any error that the sink raises while a batch begins
 _PYTHONS = re.compile(r"(?!SQLSTATE)[A-Za-z_][\w.]*: ")
 
 
@@ -64,7 +64,7 @@ def keep_running(queries: Sequence[Kept], stopping: Event, say: Callable[[str], 
 
 
 def look(kept: Kept, say: Callable[[str], None], now_s: float, watch: Watch) -> None:
-    """Start it when it is due; when it has failed, say why and when it starts again."""
+    """Start the query when it is due; when it has failed, say why and when it starts again."""
     if kept.query is not None:
         watch.look(kept.name, kept.query)
         if kept.query.isActive:
@@ -81,9 +81,9 @@ def look(kept: Kept, say: Callable[[str], None], now_s: float, watch: Watch) -> 
 
 
 def end_micro_batches(queries: Sequence[StreamingQuery], now_s: Callable[[], float]) -> None:
-    """Waits until each has ended the micro-batch that is under way, `END_WITHIN_S` at most.
+    """Waits until each query has ended the micro-batch that is under way, `END_WITHIN_S` at most.
 
-    What is stopped in the middle costs nothing but time: its transaction is not committed.
+    A micro-batch that is stopped in the middle costs nothing but time: its transaction is not committed.
     """
     before = {query: _newest(query) for query in queries}
     deadline_s = now_s() + END_WITHIN_S
@@ -108,7 +108,7 @@ def _failed(kept: Kept, error: Exception | None, say: Callable[[str], None], now
 
 
 def reason_of(error: Exception | None) -> str:
-    """One line: of a failure in Python the exception itself, which stands below Spark's own words."""
+    """The reason in one line.  For a failure in Python, it is the exception itself, which stands below Spark's own words."""
     told = str(error or "stopped by somebody else").partition("=== Streaming Query ===")[0].strip()
     lines = [TRACEBACK if line.endswith(TRACEBACK) else line for line in told.splitlines()] or [type(error).__name__]
     raised = [line for line in lines[lines.index(TRACEBACK) + 1 :] if _PYTHONS.match(line)] if TRACEBACK in lines else []

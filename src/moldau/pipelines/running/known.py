@@ -1,4 +1,4 @@
-"""● The pipelines that `moldau pipelines` knows: what each is about, its settings, its queries."""
+"""● The pipelines that `moldau pipelines` knows: the purpose, the settings and the queries of each."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -39,11 +39,11 @@ class Runnable(NamedTuple):
 
     queries: Sequence[str]
     topics: Mapping[str, Mapping[str, str]]
-    """The configs of each, where it has to be made."""
+    """The configs of each topic, used when the topic has to be made."""
     start: Callable[["SparkSession", str], "StreamingQuery"]
-    """One query by its name."""
+    """Starts one query by its name."""
     former: Sequence[str] = ()
-    """Queries of earlier releases, whose checkpoints nothing goes on from."""
+    """Queries of earlier releases.  Nothing goes on from their checkpoints."""
 
 
 class Pipeline(NamedTuple):
@@ -51,7 +51,7 @@ class Pipeline(NamedTuple):
     about: str
     rules: Sequence[Field]
     state_versions: range
-    """Checkpoints of these can be gone on from; the last is what is written."""
+    """The pipeline goes on from checkpoints of these versions, and writes the last one."""
     build: Callable[[Mapping[str, Any], "Ends"], Runnable]
 
     @property

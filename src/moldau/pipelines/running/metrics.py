@@ -13,7 +13,7 @@ BATCH_SECONDS: Final = (0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60, 120)
 
 
 class Metrics:
-    """`look` at each query once a second or so; progress that Spark has forgotten by then is not counted."""
+    """Call `look` for each query once a second or so; progress that Spark has forgotten by then is not counted."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self.say = say
@@ -59,7 +59,7 @@ class Metrics:
         self._told[name] = self._told.get(name, Told()).plus(one)
 
     def say_now_and_then(self, now_s: float) -> None:
-        """A line a query every `SAID_EVERY_S`, of those that did something."""
+        """Say one line every `SAID_EVERY_S` for each query that did something."""
         if now_s - self._said_s < SAID_EVERY_S:
             return
         self._said_s = now_s

@@ -1,4 +1,4 @@
-"""● A pipeline's topics are there before its queries start; a broker that is away is waited for."""
+"""● Makes a pipeline's topics before its queries start, and waits for a broker that is away."""
 
 from collections.abc import Callable, Mapping
 from threading import Event

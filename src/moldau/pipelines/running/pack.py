@@ -2,8 +2,8 @@
 
     spark-submit --archives moldau.tar.gz#moldau …      each worker unpacks it as `moldau/`, and Python finds it by PYTHONPATH=./moldau
 
-It holds the installed distributions that tasks import, with the libraries of this machine's kind and Python's version: workers must have
-the same.  What workers have already (PySpark) stays out.
+It holds the installed distributions that tasks import, with libraries for this kind of machine and this version of Python: workers must
+have the same.  PySpark stays out, since workers have it already.
 """
 
 import io
@@ -63,7 +63,7 @@ def _closure(roots: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_installed(name: str) -> bool:
-    """Whether a library is installed.  One that a marker leaves out here, such as another system's, is not."""
+    """Whether a library is installed.  A library that a marker leaves out here, such as another system's, is not."""
     try:
         distribution(name)
     except PackageNotFoundError:

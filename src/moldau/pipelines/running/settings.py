@@ -26,7 +26,7 @@ class SettingsError(ValueError):
 
 
 class Field(NamedTuple):
-    """One setting.  `parse` takes what TOML gives and raises ValueError that says what is expected."""
+    """One setting.  `parse` takes the value from TOML, and raises a ValueError that says what is expected."""
 
     name: str
     default: Any

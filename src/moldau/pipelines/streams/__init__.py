@@ -1,6 +1,6 @@
 """● Kafka Streams' operators on Spark Structured Streaming.
 
-Start reading at `builder`, the words of the DSL, and `topology`, what they are put together to.  Each operator is a pure processor
+Start reading at `builder`, the words of the DSL, and `topology`, the graph that they make.  Each operator is a pure processor
 (`aggregate`, `windowed`, `suppress`, `stream_join`, `table_join`, `foreign_key`): records in, a mapping as state, records out.  `Driver`
 runs a topology in memory, for tests; `spark` runs it on Spark, one task a partition.
 """

@@ -1,7 +1,8 @@
-"""◇ Aggregates without windows: of a stream, of a table, and a table that a topic is.
+"""◇ Aggregates without windows, of a stream and of a table; and a topic as a table.
 
-The timestamp of a result is the newest of the records that went into it.  Source: KStreamAggregate, KStreamReduce, KTableSource,
-KTableAggregate, KTableReduce, KTableRepartitionMap in Kafka 4.3.1; KIP-258.
+The timestamp of a result is the newest of the records that went into it.
+
+Source: KStreamAggregate, KStreamReduce, KTableSource, KTableAggregate, KTableReduce, KTableRepartitionMap in Kafka 4.3.1; KIP-258.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ from moldau.pipelines.streams.topology import Node, Row
 
 Initializer = Callable[[], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
-"""(key, value, aggregate) → aggregate; None takes the row away."""
+"""(key, value, aggregate) → aggregate; None removes the row."""
 Reducer = Callable[[Any, Any], Any]
 
 
@@ -34,9 +35,9 @@ class TableNode(Node):
 
 
 class TableSource(TableNode):
-    """A topic, or a stream, as a table: a record is the row of its key from now on, a null value takes the row away.
+    """A topic, or a stream, as a table: a record is the row of its key from now on, a null value removes the row.
 
-    A record that is older than the row replaces it all the same: order is the order of the partition.
+    A record that is older than the row replaces it all the same: the order of the partition decides.
     """
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
@@ -61,7 +62,7 @@ class StreamAggregate(TableNode):
         row = self.lookup(record.key, stores)
         timestamp = record.timestamp if row is None else max(record.timestamp, row[1])
         new = self.aggregator(record.key, record.value, self.initializer() if row is None else row[0])
-        # An aggregator may change what it was handed: the old value is asked for anew.
+        # An aggregator may change the value that it gets, so the old value is read anew.
         old = self.initializer() if row is None else self.value_of(record.key, stores)
         yield self._changed(record, new, old, timestamp, stores)
 
@@ -95,7 +96,7 @@ class TableAggregate(TableNode):
 
 
 class RegroupTable(Node):
-    """A table's rows under another key: what leaves its group is taken out there, what comes is put in."""
+    """A table's rows under another key: a row that leaves its group is taken out there, a row that comes is put in."""
 
     def __init__(self, name: str, selector: Callable[[Any, Any], tuple[Any, Any]]) -> None:
         super().__init__(name)

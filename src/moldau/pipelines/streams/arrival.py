@@ -1,7 +1,7 @@
 """◇ The order in which a task takes the records of its partitions.
 
-Each partition's records come in the order of their offsets.  Of the partitions' next records the one with the smallest timestamp is
-taken, as a task of Kafka Streams does (KIP-353).
+Each partition's records come in the order of their offsets.  The task takes the one with the smallest timestamp among the partitions'
+next records, as a task of Kafka Streams does (KIP-353).
 """
 
 from collections.abc import Iterable, Iterator, Set
@@ -20,11 +20,11 @@ class Arrived(NamedTuple):
     timestamp: int
     headers: Any
     source: str | None
-    """The topic that it was read from; None: an earlier stage."""
+    """The topic that the record was read from; None: it comes from an earlier stage."""
 
 
 def in_turn(rows: Iterable[Arrived], inputs: Iterable[str], first: Set[str] = frozenset()) -> Iterator[Arrived]:
-    """`inputs`: in the order in which equal timestamps are taken; those of `first` come before all others."""
+    """`inputs`: the inputs in the order in which equal timestamps are taken.  Records of `first` come before all others."""
     rank = {name: (name not in first, number) for number, name in enumerate(inputs)}
     queues: dict[tuple[str, int], list[Arrived]] = {}
     for row in rows:

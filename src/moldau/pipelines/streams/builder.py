@@ -1,4 +1,4 @@
-"""◇ The words of Kafka Streams' DSL: streams and tables of topics, put together to a `Topology`.
+"""◇ The words of Kafka Streams' DSL: streams and tables of topics, put together into a `Topology`.
 
     builder = StreamsBuilder()
     orders = builder.stream("orders", key=STRING, value=JSON)
@@ -28,7 +28,7 @@ Predicate = Callable[[Any, Any], bool]
 
 
 class TopologyError(ValueError):
-    """An impossible topology, with the way out."""
+    """An impossible topology; the message says the way out."""
 
 
 class StreamsBuilder:
@@ -53,7 +53,7 @@ class StreamsBuilder:
         return KStream(self, self._source(topic, key, value), key)
 
     def table(self, topic: str, *, key: Serde = STRING, value: Serde = JSON) -> "KTable":
-        """A compacted topic as a table: the newest record of a key is its row, a null value takes it away."""
+        """A compacted topic as a table: the newest record of a key is its row, a null value removes it."""
         return self.stream(topic, key=key, value=value).to_table()
 
     def global_table(self, topic: str, *, key: Serde = STRING, value: Serde = JSON) -> "GlobalKTable":
@@ -104,7 +104,7 @@ class StreamsBuilder:
         return self.enter(entry, max(self._levels[parent] + 1, at_least))
 
     def together(self, one: Node, other: Node) -> tuple[Node, Node]:
-        """Both in one stage, for a processor that looks at both.  Errors: TopologyError."""
+        """Both nodes in one stage, for a processor that looks at both.  Errors: TopologyError."""
         here, there = self._levels[one], self._levels[other]
         if here < there:
             return self._later(one, there), other
@@ -113,7 +113,7 @@ class StreamsBuilder:
         return one, other
 
     def _later(self, node: Node, level: int) -> Node:
-        """The node in a later stage, with all that is before it: moved there, or a copy if something else needs it where it is."""
+        """The node in a later stage, with all nodes before it.  A node is moved there, or copied if something else needs it where it is."""
         before = self._before(node)
         if any(one.name in self._topology.internal or one.name in self._everywhere for one in before):
             raise TopologyError("one side was repartitioned, or joined with a global table, before the other was: write it with .to(topic)")
@@ -132,7 +132,7 @@ class StreamsBuilder:
         return copies[node]
 
     def _before(self, node: Node) -> list[Node]:
-        """It, its parents and the tables that they look into, back to the sources."""
+        """The node, its parents and the tables that they look into, back to the sources."""
         found, todo = [node], [node]
         while todo:
             one = todo.pop()
@@ -188,7 +188,7 @@ class KStream:
         return self._flat_map("KSTREAM-FLATMAPVALUES", lambda key, value: [(key, one) for one in mapper(key, value)])
 
     def branch(self, *predicates: Predicate) -> list["KStream"]:
-        """A record goes to the first that fits; the last stream takes what fits none."""
+        """A record goes to the stream of the first predicate that fits; the last stream takes records that fit none."""
 
         def chosen(number: int) -> Predicate:
             fits = predicates[number] if number < len(predicates) else lambda key, value: True
@@ -204,7 +204,7 @@ class KStream:
         return KStream(self._builder, node, self._key, is_rekeyed=self._is_rekeyed or other._is_rekeyed)
 
     def repartition(self) -> "KStream":
-        """Each record in the partition of its key.  Records without a key are dropped: they belong to none."""
+        """Each record goes to the partition of its key.  Records without a key are dropped: they belong to none."""
         keyed = self._builder.after(self._node, NeedsKey(self._builder.named("KSTREAM-FILTER")))
         return KStream(self._builder, self._builder.repartitioned(keyed, self._key), self._key)
 
@@ -237,7 +237,7 @@ class KStream:
         return KStream(self._builder, self._builder.after(self._node, join), self._key, is_rekeyed=self._is_rekeyed)
 
     def to(self, topic: str, *, key: Serde | None = None, value: Serde = JSON) -> None:
-        """Write to a topic."""
+        """Write the records to a topic."""
         self._builder.written(self._node, Topic(topic, key or self._key, value))
 
     def partitioned(self) -> "KStream":
@@ -266,10 +266,10 @@ class KStream:
 
 
 class KTable:
-    """A table: rows by key, each change of which flows on."""
+    """A table: rows by key.  Each change of a row flows on."""
 
     def __init__(self, builder: StreamsBuilder, node: Node, key: Serde, closes_ms: int | None = None) -> None:
-        """`closes_ms`: so long after its end a window of this table takes records."""
+        """`closes_ms`: how long after its end a window of this table still takes records."""
         self._builder = builder
         self._node = node
         self._key = key
@@ -294,7 +294,7 @@ class KTable:
         return KStream(self._builder, node, self._key)
 
     def suppress_until_window_closes(self) -> "KTable":
-        """One result a window, when it is closed for good.  Errors: TopologyError."""
+        """One result for each window, when the window is closed for good.  Errors: TopologyError."""
         if self._closes_ms is None:
             raise TopologyError("this table has no windows that close: group its stream, and give windowed_by or session_windowed_by")
         return self._next(Suppress(self._builder.named("KTABLE-SUPPRESS"), self._closes_ms, is_final=True))
@@ -317,7 +317,7 @@ class KTable:
         """Join by a foreign key: `extractor(key, value)` gives the key of the other table's row."""
         builder = self._builder
         subscribe = builder.after(self._node, Subscribe(builder.named("KTABLE-FK-JOIN-SUBSCRIBE"), extractor, is_left=is_left))
-        # The copy first: an answer is compared with it.
+        # The copy comes first, because an answer is compared with it.
         top = max(builder._levels[self._node], builder._levels[other._node]) + 2
         copies = builder.repartitioned(self._node, self._key, at_least=top, first=True)
         asked = builder.repartitioned(subscribe, other._key, at_least=max(1, builder._levels[other._node]))

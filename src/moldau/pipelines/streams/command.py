@@ -2,7 +2,7 @@
 
     moldau pipelines table spent-by-customer anna --value long
 
-The table is read into a view, a SQLite file, which is brought up to date first: only what is new is read.  Exit codes: 0 found, 1 no such
+The table is read into a view, a SQLite file, which is brought up to date first: only new records are read.  Exit codes: 0 found, 1 no such
 row, or refused.
 """
 
@@ -31,7 +31,7 @@ VIEW: Final = "tables.db"
 
 
 def add_table(parser: argparse.ArgumentParser) -> None:
-    """Its arguments, and `action`."""
+    """Add the command's arguments, and its `action`."""
     parser.add_argument("name", metavar="NAME", help="the table's topic")
     parser.add_argument("key", metavar="KEY", nargs="?", help="the row's key; without it all rows are printed")
     parser.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT", default="localhost:9092", help="(%(default)s)")

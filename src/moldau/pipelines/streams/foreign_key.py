@@ -4,10 +4,12 @@
                               │                               │
                               └──(by own key)──► Answers ◄────┘ (by left key)
 
-Records change their partition twice, so this is three stages.  An answer carries what the left row was when it was asked for: if the row
+Records change their partition twice, so this is three stages.  An answer carries the left row as it was when the row asked: if the row
 has changed since, the answer is dropped, and another one follows.  The last stage keeps a copy of the left table, since in Spark no later
-stage can look into an earlier one's state.  Source: SubscriptionSendProcessorSupplier, SubscriptionReceiveProcessorSupplier,
-SubscriptionJoinProcessorSupplier, ForeignTableJoinProcessorSupplier, ResponseJoinProcessorSupplier in 4.3.1.
+stage can look into an earlier one's state.
+
+Source: SubscriptionSendProcessorSupplier, SubscriptionReceiveProcessorSupplier, SubscriptionJoinProcessorSupplier,
+ForeignTableJoinProcessorSupplier, ResponseJoinProcessorSupplier in 4.3.1.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,7 +19,7 @@ from moldau.pipelines.streams.records import NULL_KEY, STALE_RESPONSE, Change, D
 from moldau.pipelines.streams.state import Stores, pack
 from moldau.pipelines.streams.topology import Node
 
-# What the right side is to do with a subscription; Kafka's instructions.
+# Kafka's instructions: they tell the right side what to do with a subscription.
 DELETE_KEY_NO_PROPAGATE: Final = 0
 DELETE_KEY_AND_PROPAGATE: Final = 1
 PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE: Final = 2
@@ -25,7 +27,7 @@ PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE: Final = 3
 
 
 class Subscribe(Node):
-    """A change of a left row → what its foreign keys' partitions must know: `[left key, instruction, the row packed]`."""
+    """Tells a change of a left row to the partitions of its foreign keys: `[left key, instruction, the row packed]`."""
 
     is_stateful = False
 
@@ -63,7 +65,7 @@ class Subscribe(Node):
 class Subscriptions(Node):
     """Ports: 0 subscriptions, 1 changes of the right table.  Out: answers `[the left row packed, the right row]` by left key.
 
-    The store: `[left key, the left row packed]` of all who subscribe to a foreign key, in the order of their packed keys.
+    The store: `[left key, the left row packed]` of all left rows that subscribe to a foreign key, in the order of their packed keys.
     """
 
     def __init__(self, name: str, right: Node) -> None:

@@ -51,7 +51,7 @@ class GroupedStream:
         return self.aggregate(_none, _reducing(reducer))
 
     def aggregate(self, initializer: Initializer, aggregator: Aggregator) -> "KTable":
-        """`aggregator(key, value, aggregate)`; None takes the row away."""
+        """`aggregator(key, value, aggregate)`; None removes the row."""
         node = StreamAggregate(self._builder.named("KSTREAM-AGGREGATE"), initializer, aggregator)
         return self.then(node, self._key, None)
 
@@ -105,7 +105,7 @@ class SessionWindowedStream:
         return self.aggregate(_none, _reducing(reducer), lambda key, one, other: other if one is None else reducer(one, other))
 
     def aggregate(self, initializer: Initializer, aggregator: Aggregator, merger: Merger) -> "KTable":
-        """`merger(key, one, other)` puts the aggregates of two sessions together that a record has joined."""
+        """`merger(key, one, other)` puts together the aggregates of two sessions that a record has joined."""
         node = SessionAggregate(self._grouped.named("KSTREAM-AGGREGATE"), self._windows, initializer, aggregator, merger)
         return self._grouped.then(node, session_windowed(self._grouped.key), self._windows.gap_ms + self._windows.grace_ms)
 

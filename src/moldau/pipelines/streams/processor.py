@@ -1,7 +1,7 @@
 """● A stage in Spark: one group is one task, its state two MapStates.
 
-A row is for one stage, or done; each stage takes its own and passes the others on.  Values of a state that a micro-batch has touched are
-held until it ends, so each is read once and written once.
+A row is for one stage, or done; each stage takes its own rows and passes the others on.  Values of a state that a micro-batch has touched
+are held until it ends, so each is read once and written once.
 """
 
 from collections.abc import Iterator, MutableMapping
@@ -65,7 +65,7 @@ class StageProcessor(StatefulProcessor):
         pass
 
     def _taken(self, task: Task, arrived: Arrived) -> list[Out]:
-        """Process one row, whole or as a dead letter."""
+        """The results of one row: all of them, or a dead letter."""
         try:
             record = self._read(arrived)
         except Exception:
@@ -91,7 +91,7 @@ class StageProcessor(StatefulProcessor):
         headers = [Row(key=name, value=value) for name, value in record.headers]
         shared = {"from_partition": partition, "offset": offset, "timestamp": record.timestamp}
         if target == self.topology.dropped_to:
-            # As it was sent: what a dead letter holds must be what can be sent again.
+            # The record stays as it was sent, so that a dead letter's content can be sent again.
             place = f"{arrived.source}-{arrived.from_partition}@{arrived.offset}" if arrived.source else arrived.input
             headers.append(Row(key=SOURCE_HEADER, value=place.encode()))
             return _made(DONE, 0, target, arrived.key, arrived.value, headers, **shared)
@@ -110,7 +110,7 @@ def partition_of(serde: Serde, key: Any, partitions: int) -> int:
 
 
 class Texts(MutableMapping[str, str]):
-    """A MapState of text as a mapping; what changes is written by `flush`."""
+    """A MapState of text as a mapping; `flush` writes the changes."""
 
     def __init__(self, kept: MapState) -> None:
         self._kept = kept

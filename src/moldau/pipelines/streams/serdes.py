@@ -1,6 +1,6 @@
 """◇ How keys and values are written in topics.
 
-A serde is a pair of functions between a Python value and bytes; None stays None on both sides.  Java's programs read what these write:
+A serde is a pair of functions between a Python value and bytes; None stays None on both sides.  Java's programs can read these forms:
 `STRING` and `LONG` are StringSerializer and LongSerializer, `time_windowed` is TimeWindowedSerializer.
 """
 
@@ -20,7 +20,7 @@ class Serde(NamedTuple):
 
 
 def nullable(write: Callable[[Any], bytes], read: Callable[[bytes], Any]) -> Serde:
-    """A serde for which None is None."""
+    """A serde that leaves None as it is."""
     return Serde(lambda value: None if value is None else write(value), lambda data: None if data is None else read(data))
 
 

@@ -29,7 +29,7 @@ class Seen(NamedTuple):
     """The content of the windows around a record."""
 
     right: Held | None = None
-    """The window whose aggregate holds what is within reach after the record."""
+    """The window whose aggregate holds the records within reach after the record."""
     left: Held | None = None
     previous: int | None = None
     """The timestamp of the record before it."""
@@ -79,7 +79,7 @@ class SlidingAggregate(Node):
         yield from self._made(record, {one.start for one in near}, seen, closed, stores)
 
     def _made(self, record: Record, starts: set[int], seen: Seen, closed: int, stores: Stores) -> Iterator[Record]:
-        """The windows that were not there: the right one of the record before, the left one, the right one."""
+        """The windows that were not there: the right window of the record before, then the record's left and right windows."""
         reach, at, previous = self.windows.difference_ms, record.timestamp, seen.previous
         if previous is not None and previous + 1 not in starts and previous + 1 + reach >= at:
             yield from self._added(record, previous + 1, None, closed, stores)
@@ -110,18 +110,18 @@ class SlidingAggregate(Node):
         yield from self._added(record, 0, combined, closed, stores)
 
     def _right(self, record: Record, base: Held, stores: Stores) -> Record:
-        """The window after the record holds what the one around it held before."""
+        """The window after the record.  It holds what the window around the record held before."""
         made = base._replace(start=record.timestamp + 1)
         self._put(record.key, made, stores)
         window = Windowed(record.key, made.start, made.start + self.windows.difference_ms)
         return record._replace(key=window, value=Change(made.value, None), timestamp=made.newest)
 
     def _added(self, record: Record, start: int, base: Held | None, closed: int, stores: Stores) -> Iterator[Record]:
-        """The record into one window, if it is open.  `base`: what it holds; None: nothing."""
+        """Put the record into one window, if the window is open.  `base`: the window's content; None: there is none."""
         end = start + self.windows.difference_ms
         if end < closed:
             return
-        # An aggregator may change what it was handed, so it gets a copy of what is in the store.
+        # An aggregator may change the value that it gets, so it gets a copy of the one in the store.
         old = self.initializer() if base is None else base.value
         new = self.aggregator(record.key, record.value, self.initializer() if base is None else unpack(pack(base.value)))
         newest = record.timestamp if base is None else max(record.timestamp, base.newest)

@@ -26,9 +26,10 @@ _COLUMNS: Final = ("stage", "partition", "input", "from_partition", "offset", "k
 
 
 def applied(topology: Topology, frames: Mapping[str, DataFrame], partitions: int) -> DataFrame:
-    """Streaming frames by topic, with the columns of `format("moldau")` → what is written: topic, key, value, timestamp, headers.
+    """Turns streaming frames by topic, with the columns of `format("moldau")`, into one to write: topic, key, value, timestamp, headers.
 
-    `partitions`: of the widest topic; repartitions have as many.  Without a column `headers` records have none.  Errors: TopologyError.
+    `partitions`: the number of the widest topic's partitions; repartitions have as many.  Without a column `headers` records have none.
+    Errors: TopologyError.
     """
     missing = {source.name for source in topology.sources.values()} - frames.keys()
     if missing:
@@ -62,7 +63,7 @@ def start(
     trigger: Mapping[str, object] | None = None,
     options: Mapping[str, str] | None = None,
 ) -> StreamingQuery:
-    """Read the topics from their beginning, or where the checkpoint says, and write what comes of it, exactly once.
+    """Read the topics from their beginning, or from the checkpoint on, and write the results, exactly once.
 
     `application_id` names the sink: two queries with one id end each other.  `trigger`: as for `DataStreamWriter.trigger`.  `options` go to
     sources and sink, such as `kafka.security.protocol`.  Errors: TopologyError.
@@ -71,8 +72,8 @@ def start(
     counts = partition_counts(bootstrap_servers, {source.name for source in topology.sources.values()}, options or {})
     check_copartitioned(topology, counts)
     frames = {topic: _read(spark, topic, shared, None if _is_global(topology, topic) else max_offsets_per_trigger) for topic in counts}
-    # Arranged for the sink: otherwise a micro-batch with more than `maxBytesThroughDriver` could never be committed.  A key's records
-    # stay in their order: they come from one task, and a shuffle keeps the order of what one task sends to another.
+    # The records are arranged for the sink: otherwise a micro-batch with more than `maxBytesThroughDriver` could never be committed.
+    # A key's records stay in their order: they come from one task, and a shuffle keeps the order of records from one task to another.
     written = by_output_partition(applied(topology, frames, max(counts.values())), shared)
     writer = written.writeStream.format("moldau").queryName(application_id)
     writer = writer.options(**shared, sinkId=application_id, onePartitionOneTask="true")

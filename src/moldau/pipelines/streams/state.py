@@ -1,11 +1,11 @@
 """◇ The state of a task: two mappings of text, and the stores that processors make of them.
 
-A mapping of text is what Spark's MapState, a dictionary and a file of JSON all can be.  Keys and values are packed as JSON when they are
-put and unpacked when they are asked for, so a processor sees the same thing within a micro-batch as after a restart, and cannot change
-by accident what it was handed.
+Spark's MapState, a dictionary and a file of JSON can all be a mapping of text.  Keys and values are packed as JSON when they are put and
+unpacked when they are asked for, so a processor sees the same thing within a micro-batch as after a restart, and cannot change a stored
+value by accident.
 
-`points` is asked key by key.  `pending` is what waits for time to pass; it is read as a whole and in order when it is first needed, so
-only what waits is kept there.
+`points` is asked key by key.  `pending` holds entries that wait for time to pass.  It is read as a whole and in order when it is first
+needed, so only waiting entries are kept there.
 """
 
 import json
@@ -25,7 +25,7 @@ _SEPARATOR: Final = "|"
 
 
 def pack(value: Any) -> str:
-    """None, bool, int, float, str, bytes, lists, dictionaries, `Windowed` and `Change`.  Tuples become lists.  Errors: TypeError."""
+    """Packs None, bool, int, float, str, bytes, lists, dictionaries, `Windowed` and `Change`.  Tuples become lists.  Errors: TypeError."""
     return json.dumps(_to_json(value), separators=(",", ":"))
 
 
@@ -98,12 +98,12 @@ class Store:
 
 
 class Pending:
-    """One processor's entries in order of (time, side, packed key); what waits for time to pass."""
+    """One processor's entries that wait for time to pass, in order of (time, side, packed key)."""
 
     def __init__(self, texts: MutableMapping[str, str], name: str) -> None:
         self._texts = texts
         self._prefix = name + _SEPARATOR
-        # Entries of one mapping are told apart by their processor's name, and they are few: those that wait.
+        # Entries of one mapping are told apart by their processor's name.  They are few, since only waiting entries are kept.
         self._order = sorted(_place(text[len(self._prefix) :]) for text in texts if text.startswith(self._prefix))
 
     def __len__(self) -> int:

@@ -11,7 +11,7 @@ Pairs = Callable[[Any, Any], Iterable[tuple[Any, Any]]]
 
 
 class FlatMap(Node):
-    """Any number of (key, value) for each; timestamp and headers stay.  filter, map, flatMap and mapValues are cases of it."""
+    """Any number of pairs (key, value) for each record; timestamp and headers stay.  filter, map, flatMap and mapValues are cases of it."""
 
     is_stateful = False
 

@@ -17,10 +17,10 @@ NEVER: Final = 1 << 62
 
 
 class StreamStreamJoin(Node):
-    """Ports: 0 left, 1 right.  `outer_sides`: whose records are told alone when no partner has come and the window is closed.
+    """Ports: 0 left, 1 right.  `outer_sides`: their records are told alone when no partner has come and the window is closed.
 
     Each side keeps its records as `[timestamp, value]` by key, as long as a window and its grace are.  Records that wait for a partner are
-    pending.  Stream time, and the time from which it is worth to look at what waits, are shared by both sides.
+    pending.  Both sides share stream time, and the time from which on it is worth looking at pending records.
     """
 
     def __init__(self, name: str, windows: JoinWindows, joiner: Joiner, *, outer_sides: frozenset[int] = frozenset()) -> None:
@@ -112,12 +112,12 @@ class StreamStreamJoin(Node):
 
 
 def _side(port: int) -> int:
-    """Both sides.  At one time Kafka tells the right side first."""
+    """The place of a port's side in the order of pending records.  At one time Kafka tells the right side first."""
     return 1 if port == LEFT else 0
 
 
 class StreamTableJoin(Node):
-    """Each record with the row that the table has now.  `mapper`: the row's key, for a global table; else the record's own."""
+    """Joins each record with the row that the table has now.  `mapper` gives the row's key in a global table; else it is the record's."""
 
     def __init__(
         self, name: str, table: Node, joiner: Joiner, *, is_left: bool = False, mapper: Callable[[Any, Any], Any] | None = None

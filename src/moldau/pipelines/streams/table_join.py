@@ -19,7 +19,7 @@ class Join(Enum):
 
 
 class TableTableJoin(Node):
-    """Ports: 0 changes of the left table, 1 of the right.  It keeps nothing: the row is that of both tables."""
+    """Ports: 0 changes of the left table, 1 of the right.  It keeps nothing: a row is made of both tables' rows."""
 
     def __init__(self, name: str, left: Node, right: Node, joiner: Joiner, kind: Join) -> None:
         super().__init__(name)
@@ -48,7 +48,7 @@ class TableTableJoin(Node):
         return self.joiner(left[0], right[0]), max(left[1], right[1])
 
     def _needs(self, side: int) -> bool:
-        """Whether there is no row without this table's."""
+        """Whether the result has a row only if this table has one."""
         return self.kind is Join.INNER or (self.kind is Join.LEFT and side == 0)
 
     def _row(self, port: int, own: Any, other: Any) -> Any:
@@ -58,7 +58,7 @@ class TableTableJoin(Node):
 
 
 class FilterTable(Node):
-    """Rows that do not fit are no rows; what was none and is none is not told."""
+    """Rows that do not fit are left out.  A row that was left out and still is, is not told."""
 
     def __init__(self, name: str, table: Node, predicate: Callable[[Any, Any], bool]) -> None:
         super().__init__(name)
@@ -92,7 +92,7 @@ class MapTable(Node):
 
 
 class ToStream(Node):
-    """A table's changes as a stream: each new row, None where it was taken away."""
+    """A table's changes as a stream: each new row, and None for a removed row."""
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         yield record._replace(value=record.value.new)

@@ -1,7 +1,7 @@
 """◇ Processors put together: a graph, cut into stages where records change their partition, and a driver that runs it without Spark.
 
-A stage is what Kafka Streams calls a sub-topology, and a partition's share of it a task: records come in the order of their partition,
-each goes depth first through the graph, and what it left behind in the state is there for the next.
+A stage is called a sub-topology in Kafka Streams; a task is one partition's share of it.  Records come in the order of their partition.
+Each record goes depth first through the graph, and the next record finds the state that it left behind.
 """
 
 from abc import ABC, abstractmethod
@@ -21,7 +21,7 @@ Row = tuple[Any, int] | None
 
 
 class Topic(NamedTuple):
-    """A topic of the broker, with how its keys and values are written."""
+    """A topic of the broker, with the serdes of its keys and values."""
 
     name: str
     key: Serde
@@ -29,10 +29,10 @@ class Topic(NamedTuple):
 
 
 class Node(ABC):
-    """One processor.  Whatever it keeps is in the stores that it is handed."""
+    """One processor.  It keeps everything in the stores that it gets."""
 
     is_stateful = True
-    """Whether it has stores, or looks into those of another."""
+    """Whether it has stores, or looks into another node's stores."""
     tables: tuple["Node", ...] = ()
     """The tables that it reads."""
 
@@ -53,7 +53,7 @@ class Node(ABC):
         return child
 
     def copied(self, name: str) -> "Node":
-        """The same under another name, with nothing behind it."""
+        """The same node under another name, with no nodes behind it."""
         made = copy(self)
         made.name, made.children = name, []
         return made
@@ -100,7 +100,7 @@ class Stage:
         seen: dict[Node, set[str]] = {}
         for name, entry in self.inputs.items():
             if name not in self.everywhere:
-                # A global table is everywhere, so what looks into it does not meet it.
+                # A global table is everywhere, so inputs that look into it do not have to be partitioned like it.
                 for node in [one for reached in _reached(entry) for one in (reached, *reached.tables)]:
                     if node.is_stateful:
                         seen.setdefault(node, set()).add(name)
@@ -148,7 +148,7 @@ class Task:
         self.stores = Stores(self.state)
 
     def process(self, name: str, record: Record) -> Iterator[Out]:
-        """One record of one input, through everything that hangs on it."""
+        """Process one record of one input, through all nodes behind the input."""
         if record.timestamp < 0:
             yield from self._dropped(Dropped(record, INVALID_TIMESTAMP))
             return
@@ -174,7 +174,7 @@ class Task:
 class Driver:
     """A topology on one partition, in memory: for tests of an application, without broker and without Spark.
 
-    Each record goes through all stages before the next.  After Kafka's TopologyTestDriver.
+    Each record goes through all stages before the next one begins.  The driver follows Kafka's TopologyTestDriver.
     """
 
     def __init__(self, topology: Topology, states: Sequence[State] | None = None) -> None:
@@ -210,7 +210,7 @@ class Driver:
 
 
 def _reached(start: Node) -> Iterator[Node]:
-    """Everything that hangs on a node, and itself."""
+    """The node, and all nodes behind it."""
     yield start
     for child, _ in start.children:
         yield from _reached(child)

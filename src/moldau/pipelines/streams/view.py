@@ -31,7 +31,7 @@ WAIT_S: Final = 60.0
 
 
 class ViewError(Exception):
-    """The view cannot be brought up to date: says why, and what to do."""
+    """The view cannot be brought up to date; the message says why, and what to do."""
 
 
 class Kept(NamedTuple):
@@ -68,7 +68,7 @@ class View:
     def follow(
         self, bootstrap_servers: str, topic: str, *, options: Mapping[str, Any] | None = None, is_stopped: Callable[[], bool] | None = None
     ) -> int:
-        """Bring the table up to the end that its topic has now; with `is_stopped`, go on until it says so.  How many records were read.
+        """Bring the table up to the end that its topic has now; with `is_stopped`, go on until it says so.  Returns the number of records.
 
         Only committed records count.  Errors: ViewError, and what a `Consumer` raises.
         """
@@ -112,7 +112,7 @@ class View:
         return len(records)
 
     def _forget(self, topic: str, begins: Mapping[TopicPartition, int]) -> None:
-        """Rows that the topic itself has no more, where it deletes what is old."""
+        """Delete the rows that the topic itself no longer has, because it deletes old records."""
         with _transaction(self._database):
             for one, offset in begins.items():
                 self._database.execute(
@@ -130,7 +130,7 @@ class View:
 
 
 class _transaction:
-    """Write all of it, or nothing."""
+    """Write all changes of the block, or none."""
 
     def __init__(self, database: sqlite3.Connection) -> None:
         self._database = database

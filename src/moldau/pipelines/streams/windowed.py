@@ -1,8 +1,9 @@
 """◇ Aggregates over tumbling, hopping and session windows.
 
 A window takes records until stream time has passed its end by the grace; a record whose windows are all closed is late.  The windows of a
-key are one entry of the store, and closed ones leave it when the key is next seen.  Source: KStreamWindowAggregate,
-KStreamSessionWindowAggregate in Kafka 4.3.1.
+key are one entry of the store, and closed ones leave it when the key is next seen.
+
+Source: KStreamWindowAggregate, KStreamSessionWindowAggregate in Kafka 4.3.1.
 """
 
 from collections.abc import Callable, Iterator
@@ -66,7 +67,7 @@ def _first(window: list[Any]) -> Any:
 class SessionAggregate(Node):
     """count, aggregate and reduce by sessions.  The store: `[end, start, value]` of a key's sessions.
 
-    A record that joins sessions takes their rows away and makes one of the whole.
+    A record that joins sessions removes their rows and makes one row of the whole session.
     """
 
     def __init__(self, name: str, windows: SessionWindows, initializer: Initializer, aggregator: Aggregator, merger: Merger) -> None:

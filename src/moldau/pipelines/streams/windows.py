@@ -9,7 +9,7 @@ from moldau.pipelines.streams.records import Windowed
 
 
 class WindowError(ValueError):
-    """A window that cannot be: names the field."""
+    """An impossible window; the message names the field."""
 
 
 def _check(name: str, value: int, least: int) -> None:
@@ -67,7 +67,7 @@ class SessionWindows:
 
 @dataclass(frozen=True, slots=True)
 class JoinWindows:
-    """A record joins those of the other stream from `before_ms` before its own timestamp to `after_ms` after it."""
+    """A record joins records of the other stream from `before_ms` before its own timestamp to `after_ms` after it."""
 
     before_ms: int
     after_ms: int

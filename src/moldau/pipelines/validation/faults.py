@@ -31,7 +31,7 @@ MALFORMED = (
 
 
 class FaultPlan(NamedTuple):
-    """One in so many orders; 0 is never."""
+    """Each fault befalls one in so many orders; 0 is never."""
 
     held_back: int = 250  # sent after the customer's next order
     lost_request: int = 400  # its stock request is never sent
@@ -43,7 +43,7 @@ NO_FAULTS = FaultPlan(0, 0, 0, 0)
 
 
 class Sent(NamedTuple):
-    """One step of the order service: an order (with or without its stock request), or a record that is none."""
+    """One step of the order service: an order (with or without its stock request), or a record that is no order."""
 
     order: Order | None = None
     has_request: bool = True

@@ -1,7 +1,7 @@
 """◇ The pure frames of the order validation: Kafka records in, typed rows out.
 
-Every function takes a DataFrame and returns one, batch or stream, and is chained with `.transform()`.  Nothing is dropped
-here but what nobody waits for: a record that is no order stays a row whose `malformed` column says why.
+Every function takes a DataFrame and returns one, batch or stream, and is chained with `.transform()`.  Only
+records that nobody waits for are dropped here: a record that is no order stays a row whose `malformed` column says why.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ REQUEST_FIELDS = "order_id STRING, store_id STRING, ordered_ms BIGINT, fault STR
 
 
 def parse_orders(records: DataFrame) -> DataFrame:
-    """The rows of `orders` that the checks look at, keyed by customer: new orders, those that came to nothing, and what is no order."""
+    """The rows of `orders` that the checks look at, keyed by customer: new orders, orders that came to nothing, and malformed records."""
     found = parsed(records, parse.order, ORDER_FIELDS, leave_out=_is_validated)
     return found.select(
         *(key_of("customer_id").alias("customer_id"), "malformed", "state", "order_id", "ordered_ms", "total_cents", "fault", "text"),

@@ -4,7 +4,7 @@
     freed(shelf, order_id)  →  shelf'
 
 All lines of an order are reserved or none is, and freed when the order fails for another reason.
-Who comes first is decided by the order of the store's partition.
+The order of the store's partition decides which order comes first.
 """
 
 import json

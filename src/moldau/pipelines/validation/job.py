@@ -32,7 +32,7 @@ from moldau.pipelines.validation.processors import EVENTS, Aggregator, CustomerC
 FRAUD_LIMIT = Limit(most=25_000)  # cents a customer within 24 hours
 QUERY = "validation"
 FORMER: Sequence[str] = ("checks", "aggregator")
-"""The queries of state version 2: an order's state was theirs."""
+"""The queries of state version 2.  They held the state of orders."""
 
 
 @dataclass(frozen=True, slots=True)

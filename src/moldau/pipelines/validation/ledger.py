@@ -1,7 +1,7 @@
 """● The outcome of each order, read from the topics by a stock client.
 
-It reads what is committed, which is the client's default.  The job writes each record once, so a repeat is a defect: the ledger takes an
-order's first verdict, counts repeats, and tells which of them say something else.
+It reads committed records, which is the client's default.  The job writes each record once, so a repeat is a defect: the ledger takes an
+order's first verdict, counts repeats, and names the repeats that say something else.
 """
 
 import json
@@ -55,7 +55,7 @@ class Ledger:
         )
 
     def read(self, timeout_s: float) -> int:
-        """Take in what there is, waiting at most so long for the first of it; how many records came."""
+        """Take in the records that are there, waiting at most so long for the first one.  Returns how many came."""
         messages = [message for message in self.consumer.consume(2_000, timeout_s) if message.error() is None]
         for message in messages:
             if message.topic() == self.topics.orders:
@@ -81,7 +81,7 @@ class Ledger:
             body = json.loads(message.value() or b"null")
             order_id, state = body["order_id"], State(body["state"])
         except (ValueError, KeyError, TypeError, RecursionError):
-            return  # the malformed ones among the input
+            return  # a malformed record of the input
         _, timestamp_ms = message.timestamp()
         if state is State.CREATED:
             if order_id not in self.created_ms:

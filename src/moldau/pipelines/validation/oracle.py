@@ -1,7 +1,7 @@
 """◇ Every verdict once more, from what was sent in the order in which it was sent: plain Python, no streams, no partitions.
 
-What an order held is freed when it fails, and when that becomes known is a matter of time: `money_freed` and `stock_freed` say, as
-read from the topics, which orders gave it back just before another one.  All else follows.
+An order's money and stock are freed when it fails, and it is a matter of time when that becomes known: `money_freed` and `stock_freed`
+say, as read from the topics, which orders gave them back just before another one.  All else follows.
 
 It shares no rule with the job, only the words of `model.py`.  It keeps everything and forgets nothing, where the job keeps
 as little as it can: so it also judges the job's forgetting.
@@ -86,7 +86,7 @@ class _Shop:
         cents = max(0, order.total_cents)
         if spent + cents > self.most_cents:
             return "SPENT_LIMIT"
-        if self.details(order) is None:  # else it fails anyhow, and spends nothing
+        if self.details(order) is None:  # a faulty order fails anyhow, and spends nothing
             self.spent[customer].append((when, cents, order.order_id))
             self.orders[order.order_id] = order
         return None
@@ -128,7 +128,7 @@ class _Shop:
 
 
 def differences(expected: Mapping[str, Expected], found: Mapping[str, Expected]) -> list[str]:
-    """One line for each order whose outcome is missing, not expected, or another one."""
+    """One line for each order whose outcome is missing, not expected, or different."""
     return [
         f"order {order_id}: expected {_say(expected.get(order_id))}, found {_say(found.get(order_id))}"
         for order_id in sorted(expected.keys() | found.keys())

@@ -1,7 +1,7 @@
 """◇ Records of the order validation taken apart: bytes in, typed fields out, or `Malformed` with a reason.
 
-Each record is read here and nowhere else.  What later steps need of it travels as typed fields, and an order's text as it
-is written anew here, so that the final record is put together without reading it again.
+Each record is read here and nowhere else.  Later steps get it as typed fields.  An order's text travels as it is written anew
+here, so that the final record is put together without reading it again.
 """
 
 import json
@@ -71,7 +71,7 @@ def _line(line: Any) -> Line:
 
 
 def _is_product_id(name: str) -> bool:
-    """Written as we write it: no sign, no leading zero, no other digits; and of a size that a number of 64 bits holds."""
+    """Whether the name is written as we write it, without a sign, leading zeros or other digits, and fits into a number of 64 bits."""
     return name.isascii() and name.isdigit() and len(name) < 19 and str(int(name)) == name
 
 

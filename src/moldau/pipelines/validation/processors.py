@@ -1,7 +1,7 @@
-"""◇ The checks and the aggregator as Spark state processors: what joins the pure rules to their rows.
+"""◇ The checks and the aggregator as Spark state processors, which join the pure rules to their rows.
 
-Checks hand *events* on to the aggregator, within one micro-batch: an order with what its customer's checks found, what its store's check
-found, or a dead letter, which is nobody's key and passes.
+Checks hand *events* on to the aggregator, within one micro-batch.  An event is an order with the findings of its customer's checks, the
+finding of its store's check, or a dead letter, which has no key and passes.
 """
 
 import zlib
@@ -28,7 +28,7 @@ EVENTS: Final = (
 )
 S = TypeVar("S")
 MOST_PACKED_BYTES = 900_000
-# A timer that fires so much after its time: the job was away, and so were the checks.
+# If a timer fires so long after its time, the job was away, and so were the checks.
 AWAY_MS = 60_000
 FRAUD_REASONS = {
     Outcome.PASSED: None,
@@ -46,7 +46,7 @@ class _Check(InPartitionOrder[S]):
 
 
 class CustomerChecks(_Check[Customer]):
-    """Fraud, by customer, and the finding of the details check, in one pass: the order with two answers."""
+    """Fraud, by customer, and the finding of the details check, in one pass: the result is the order with two answers."""
 
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
@@ -155,7 +155,7 @@ class Aggregator(StatefulProcessor):
         return self.straggler_ms if order.faults and order.created else self.deadline_ms
 
     def _keep(self, order: verdict.Open, due_ms: int, *, timer_ms: int | None) -> None:
-        """`timer_ms` is when the key's timer fires, if it has one; a later one is set when that fires."""
+        """`timer_ms` is when the key's timer fires, if it has one.  A later timer is set when that one fires."""
         self.packed.update((verdict.pack(order), due_ms))
         if timer_ms is None or due_ms < timer_ms:
             self.handle.registerTimer(due_ms)
@@ -209,7 +209,7 @@ def _events(row: Row) -> Iterator[verdict.Created | verdict.Answer]:
 
 
 def _final(topics: Topics, order_id: str, judged: verdict.Verdict) -> Iterator[Row]:
-    """The order in its final state, to the partition that it came from: so its customer's check meets it in order."""
+    """The order in its final state, for the partition that it came from, so that its customer's check meets it in order."""
     yield record(topics.orders, order_id, final_json(judged.created.text, judged.state, judged.reasons), judged.created.partition)
     if judged.freed_at is not None:
         yield _release(topics, order_id, judged.freed_at)
@@ -220,13 +220,13 @@ def _release(topics: Topics, order_id: str, store_id: str) -> Row:
 
 
 def _ordered(row: Row, faults: Mapping[Check, str | None]) -> Row:
-    """A new order and what its customer's checks say of it; its bytes go along for the case that it is one too many."""
+    """A new order with the findings of its customer's checks.  Its bytes go along for the case that the order is a repeat."""
     found = [(str(check), None if fault is None else str(fault)) for check, fault in faults.items()]
     return Row(order_id=row.order_id, malformed=None, faults=found, store_id=None, text=row.text, **_place(row), **_held(row))
 
 
 def _answered(row: Row, fault: str | None, *, store_id: str | None = None) -> Row:
-    """`store_id`: its shelf holds what the order wants."""
+    """`store_id`: the store whose shelf holds what the order wants."""
     found = [(str(Check.INVENTORY), None if fault is None else str(fault))]
     return Row(order_id=row.order_id, malformed=None, faults=found, store_id=store_id, text=None, **_place(row), key=None, value=None)
 

@@ -1,8 +1,8 @@
 """● The order service: a stock client that sends orders and their stock requests, at a rate or as fast as it can.
 
-An order goes to where Java's producer puts its customer, its stock request to where it puts its store's key, since the job's
-own records of a store go there; both have the same timestamp.  The producer is idempotent, so each partition holds its records once
-and in the order of sending.
+An order goes to the partition that Java's producer chooses for its customer.  Its stock request goes to the partition for its store,
+like the job's own records of the store.  Both have the same timestamp.  The producer is idempotent, so each partition holds its records
+once and in the order of sending.
 """
 
 import time
@@ -32,7 +32,7 @@ class OrderService:
                 "bootstrap.servers": bootstrap_servers,
                 "enable.idempotence": True,
                 "linger.ms": 5,
-                "log_level": 2,  # what goes wrong is raised; a broker that stops before us is no news
+                "log_level": 2,  # failures are raised; a broker that stops before us is no news
                 "compression.type": "lz4",
                 "partitioner": "murmur2_random",
                 "queue.buffering.max.messages": 200_000,
@@ -40,7 +40,7 @@ class OrderService:
         )
 
     def send(self, sent: Iterable[Sent], *, rate: float = 0, told: Callable[[int], None] = lambda _: None) -> None:
-        """Send it all and wait until it is acknowledged.  `rate` is orders a second, 0 as fast as possible."""
+        """Send all records and wait until they are acknowledged.  `rate` is orders a second, 0 as fast as possible."""
         started = time.perf_counter()
         for position, step in enumerate(sent):
             if rate:

@@ -4,7 +4,7 @@
 
 An order is judged when it is there and all three checks have answered, so that a failed one lists *every* reason and the
 outcome does not depend on which answer came first.  At its deadline the order is FAILED if an answer was FAIL, else
-TIMED_OUT.  The first order of an id counts, and the first answer of a check; after the verdict nothing does.  Answers
+TIMED_OUT.  The first order of an id counts, and the first answer of a check; after the verdict nothing counts.  Answers
 without an order never get a verdict, and are forgotten at the deadline.
 """
 
@@ -23,7 +23,7 @@ class Created(NamedTuple):
 class Answer(NamedTuple):
     check: Check
     fault: str | None
-    store_id: str | None = None  # whose shelf holds what the order wants
+    store_id: str | None = None  # the store whose shelf holds what the order wants
 
 
 class Open(NamedTuple):
@@ -57,7 +57,7 @@ def freed_late(order: Open, event: Created | Answer) -> str | None:
 
 
 def is_repeat(order: Open, event: Created | Answer) -> bool:
-    """An order whose id was there before: the first one counts."""
+    """Whether this is an order whose id was there before.  The first one counts."""
     return isinstance(event, Created) and (order.is_judged or order.created is not None)
 
 

@@ -1,7 +1,7 @@
 """How much Hypothesis tries.
 
 `desk`, the default, tries the same examples every time: a change fails at its own gate, never at the next one's.  HYPOTHESIS_PROFILE=ci and
-night look longer, and each time elsewhere; what they find becomes an @example.
+night look longer, and each time elsewhere; a finding of theirs becomes an @example.
 """
 
 import os

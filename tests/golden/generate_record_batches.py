@@ -1,7 +1,7 @@
 """Batches as Apache Kafka's own producer writes them, one segment a codec: `make golden` writes them anew.
 
 Each line becomes a record with headers and key, some null.  The segments are copied as they lie on the broker's disk.  Timestamps and
-producer ids are those of the run, so a new run changes the files, but not what the test reads out of them.
+producer ids are those of the run, so a new run changes the files, but not the records that the test reads.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The REST API over TLS: requests of users, and those that workers pass on to each other, both with certificates."""
+"""The REST API over TLS: requests of users, and requests that workers pass on to each other, both with certificates."""
 
 import ssl
 from collections.abc import Mapping

@@ -116,7 +116,7 @@ class Both:
         return ours
 
     def settles(self, group_id: str, member_id: str, partitions: int, *names: str) -> int:
-        """Beats until the member has so many partitions at both brokers; returns its epoch, which is the same at both."""
+        """Sends heartbeats until the member has its `partitions` at both brokers; returns its epoch, which is the same at both."""
         epochs = [0, 0]
         first = names or (TOPIC,)
         while True:

@@ -245,7 +245,7 @@ def second_version(t: Teller) -> None:
     t.ends()
     t.end(5, committed=True, epoch=0, takes=False)  # the same request again
     t.end(5, committed=False, epoch=0, takes=False)
-    t.end(5, committed=True, takes=False)  # nothing was begun
+    t.end(5, committed=True, takes=False)  # no transaction was begun
     t.produce(12, epoch=0)
     t.commit_offset(5, 99, epoch=0)
     t.end(5, committed=False)  # the epoch moves on all the same

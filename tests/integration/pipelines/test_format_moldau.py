@@ -1,4 +1,4 @@
-"""`format("moldau")` beside the stock connector on the same broker: what one writes the other reads, and they say the same."""
+"""`format("moldau")` beside the stock connector on the same broker: each reads what the other writes, and both read the same."""
 
 import json
 from collections.abc import Mapping

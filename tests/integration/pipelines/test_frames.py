@@ -1,4 +1,4 @@
-"""The frames on batch data: what they make of good records, of bad ones and of the job's own."""
+"""The frames on batch data: their results for good records, for bad ones and for the job's own."""
 
 from datetime import UTC, datetime
 from typing import Any

@@ -41,7 +41,7 @@ def test_what_is_ordered_and_claimed_on_the_page_is_seen_there(tmp_path: Path) -
         page.until('document.getElementById("ordered").textContent.includes("FAILED OUT_OF_STOCK")')
         page.until('document.getElementById("FAILED").textContent == "1"')
         row = page.until('document.querySelector("#recent tr")?.innerText')
-        assert row.split("\t")[1:4] == [CUSTOMER, "8.97", "FAILED · OUT_OF_STOCK"], "what somebody sent is text, never HTML"
+        assert row.split("\t")[1:4] == [CUSTOMER, "8.97", "FAILED · OUT_OF_STOCK"], "user input is shown as text, never as HTML"
         assert page.run('document.getElementById("reasons").innerText').split() == ["OUT_OF_STOCK", "1"]
         page.run(submit("claim", "anna", 5))
         page.until('document.getElementById("claimed").textContent.startsWith("5 reserved for 13.45")')

@@ -50,8 +50,8 @@ def _parser() -> Parser:
     add_bootstrap(parser)
     parser.add_argument("what", metavar="TOPIC|BROKER|brokers")
     parser.add_argument("set", nargs="*", metavar="K=V", help="settings to change")
-    parser.add_argument("-u", "--unset", action="append", default=[], metavar="K", help="a setting to take back; repeatable")
-    parser.add_argument("-a", "--all", action="store_true", help="defaults too")
+    parser.add_argument("-u", "--unset", action="append", default=[], metavar="K", help="a setting to remove; repeatable")
+    parser.add_argument("-a", "--all", action="store_true", help="show defaults too")
     return parser
 
 
@@ -82,7 +82,7 @@ async def _show(admin: Admin, resource: Resource, options: argparse.Namespace) -
     if rows:
         table(("OPTION", "VALUE", "FROM"), rows)
     else:
-        print("Nothing differs from the defaults.  --all shows those.")
+        print("Nothing differs from the defaults.  --all shows the defaults.")
 
 
 async def _change(admin: Admin, resource: Resource, options: argparse.Namespace) -> None:
@@ -90,7 +90,7 @@ async def _change(admin: Admin, resource: Resource, options: argparse.Namespace)
     for text in options.set:
         key, equals, value = text.partition("=")
         if not equals:
-            raise Failure(f"{text!r} is not of the form key=value", "To take a setting back: --unset KEY")
+            raise Failure(f"{text!r} is not of the form key=value", "To remove a setting: --unset KEY")
         changes.append(ConfigChange(key, value))
     changes += [ConfigChange(key, None, AlterOperation.DELETE) for key in options.unset]
     for error in (await admin.configs.alter({resource: changes})).values():

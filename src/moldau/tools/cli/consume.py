@@ -51,16 +51,16 @@ def _parser() -> Parser:
     add_bootstrap(parser)
     add = parser.add_argument
     add("topic", metavar="TOPIC")
-    add("-f", "--from-beginning", action="store_true", help="from the first record on")
-    add("-o", "--offset", type=int, metavar="N", help="from this offset on; a negative one counts from the end")
-    add("-p", "--partition", type=int, metavar="N", help="only this partition (all)")
+    add("-f", "--from-beginning", action="store_true", help="start at the first record")
+    add("-o", "--offset", type=int, metavar="N", help="start at this offset; a negative one counts from the end")
+    add("-p", "--partition", type=int, metavar="N", help="read only this partition (all)")
     add("-g", "--group", metavar="NAME", help="share the topic with the other members of this group, from the group's offsets on")
     add("-n", "--max", type=positive, metavar="COUNT", help="end after so many records")
     add("-e", "--exit", action="store_true", help="end after the record that is the last one now")
     add("-t", "--timeout", type=float, metavar="SECONDS", help="end when nothing came for so long")
     add("--show", default="", metavar="WHAT", help=f"print more of each record, comma separated: {', '.join(SHOWN)}")
     add("--json", action="store_true", help="print each record as one line of JSON, with everything")
-    add("--committed", action="store_true", help="only records of committed transactions")
+    add("--committed", action="store_true", help="print only records of committed transactions")
     return parser
 
 

@@ -28,9 +28,9 @@ def main(arguments: list[str]) -> int:
         ],
     )
     parser.add_argument("paths", nargs="+", type=Path, metavar="PATH")
-    parser.add_argument("--batches", action="store_true", help="only batches, not their records")
+    parser.add_argument("--batches", action="store_true", help="print only batches, not their records")
     parser.add_argument("--check", action="store_true", help="print only what is wrong; exit code 1 if anything is")
-    parser.add_argument("--max-bytes", type=positive, default=segments.NO_LIMIT, metavar="BYTES", help="read no more of each segment")
+    parser.add_argument("--max-bytes", type=positive, default=segments.NO_LIMIT, metavar="BYTES", help="read at most this of each segment")
     options = parser.parse_args(arguments)
     if options.check:
         return _check([path for given in options.paths for path in _files(given)], options)

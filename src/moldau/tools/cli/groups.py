@@ -40,9 +40,9 @@ def _parser() -> Parser:
         ],
     )
     action = add_actions(parser)
-    action("list", "groups with protocol, state and members")
-    action("members", "members with the partitions that they read").add_argument("groups", nargs="+", metavar="GROUP")
-    lag = action("lag", "how far the group is in each partition, and how many records are left")
+    action("list", "show groups with protocol, state and members")
+    action("members", "show members with the partitions that they read").add_argument("groups", nargs="+", metavar="GROUP")
+    lag = action("lag", "show how far the group is in each partition, and how many records are left")
     lag.add_argument("groups", nargs="+", metavar="GROUP")
     lag.add_argument(
         "--count-bytes", type=int, default=LAG_BYTES, metavar="BYTES", help="read at most this to count records (%(default)s); 0: no counts"

@@ -28,7 +28,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         "moldau offsets",
-        "First and next offsets of each partition, and how many lie between them; or the first offset at or after a time.",
+        "Show the first and next offset of each partition, and how many lie between them; or the first offset at or after a time.",
         examples=["moldau offsets", "moldau offsets orders payments", "moldau offsets orders --at 2026-05-01T12:00"],
     )
     add_bootstrap(parser, watch=True)

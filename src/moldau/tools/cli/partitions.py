@@ -51,7 +51,7 @@ def _parser() -> Parser:
         ],
     )
     action = add_actions(parser)
-    listing = action("list", "replicas with their folders and sizes")
+    listing = action("list", "show replicas with their folders and sizes")
     listing.add_argument("topics", nargs="*", metavar="TOPIC[:0,1]", help="only these (all)")
     move = action("move", "copy replicas to another folder of their broker and go on from there")
     move.add_argument("topics", nargs="+", metavar="TOPIC[:0,1]")

@@ -47,7 +47,7 @@ def _parser() -> Parser:
     add_bootstrap(parser)
     add = parser.add_argument
     add("topic", metavar="TOPIC")
-    add("values", metavar="VALUE", nargs="*", help="without any, lines are read from standard input")
+    add("values", metavar="VALUE", nargs="*", help="a value to write; without any, lines are read from standard input")
     add("-k", "--key", help="the records' key")
     add("-H", "--header", action="append", default=[], type=key_value, metavar="K=V", help="a header; repeatable")
     add("-p", "--partition", type=int, help="the partition to write to, instead of one by key")

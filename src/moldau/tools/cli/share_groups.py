@@ -35,9 +35,9 @@ def _parser() -> Parser:
         ],
     )
     action = add_actions(parser)
-    action("list", "share groups with state")
-    action("members", "members with the partitions that they take records of").add_argument("groups", nargs="+", metavar="GROUP")
-    action("lag", "the first unfinished record of each partition, and how many records are left").add_argument(
+    action("list", "show share groups with state")
+    action("members", "show members with the partitions that they take records of").add_argument("groups", nargs="+", metavar="GROUP")
+    action("lag", "show the first unfinished record of each partition, and how many records are left").add_argument(
         "groups", nargs="+", metavar="GROUP"
     )
     reset = action("reset", "set the offsets of a group without members; without --execute only show them")

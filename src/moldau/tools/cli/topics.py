@@ -40,7 +40,7 @@ def _parser() -> Parser:
         ],
     )
     action = add_actions(parser)
-    listing = action("list", "names, partitions, replicas")
+    listing = action("list", "show topics with their partitions and replicas")
     listing.add_argument("--internal", action="store_true", help="with the topics that the broker keeps for itself")
     create = action("create", "make topics")
     create.add_argument("topics", nargs="+", metavar="TOPIC")
@@ -50,7 +50,7 @@ def _parser() -> Parser:
         "-c", "--config", action="append", default=[], type=key_value, metavar="K=V", help="an option of the topic; repeatable"
     )
     create.add_argument("--if-not-exists", action="store_true", help="do nothing when the topic is there")
-    describe = action("describe", "partitions, leaders, replicas in sync, options")
+    describe = action("describe", "show partitions, leaders, replicas in sync and options")
     describe.add_argument("topics", nargs="+", metavar="TOPIC")
     extend = action("extend", "raise the number of partitions")
     extend.add_argument("topic", metavar="TOPIC")

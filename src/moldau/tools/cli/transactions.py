@@ -50,14 +50,14 @@ def _parser() -> Parser:
         ],
     )
     action = add_actions(parser)
-    listing = action("list", "transactional ids with their state and producer")
+    listing = action("list", "show transactional ids with their state and producer")
     listing.add_argument("--open-for", type=int, metavar="SECONDS", help="only transactions that are open for longer")
     listing.add_argument("--matching", metavar="REGEX", help="only transactional ids that match as a whole")
-    action("describe", "the transaction of an id, with its partitions").add_argument("ids", nargs="+", metavar="ID")
-    action("producers", "producers that have written to a partition, and where their open transactions begin").add_argument(
+    action("describe", "show the transaction of an id, with its partitions").add_argument("ids", nargs="+", metavar="ID")
+    action("producers", "show producers that have written to a partition, and where their open transactions begin").add_argument(
         "partitions", nargs="+", type=_partition, metavar="TOPIC:N"
     )
-    hanging = action("hanging", "transactions that are open in a partition's log while no coordinator is going to end them")
+    hanging = action("hanging", "show transactions that are open in a partition's log while no coordinator is going to end them")
     hanging.add_argument("--topic", action="append", metavar="TOPIC", help="only in this topic (all topics)")
     hanging.add_argument(
         "--minutes", type=int, default=LONGEST_TIMEOUT_MINUTES, help="only transactions open for longer than any may be (%(default)s)"

@@ -97,9 +97,9 @@ def _parser() -> KafkaParser:
     add("--bootstrap-controller", metavar="HOST:PORT", help="one or more controllers, instead of brokers")
     add("--describe", action="store_true", help="show settings")
     add("--alter", action="store_true", help="change settings")
-    add("--all", action="store_true", help="with static settings and defaults")
-    add("--entity-type", choices=(*TYPES, *QUOTA_TYPES), help="whose settings")
-    add("--entity-name", metavar="NAME", help="which one")
+    add("--all", action="store_true", help="show static settings and defaults, too")
+    add("--entity-type", choices=(*TYPES, *QUOTA_TYPES), help="the kind of entity")
+    add("--entity-name", metavar="NAME", help="the entity's name")
     add("--entity-default", action="store_true", help="the default of all brokers")
     for name in SHORT_FORMS:
         add(f"--{name.replace('_', '-')}", metavar="NAME", help=f"the same as --entity-type {SHORT_FORMS[name]} --entity-name NAME")
@@ -107,7 +107,7 @@ def _parser() -> KafkaParser:
         add(f"--{name.replace('_', '-')}", action="store_true", help=f"the same as --entity-type {kind} --entity-default")
     add("--add-config", metavar="K=V,K=[V,V]", help="settings to add or change; brackets around values with commas")
     add("--add-config-file", metavar="FILE", help="a properties file with such settings")
-    add("--delete-config", metavar="K,K", help="settings to take back")
+    add("--delete-config", metavar="K,K", help="settings to remove")
     return parser
 
 

@@ -60,7 +60,7 @@ def _parser() -> KafkaParser:
     )
     parser.add_common()
     add = parser.add_argument
-    add("--topic", help="where to")
+    add("--topic", help="the topic to write to")
     add(
         "--reader-property",
         action="append",
@@ -74,7 +74,7 @@ def _parser() -> KafkaParser:
     add("--command-property", action="append", default=[], type=key_value, metavar="K=V", help="a setting of the producer")
     add("--producer-property", action="append", default=[], type=key_value, metavar="K=V", help="(deprecated) --command-property")
     add("--producer.config", dest="producer_config", metavar="FILE", help="(deprecated) --command-config")
-    add("--line-reader", default=DEFAULT_READER, metavar="CLASS", help="only the default")
+    add("--line-reader", default=DEFAULT_READER, metavar="CLASS", help="the default is the only one")
     add("--compression-codec", nargs="?", const="gzip", metavar="CODEC", help="none, gzip (without a value), snappy, lz4 or zstd")
     add("--request-required-acks", metavar="ACKS", help="-1 or all, 1, 0")
     add("--sync", action="store_true", help="wait for each record's answer before the next")

@@ -18,11 +18,11 @@ def main(arguments: list[str]) -> int:
         "kafka-delete-records",
         "Delete the records below given offsets, as kafka-delete-records.sh does.  The file's form:\n"
         '  {"partitions": [{"topic": "foo", "partition": 1, "offset": 1}], "version": 1}\n'
-        "Offset -1: everything that consumers can see.",
+        "Offset -1 deletes everything that consumers can see.",
         examples=["--bootstrap-server localhost:9092 --offset-json-file offsets.json"],
     )
     parser.add_common()
-    parser.add_argument("--offset-json-file", metavar="FILE", help="what to delete")
+    parser.add_argument("--offset-json-file", metavar="FILE", help="the offsets, in a file of this form")
     options = parser.parse_args(arguments)
     missing = [name for name in ("bootstrap-server", "offset-json-file") if getattr(options, name.replace("-", "_")) is None]
     if missing:

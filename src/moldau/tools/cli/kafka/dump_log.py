@@ -39,17 +39,17 @@ def _parser() -> KafkaParser:
     parser.add_version()
     add = parser.add_argument
     add("--files", metavar="FILE,FILE", help="the files, comma separated")
-    add("--deep-iteration", action="store_true", help="records too, not only batches")
-    add("--print-data-log", action="store_true", help="keys and values too")
-    add("--skip-record-metadata", action="store_true", help="only keys and values of records")
+    add("--deep-iteration", action="store_true", help="print records too, not only batches")
+    add("--print-data-log", action="store_true", help="print keys and values too")
+    add("--skip-record-metadata", action="store_true", help="print only keys and values of records")
     add("--index-sanity-check", action="store_true", help="only check an index as a broker does when it starts")
     add("--verify-index-only", action="store_true", help="compare an index with its log without printing it")
-    add("--max-bytes", type=int, default=segments.NO_LIMIT, metavar="BYTES", help="read no more of each log")
+    add("--max-bytes", type=int, default=segments.NO_LIMIT, metavar="BYTES", help="read at most this of each log")
     add("--max-message-size", type=int, default=5242880, help=argparse.SUPPRESS)  # taken and not needed
-    add("--cluster-metadata-decoder", action="store_true", help="records of the metadata log")
-    add("--offsets-decoder", action="store_true", help="records of __consumer_offsets")
-    add("--transaction-log-decoder", action="store_true", help="records of __transaction_state")
-    add("--share-group-state-decoder", action="store_true", help="records of __share_group_state")
+    add("--cluster-metadata-decoder", action="store_true", help="decode records of the metadata log")
+    add("--offsets-decoder", action="store_true", help="decode records of __consumer_offsets")
+    add("--transaction-log-decoder", action="store_true", help="decode records of __transaction_state")
+    add("--share-group-state-decoder", action="store_true", help="decode records of __share_group_state")
     for name in ("--key-decoder-class", "--value-decoder-class"):
         add(name, nargs="?", default=STRING_DECODER, metavar="CLASS", help="only StringDecoder")
     return parser

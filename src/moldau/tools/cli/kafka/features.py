@@ -51,7 +51,7 @@ def _parser() -> KafkaParser:
     def action(name: str, about: str) -> Parser:
         return actions.add_parser(name, help=about, description=about)
 
-    describe = action("describe", "supported and finalized levels")
+    describe = action("describe", "show supported and finalized levels")
     describe.add_argument("--node-id", type=int, metavar="ID", help="ask this node (any)")
     for name, about in (("upgrade", "raise levels"), ("downgrade", "lower levels"), ("disable", "lower levels to zero")):
         change = action(name, about)
@@ -62,9 +62,9 @@ def _parser() -> KafkaParser:
             change.add_argument("--release-version", metavar="RELEASE", help="the levels of a release")
         if name != "upgrade":
             change.add_argument("--unsafe", action="store_true", help="even if metadata is lost")
-    mapping = action("version-mapping", "the feature levels of a release")
+    mapping = action("version-mapping", "print the feature levels of a release")
     mapping.add_argument("--release-version", metavar="RELEASE", help="(the newest)")
-    dependencies = action("feature-dependencies", "what a feature's level needs")
+    dependencies = action("feature-dependencies", "print what a feature's level needs")
     dependencies.add_argument("--feature", action="append", required=True, metavar="NAME=LEVEL")
     return parser
 

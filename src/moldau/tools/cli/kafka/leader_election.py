@@ -58,7 +58,7 @@ def _parser() -> KafkaParser:
     add("--admin.config", dest="old_command_config", metavar="FILE", help="(deprecated) --command-config")
     add("--election-type", type=str.lower, choices=("preferred", "unclean"), help="which replica is to lead")
     add("--topic", help="the topic of the one partition; needs --partition")
-    add("--partition", type=int, metavar="ID", help="with --topic")
+    add("--partition", type=int, metavar="ID", help="the number of the one partition; needs --topic")
     add("--all-topic-partitions", action="store_true", help="all partitions that need an election")
     add("--path-to-json-file", metavar="FILE", help="the partitions in a file")
     return parser

@@ -91,7 +91,7 @@ def _parser() -> KafkaParser:
     parser.add_common()
     parser.add_argument("--bootstrap-controller", metavar="HOST:PORT", help="one or more controllers, instead of brokers")
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=Parser)
-    describe = actions.add_parser("describe", help="status, or how far each node is")
+    describe = actions.add_parser("describe", help="show the quorum's status, or how far each node is")
     describe.add_argument("--status", action="store_true", help="a summary")
     describe.add_argument("--replication", action="store_true", help="each node's offset and lag")
     describe.add_argument("--human-readable", action="store_true", help="times as `5 ms ago`")

@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
 def _parser() -> Parser:
     parser = Parser(
         "moldau perf",
-        "How fast records go in, come out, and how long one is on its way.  Without a topic, one is made and deleted again.",
+        "Measure how fast records go in and come out, and how long one is on its way.  Without a topic, one is made and deleted again.",
         examples=[
             "moldau perf produce --records 1000000 --size 100",
             "moldau perf consume orders --records 1000000",

@@ -44,7 +44,7 @@ def _parser() -> KafkaParser:
     )
     add_perf_options(parser, group=f"perf-consumer-{random.randrange(100_000)}")
     add = parser.add_argument
-    add("--include", metavar="REGEX", help="all topics whose names match")
+    add("--include", metavar="REGEX", help="read all topics with names that match")
     add("--from-latest", action="store_true", help="where the group has no offset, begin at the end, not at the beginning")
     return parser
 
@@ -55,7 +55,7 @@ def add_perf_options(parser: KafkaParser, *, group: str) -> None:
     add = parser.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", help="one or more brokers, comma separated")
     add("--topic", help="where from")
-    add("--num-records", type=int, metavar="COUNT", help="how many")
+    add("--num-records", type=int, metavar="COUNT", help="number of records")
     add("--messages", type=int, metavar="COUNT", help="(deprecated) --num-records")
     add("--group", default=group, help="the group to read as (%(default)s)")
     add("--command-property", action="append", default=[], type=key_value, metavar="K=V", help="a setting of the consumer")

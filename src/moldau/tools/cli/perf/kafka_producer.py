@@ -57,7 +57,7 @@ def _parser() -> KafkaParser:
     add = parser.add_argument
     add("--bootstrap-server", metavar="HOST:PORT", help="one or more brokers, comma separated")
     add("--topic", required=True, help="where to")
-    add("--num-records", type=int, required=True, help="how many")
+    add("--num-records", type=int, required=True, help="number of records")
     add("--throughput", type=float, required=True, metavar="RATE", help="records a second, about; -1: as fast as they go")
     payload = parser.add_mutually_exclusive_group(required=True)
     payload.add_argument("--record-size", type=int, metavar="BYTES", help="this many random letters")

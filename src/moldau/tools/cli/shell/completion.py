@@ -44,10 +44,10 @@ def main(arguments: list[str]) -> int:
         return 0
     parser = Parser(
         "moldau completion",
-        "Completion of commands, actions and options: a script for the shell to read.",
+        "Print a script that completes commands, actions and options in a shell.",
         examples=["moldau completion bash", "moldau completion zsh", "moldau completion fish"],
     )
-    parser.add_argument("shell", choices=tuple(SCRIPTS), help="for which shell")
+    parser.add_argument("shell", choices=tuple(SCRIPTS), help="the shell")
     options = parser.parse_args(arguments)
     print(SCRIPTS[options.shell], end="")
     return 0

@@ -35,7 +35,7 @@ def _parser() -> Parser:
     setting.add_argument("name", metavar="NAME")
     setting.add_argument("bootstrap_server", metavar="HOST:PORT", help="one or more brokers, comma separated")
     setting.add_argument("--command-config", metavar="FILE", help="a properties file with client settings")
-    deleting = actions.add_parser("delete", help="forget one")
+    deleting = actions.add_parser("delete", help="forget a profile")
     deleting.add_argument("name", metavar="NAME")
     return parser
 

@@ -38,9 +38,9 @@ def _parser() -> KafkaParser:
     add("--max-messages", type=int, default=FOREVER, metavar="COUNT", help="end after so many; -1: go on until stopped (%(default)s)")
     add("--throughput", type=int, default=FOREVER, metavar="RATE", help="records a second, about; -1: as fast as they go (%(default)s)")
     add("--acks", type=int, choices=(0, 1, -1), default=-1, help="(%(default)s)")
-    add("--message-create-time", type=int, default=-1, metavar="MS", help="timestamps from this one on (%(default)s: now)")
+    add("--message-create-time", type=int, default=-1, metavar="MS", help="give records timestamps from this one on (%(default)s: now)")
     add("--value-prefix", type=int, metavar="NUMBER", help="number before each value, with a dot between")
-    add("--repeating-keys", type=int, metavar="COUNT", help="keys from 0 to below this, again and again")
+    add("--repeating-keys", type=int, metavar="COUNT", help="give records keys from 0 to below this, again and again")
     add("--command-config", metavar="FILE", help="a properties file with settings of the producer")
     add("--producer.config", dest="producer_config", metavar="FILE", help="(deprecated) --command-config")
     return parser

@@ -23,7 +23,7 @@ POLL_S: Final = 1.0
 def add_console_options(parser: KafkaParser, *, old_config: str, shown: str) -> None:
     """`old_config`: the deprecated name of --command-config; `shown`: examples of what a line may show."""
     add = parser.add_argument
-    add("--max-messages", type=positive, metavar="COUNT", help="end after so many")
+    add("--max-messages", type=positive, metavar="COUNT", help="end after so many records")
     add("--timeout-ms", type=int, metavar="MS", help="end when nothing came for so long")
     add("--formatter", default=FORMATTERS[0], metavar="CLASS", help="the default or NoOpMessageFormatter")
     add("--formatter-property", action="append", default=[], type=key_value, metavar="K=V", help=f"{shown}, …")

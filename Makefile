@@ -20,7 +20,7 @@ demo: setup                   ## real orders through a stock client, our broker 
 test: setup                   ## everything, the slow and the Java tests too
 	@$(RUN) pytest tests -n 2 --dist loadgroup --max-worker-restart 0 $(ARGS)
 
-check: lint                   ## what every commit passes; no Java
+check: lint                   ## the checks that every commit passes; no Java
 	$(RUN) pytest tests/unit tests/property -n 2 $(ARGS)
 
 lint: $(VENV)/.ready          ## style, types, floors
@@ -32,7 +32,7 @@ lint: $(VENV)/.ready          ## style, types, floors
 sim: $(VENV)/.ready           ## a whole cluster on virtual time: make sim SEED=7 HOURS=10
 	@PYTHONHASHSEED=0 $(RUN) proof.cluster.simulate --seed $(SEED) --hours $(HOURS) --seeds-file tests/simulation/seeds.txt $(ARGS)
 
-bench: setup                  ## beside Apache Kafka and Tansu: make bench ARGS="--only produce --rounds 3"
+bench: setup                  ## measure beside Apache Kafka and Tansu: make bench ARGS="--only produce --rounds 3"
 	@$(BIN)/pip install --quiet --disable-pip-version-check -e '.[bench]'
 	@$(RUN) benchmarks $(ARGS)
 

@@ -71,7 +71,7 @@ SHOWN_CHARACTERS: Final = 2_000
 
 
 def shortened(text: str) -> str:
-    """The text, cut to what a message has room for."""
+    """The text, cut to the length that a message has room for."""
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}… ({len(text)} characters)"
 
 

@@ -51,7 +51,7 @@ def held_ports(count: int) -> Iterator[list[int]]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports on the loopback address that no process has at this moment, all different."""
+    """Different ports on the loopback address that no process has at this moment."""
     with held_ports(count) as ports:
         return ports
 

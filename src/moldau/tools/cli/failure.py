@@ -1,4 +1,4 @@
-"""◇ How a command says that it cannot: what is wrong, and the way out."""
+"""◇ The failure of a command: what is wrong, and the way out."""
 
 import re
 from typing import Final

@@ -36,7 +36,7 @@ def main(arguments: list[str]) -> int:
 
 
 def api_lines(response: ApiVersionsResponse) -> Iterator[str]:
-    """The lines of all APIs that we know of brokers, by number; then of those that only this broker knows."""
+    """The lines of all APIs that brokers have, by number, and then of APIs that only this broker knows."""
     served = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
     for key, request in sorted(REQUESTS.items()):
         if "broker" not in request.LISTENERS:

@@ -49,7 +49,7 @@ _BRACKETED: Final = re.compile(r",(?![^\[]*\])")
 
 
 class Entity(NamedTuple):
-    """`name` None: all of the kind; "": the default of all."""
+    """A kind of resource and a name in it.  The name None stands for all of the kind, "" for the default of all."""
 
     kind: str
     name: str | None

@@ -1,4 +1,4 @@
-"""● `moldau kafka-dump-log`: what is in segments, indexes and snapshots, in the lines of kafka-dump-log.sh."""
+"""● `moldau kafka-dump-log`: prints what is in segments, indexes and snapshots, in the lines of kafka-dump-log.sh."""
 
 import argparse
 import mmap

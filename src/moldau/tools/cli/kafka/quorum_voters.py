@@ -21,7 +21,7 @@ from moldau.tools.cli.node import load_config
 from moldau.types import uuid_from_text, uuid_to_text
 
 TIMEOUT_MS = 60_000
-"""The time for asking a new voter what it speaks, and for committing the change."""
+"""The time for asking a new voter which versions it speaks, and for committing the change."""
 
 
 class NewVoter:

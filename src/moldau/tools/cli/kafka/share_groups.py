@@ -228,5 +228,5 @@ async def _reset(groups: ShareGroupAdmin, options: argparse.Namespace) -> None:
         raise Failure(message(error)) from error
     print_block(reset_lines([group_id], [(group_id, one, offsets[one]) for one in sorted(offsets)]))
     if missing is not None:
-        # Kafka's tool makes the group, shows its offsets, and complains of its absence all the same.
+        # Kafka's tool makes the group and shows its offsets, and still complains that the group is missing.
         raise Failure(message(missing))

@@ -1,1 +1,1 @@
-"""● How fast it is: `moldau perf`, and Kafka's performance tools with their options and lines."""
+"""● Measurements of speed: `moldau perf`, and Kafka's performance tools with their options and lines."""

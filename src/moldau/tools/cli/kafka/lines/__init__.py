@@ -1,1 +1,1 @@
-"""Records as lines of text, and back: what the console tools share."""
+"""Records as lines of text, and back: the common parts of the console tools."""

@@ -33,7 +33,7 @@ def _number(layout: str, name: str) -> Deserializer:
 
 
 def java_float(value: float) -> bytes:
-    """Close to what Double.toString prints for numbers of everyday size."""
+    """The text of a number, close to that of Double.toString for numbers of everyday size."""
     return repr(value).encode()
 
 

@@ -1,7 +1,8 @@
 """Batches as Apache Kafka's own producer writes them, one segment a codec: `make golden` writes them anew.
 
 Each line becomes a record with headers and key, some null.  The segments are copied as they lie on the broker's disk.  Timestamps and
-producer ids are those of the run, so a new run changes the files, but not the records that the test reads.
+producer ids are those of the run, so a new run changes the files, but not the keys, values and headers that
+the test compares.
 """
 
 from pathlib import Path

@@ -74,7 +74,7 @@ def hold_to_bound(broker: EmbeddedBroker, turns: Turns, worst: Worst, version: i
         data = _LENGTH.pack(len(data) - 5) + data[4:-1]
     said = []
     for _ in range(ATTEMPTS):
-        gc.freeze()  # the request that this test made is none of the broker's objects
+        gc.freeze()  # the request of this test is no object of the broker
         turns.begin()
         ask(broker, data)
         if turns.longest_s <= LONGEST_TURN_S:

@@ -378,7 +378,7 @@ def test_no_request_that_is_carried_out_holds_the_loop(asker: Asker, turns: Turn
     said = []
     for _ in range(1 if name in ONCE else 3):  # the shortest counts: other programs on the processor make CPU time longer
         request = make(asker)
-        gc.freeze()  # the request that this test made is none of the broker's objects
+        gc.freeze()  # the request of this test is no object of the broker
         turns.begin()
         asker.ask(request, version)
         if turns.longest_s <= LONGEST_TURN_S:

@@ -18,7 +18,7 @@ PUSHING_WORKER: Final = "pyspark.sql.worker.data_source_pushdown_filters"
 
 
 def by_output_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
-    """The frame arranged for the sink, see `layout`: then give the sink `onePartitionOneTask`."""
+    """The frame arranged for the sink, see `layout`.  Then give the sink `onePartitionOneTask`."""
     from pyspark_moldau.layout import by_output_partition as arranged
 
     return arranged(frame, options)

@@ -33,10 +33,10 @@ def to_record_batch(columns: RecordColumns, topic: str, partition: int, schema: 
 
 
 def keys_and_values(columns: RecordColumns) -> tuple[pa.Array, pa.Array]:
-    """Binary arrays.
+    """The keys and the values as binary arrays.
 
-    One array over the fetched bytes has as its elements, in turn, each key, what lies between, each value, what lies between: keys and
-    values are then two `take`s, which copy only their bytes.
+    The elements of one array over the fetched bytes are, record by record, the key, the bytes behind it, the value and the bytes behind
+    it.  Keys and values are then two `take`s, which copy only their bytes.
     """
     count = len(columns)
     if not count:
@@ -95,13 +95,13 @@ def to_records(keys: pa.Array, values: pa.Array, headers: pa.Array | None, times
 
 
 def sizes_of(column: pa.Array) -> Int64s:
-    """-1 for a null."""
+    """The sizes of the elements; -1 for a null."""
     sizes: Int64s = pc.fill_null(pc.binary_length(column), NULL_SIZE).to_numpy(zero_copy_only=False).astype(np.int64)
     return sizes
 
 
 def varint_sizes(numbers: Int64s) -> Int64s:
-    """Bytes of each as a zig-zag number of seven bits a byte."""
+    """How many bytes each number takes as a zig-zag number of seven bits a byte."""
     zigzag = _zigzag(numbers)
     sizes = np.ones(len(numbers), np.int64)
     for bits in range(7, 64, 7):
@@ -117,7 +117,7 @@ def _zigzag(numbers: Int64s) -> Any:
 
 
 def _joined_varints(columns: Sequence[Int64s]) -> pa.Array:
-    """A binary array: in each row the numbers of all columns, one behind the other."""
+    """A binary array.  Each row holds the numbers of all columns, one behind the other."""
     sizes = [varint_sizes(column) for column in columns]
     ends = np.cumsum(sum(sizes))
     count = len(ends)
@@ -139,7 +139,7 @@ def _joined_varints(columns: Sequence[Int64s]) -> pa.Array:
 
 
 def _encoded_headers(headers: pa.Array) -> pa.Array:
-    """An object a header, for rows that have some."""
+    """The headers of each row as bytes; it makes an object for each header."""
     found = []
     for row in headers.to_pylist():
         encoded = bytearray(write_signed(len(row or ())))
@@ -154,7 +154,7 @@ def _encoded_headers(headers: pa.Array) -> pa.Array:
 
 
 def _bytes_of(column: pa.Array) -> pa.Buffer:
-    """All elements one after the other."""
+    """The bytes of all elements, one after the other."""
     _, offsets, data = column.buffers()
     bounds = np.frombuffer(offsets, np.int32, count=len(column) + 1, offset=4 * column.offset)
     return data.slice(int(bounds[0]), int(bounds[-1] - bounds[0]))

@@ -1,8 +1,8 @@
-"""● Epochs of transactional ids: a new one a micro-batch, but none after a micro-batch that wrote nothing.
+"""● Epochs of transactional ids: a new epoch for each micro-batch, but none after a micro-batch that wrote nothing.
 
 Queries with timers have a micro-batch every half second, most of them empty.  An epoch that nobody wrote with is as good as a new one, if
-two things are known.  *All tasks had ended*: those of a query that was stopped in the middle may still write.  Only the commit knows, and
-Spark calls it in another process than the plan, so it leaves a note in a folder of this user's.  *Nobody took the next epoch*: the
+two things are known.  *All tasks had ended*: tasks of a query that was stopped in the middle may still write.  Only the commit knows, and
+Spark calls it in another process than the plan, so the commit leaves a note in a folder of this user's.  *Nobody took the next epoch*: the
 coordinator tells, without writing a record.  Where something is missing, such as the note, a new epoch is taken.
 """
 
@@ -22,19 +22,19 @@ PRIVATE: Final = 0o700
 
 
 class Epoch(NamedTuple):
-    """A producer's epoch as one micro-batch has it."""
+    """A producer's epoch in one micro-batch."""
 
     producer: TransactionalProducer
     token: str
-    """Of this micro-batch alone."""
+    """A text that only this micro-batch has."""
 
 
 _newest: dict[tuple[str, str, int], Epoch] = {}
-"""By brokers, transactional id and time-out: what this process planned last."""
+"""The epoch that this process planned last, by brokers, transactional id and time-out."""
 
 
 def epoch_for(cluster: BlockingCluster, brokers: str, transactional_id: str, *, timeout_ms: int) -> Epoch:
-    """A new one, unless the newest was planned here and is unused.  Errors: KafkaError, OSError."""
+    """A new epoch, unless the newest one was planned here and is unused.  Errors: KafkaError, OSError."""
     key = (brokers, transactional_id, timeout_ms)
     newest = _newest.pop(key, None)
     producer = None
@@ -47,7 +47,7 @@ def epoch_for(cluster: BlockingCluster, brokers: str, transactional_id: str, *, 
 
 
 def note_unused(epoch: Epoch) -> None:
-    """All tasks of its micro-batch have ended, and none wrote."""
+    """Note that all tasks of the epoch's micro-batch have ended, and that none wrote."""
     try:
         file = _file(epoch.producer.transactional_id)
         part = file.with_name(f"{file.name}.{epoch.token}")
@@ -72,7 +72,7 @@ def _is_untouched(cluster: BlockingCluster, producer: TransactionalProducer) -> 
 
 
 def _file(transactional_id: str) -> Path:
-    """Errors: PermissionError where the folder is another user's, or open to others."""
+    """Errors: PermissionError if the folder is another user's, or open to others."""
     folder = Path(tempfile.gettempdir(), f"moldau-sink-{os.getuid()}")
     folder.mkdir(PRIVATE, exist_ok=True)
     found = folder.lstat()

@@ -1,7 +1,7 @@
 """◇ Derives from a batch read's filters where to read: partitions, offsets, and the earliest time.
 
-Only what can be left out for sure is left out, and Spark looks at every row again: a filter that is not understood costs nothing but time.
-Timestamps bound from below alone, since the first record that is not older has an offset, and those behind it may be of any age.
+Rows are left out only where that is sure, and Spark looks at every row again: a filter that is not understood costs nothing but time.
+Timestamps bound from below alone: the first record that is not older has an offset, but records behind it may be of any age.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from pyspark_moldau.ranges import OffsetRange
 
 @dataclass
 class Bounds:
-    """`first` inclusive, `end` exclusive; None: not bounded."""
+    """The bounds of a read: `first` is inclusive, `end` exclusive; None: not bounded."""
 
     topics: frozenset[str] | None = None
     partitions: frozenset[int] | None = None

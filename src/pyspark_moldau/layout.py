@@ -27,7 +27,7 @@ _counts: dict[Any, tuple[float, int]] = {}
 
 
 def by_output_partition(frame: DataFrame, options: Mapping[str, str]) -> DataFrame:
-    """The same rows with the column `partition` filled in.  `options`: those of the sink.  Errors: OptionError, SinkError."""
+    """The same rows with the column `partition` filled in.  `options`: the sink's options.  Errors: OptionError, SinkError."""
     parsed = read_options(options)
     topic = parsed.get("topic")
     names = set(frame.columns)

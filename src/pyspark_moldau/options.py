@@ -32,7 +32,7 @@ class OptionError(ValueError):
 
 
 class Declared(NamedTuple):
-    """One option.  `parse` raises ValueError that says what is expected."""
+    """One option.  `parse` raises a ValueError that says what is expected."""
 
     name: str
     used_by: tuple[str, ...]
@@ -252,7 +252,7 @@ OPTIONS: Final = (
     ),
 )
 IGNORED: Final = frozenset({"checkpointlocation", "path", "queryname", "header", "includetimestamp"})
-"""Spark puts some of its own beside them."""
+"""Options that Spark puts beside the given ones."""
 
 KAFKA_OPTIONS: Final = (
     Declared("bootstrap.servers", BOTH, "", _text, "`host:port,host:port` of some brokers."),
@@ -311,7 +311,7 @@ REFUSED: Final = {
     "enable.auto.commit": "the checkpoint says where a query goes on; kafka.group.id lets tools see it",
     "interceptor.classes": "no Java runs here",
 }
-"""Options that are refused as by the stock connector, with the way out."""
+"""Options that are refused, as the stock connector refuses them, with the way out."""
 
 _ACCEPTED: Final = """
 allow.auto.create.topics auto.commit.interval.ms buffer.memory check.crcs client.dns.lookup client.rack compression.gzip.level

@@ -24,7 +24,7 @@ class OffsetRange(NamedTuple):
 
 
 def limited(limit: int, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Ends such that about `limit` offsets are read in all, each partition in proportion to what it has; `start` knows every partition."""
+    """Ends such that about `limit` offsets are read in all, by each partition's share of the offsets; `start` knows every partition."""
     sizes = {one: max(0, end[one] - start[one]) for one in end}
     total = sum(sizes.values())
     if total <= limit:
@@ -32,7 +32,7 @@ def limited(limit: int, start: Mapping[TopicPartition, int], end: Mapping[TopicP
     found = {}
     for one, size in sizes.items():
         share = limit * size / total
-        # Below one it would never come to anything.
+        # A share below one is rounded up: else the partition would never be read.
         found[one] = min(end[one], start[one] + (math.ceil(share) if share < 1 else math.floor(share))) if size else end[one]
     return found
 
@@ -53,6 +53,6 @@ def cut(ranges: list[OffsetRange], *, least_tasks: int | None, most_offsets: int
 
 
 def _split(one: OffsetRange, parts: int) -> list[OffsetRange]:
-    """Nearly equal ones."""
+    """Nearly equal parts of a range."""
     bounds = [one.first + one.size * index // parts for index in range(parts + 1)]
     return [OffsetRange(one.topic_partition, first, end) for first, end in pairwise(bounds)]

@@ -1,7 +1,7 @@
-"""◇ The rows of one task on their way to partitions: which column says what, and which partition a row goes to.
+"""◇ The rows of one task on their way to partitions: the meaning of columns, and the partition that a row goes to.
 
-Columns are those of the stock sink, and `timestamp` beside them: `value` alone is needed.  A row that names its partition goes there; one
-with a key where Java's producer would put it; one without either to any.
+Columns are those of the stock sink, and `timestamp` beside them: `value` alone is needed.  A row that names its partition goes there.  A
+row with a key goes where Java's producer would put it, and a row with neither may go to any partition.
 """
 
 from collections.abc import Iterator, Mapping
@@ -31,7 +31,7 @@ EPOCH_US: Final = 1000
 
 
 class SinkError(ValueError):
-    """The frame cannot be written: names the column and the way out."""
+    """The frame cannot be written; the message names the column and the way out."""
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
@@ -56,7 +56,7 @@ def check_columns(schema: StructType, topic: str | None) -> None:
 
 
 class Rows(NamedTuple):
-    """Rows of one batch of Arrow, in columns of the kinds that records have."""
+    """The rows of one Arrow batch, in columns of the kinds that records have."""
 
     keys: pa.Array
     values: pa.Array
@@ -64,7 +64,7 @@ class Rows(NamedTuple):
     timestamps: Int64s
 
     def part(self, rows: Any) -> "Rows":
-        """`rows`: places, or a slice."""
+        """Some of the rows.  `rows`: their places, or a slice."""
         if isinstance(rows, slice):
             count = rows.stop - rows.start
             keys, values, headers = (None if one is None else one.slice(rows.start, count) for one in self[:3])
@@ -78,7 +78,7 @@ class Rows(NamedTuple):
 
     @property
     def sizes(self) -> Int64s:
-        """About so many bytes each will be as a record."""
+        """About how many bytes each row takes as a record."""
         return np.maximum(sizes_of(self.keys), 0) + np.maximum(sizes_of(self.values), 0) + 16
 
     @classmethod
@@ -91,7 +91,7 @@ class Rows(NamedTuple):
 
 
 def rows_of(batch: pa.RecordBatch, now_ms: int) -> Rows:
-    """`now_ms`: the time of rows that tell none."""
+    """`now_ms`: the time of rows that have none."""
     names = batch.schema.names
     keys = _bytes(batch.column("key")) if "key" in names else pa.nulls(batch.num_rows, pa.binary())
     headers = batch.column("headers") if "headers" in names else None
@@ -138,7 +138,7 @@ def partitions_of(rows: Rows, given: pa.Array | None, topic: str, count: int) ->
 
 
 def partitions_for_keys(keys: pa.Array, count: int) -> npt.NDArray[np.int64]:
-    """The partitions as Java's producer chooses them: no key is null."""
+    """The partitions as Java's producer chooses them.  No key may be null."""
     _, offsets, data = keys.buffers()
     bounds = np.frombuffer(offsets, np.int32, count=len(keys) + 1, offset=4 * keys.offset).astype(np.int64)
     view = memoryview(data if data is not None else b"")
@@ -146,7 +146,7 @@ def partitions_for_keys(keys: pa.Array, count: int) -> npt.NDArray[np.int64]:
 
 
 def by_partition(partitions: npt.NDArray[np.int64]) -> Iterator[tuple[int, Any]]:
-    """Each partition and the places of its rows, in their order; one slice where all are alike."""
+    """Each partition and the places of its rows, in their order; one slice where all rows go to the same partition."""
     if len(partitions) and (partitions == partitions[0]).all():
         yield int(partitions[0]), slice(0, len(partitions))
         return

@@ -1,4 +1,4 @@
-"""● The security options of Kafka's clients as what a blocking connection takes: a TLS context, and what proves who the client is."""
+"""● The security options of Kafka's clients in a blocking connection's terms: a TLS context, and a proof of the client's identity."""
 
 import re
 import ssl

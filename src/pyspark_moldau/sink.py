@@ -3,19 +3,19 @@
     driver   plan      `begin`: a new epoch of the transactional id (fences and ends what was open), then the marker is read;
                        where the last micro-batch wrote nothing, its epoch is still unused, and taken again
     tasks    write     with the driver's (transactional id, producer id, epoch); they speak to partition leaders only
-    driver   commit    what tasks handed over is written, the marker is set to this micro-batch, the transaction is committed
+    driver   commit    records that tasks handed over are written, the marker is set to this micro-batch, the transaction is committed
 
 Spark plans a micro-batch before it runs, and after a crash runs the newest one again with the same number and the same input.  The marker
-is an offset of the group named as the transactional id, set within the transaction: it and the output become visible together.
+is an offset of the group named like the transactional id.  It is set within the transaction, so it and the output become visible together.
 
     marker says this micro-batch             it is committed, Spark did not come to note it: nothing is written again
     marker says a later one                  the checkpoint is older than the output: refused
     marker is another query's                two queries, or a new checkpoint, under one name: refused
 
-One producer's records in a partition are numbered, so only one task may write there.  Tasks that cannot know hand their records to the
-driver, up to `maxBytesThroughDriver`, then write by themselves and hope: two that did so to one partition fail the commit.
-`by_output_partition` arranges a frame so that they know.  A task that is tried a second time cannot
-tell what the first wrote: it fails the micro-batch, which then begins anew with a new epoch.
+One producer's records in a partition are numbered, so only one task may write to a partition.  Tasks that do not know whether they are the
+only ones hand their records to the driver, up to `maxBytesThroughDriver`, then write by themselves and hope: two tasks that wrote to one
+partition fail the commit.  `by_output_partition` arranges a frame so that tasks know.  A second try of a task cannot tell what the first
+try wrote: it fails the micro-batch, which then begins anew with a new epoch.
 
 Source: KIP-98, KIP-890.
 """
@@ -77,7 +77,7 @@ SEVERAL_TASKS: Final = (
 
 
 class MarkerConflict(Exception):
-    """The output of this sink is not what this query's checkpoint would go on from."""
+    """The output of this sink does not fit this query's checkpoint."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class Plan:
     added: frozenset[TopicPartition]
     """For brokers before transaction.version 2: the partitions that are part of the transaction already."""
     counts: Mapping[str, int]
-    """The number of partitions of the topic of all rows; tasks ask for topics that rows name."""
+    """The number of partitions of option `topic`'s topic; tasks ask for the numbers of topics that rows name."""
 
     def may_write(self, one: TopicPartition) -> bool:
         return self.producer.transaction_version >= ADDS_PARTITIONS_ITSELF or one in self.added
@@ -150,7 +150,7 @@ class Written(WriterCommitMessage):
 
 
 class _Writer:
-    """The common base of both writers.  It is pickled on its way to the tasks, once there are tasks for sure: that begins the
+    """The common base of both writers.  It is pickled on its way to the tasks, when it is sure that there are tasks: pickling begins the
     transaction.
     """
 
@@ -182,7 +182,7 @@ class _Writer:
         cluster, transactional_id = self.cluster, self.transactional_id()
         epoch = self._epoch(transactional_id)
         producer = epoch.producer
-        # Only now: what the last one had decided is finished, so the marker is the last word.
+        # The marker is read only now: the transaction before has ended one way or the other, so the marker is the last word.
         marker = self._marker(transactional_id)
         counts = {} if self.topic is None else {self.topic: partition_count(cluster, self.topic)}
         added: set[TopicPartition] = set()
@@ -212,7 +212,7 @@ class _Writer:
         return _Task(self, context, message).write(batches)
 
     def _end(self, messages: list[WriterCommitMessage | None], batch_id: int | None) -> None:
-        """Writes what was handed over, marks, commits.  Errors: MarkerConflict, SinkError, KafkaError, OSError."""
+        """Writes the records that were handed over, sets the marker, commits.  Errors: MarkerConflict, SinkError, KafkaError, OSError."""
         told = [one for one in messages if isinstance(one, Written)]
         if len(told) != len(messages):
             raise SinkError("a task did not say what it wrote: the micro-batch begins anew")
@@ -281,7 +281,7 @@ class StreamWriter(_Writer, DataSourceStreamArrowWriter):
 
 
 class BatchWriter(_Writer, DataSourceArrowWriter):
-    """The writer of one frame: all of it, or nothing.  It is not known whether the frame was written before, so nothing is marked."""
+    """The writer of one frame: all of it, or nothing.  Nobody knows whether the frame was written before, so no marker is set."""
 
     def __init__(self, options: Options, schema: StructType, given: Mapping[str, str]) -> None:
         super().__init__(options, schema, given)
@@ -344,7 +344,7 @@ class _Task:
             told = given if given is None or places is None else given.take(pa.array(places))
             count = self.counts[topic] = self.counts.get(topic) or partition_count(self.cluster, topic)
             partitions = partitions_of(rows, told, topic, count)
-            # Rows that may go anywhere fill one partition's batch, then the next one's; a task that is alone keeps to one.
+            # Rows that may go anywhere fill one partition's batch, then the next one's; a task that is alone keeps to one partition.
             own = (self.task + (0 if self.is_alone else self.turn)) % count
             for partition, of_it in by_partition(np.where(partitions == NO_PARTITION, own, partitions)):
                 self._keep(TopicPartition(topic, partition), rows.part(of_it))
@@ -384,7 +384,7 @@ class _Task:
             self._write_what_was_kept()
 
     def _write_what_was_kept(self) -> None:
-        """The driver cannot take more: the task goes on by itself, and the commit fails if another did so with the same partition."""
+        """The driver cannot take more, so the task writes by itself.  The commit fails if another task wrote to the same partition."""
         handed = self.message.handed
         for one in [one for one in handed if self.message.plan.may_write(one)]:
             for batch in handed.pop(one):
@@ -411,7 +411,7 @@ def explained(error: KafkaError, sink: str) -> Exception:
 
 
 def partition_count(cluster: BlockingCluster, topic: str) -> int:
-    """The present number of partitions; brokers that make missing topics make this one.  Errors: KafkaError, OSError."""
+    """The topic's present number of partitions.  Brokers that make missing topics make this one.  Errors: KafkaError, OSError."""
 
     def attempt() -> int:
         view = cluster.refresh([topic], creates=True)
@@ -433,7 +433,7 @@ def _the_one_producer(told: list[Written]) -> TransactionalProducer:
 
 
 def _placed_once(told: list[Written]) -> dict[TopicPartition, Placed]:
-    """Errors: SinkError where two tasks wrote to one partition: their records have the same numbers, and some may be taken for others."""
+    """Errors: SinkError if two tasks wrote to one partition: their records have the same numbers, and some may be taken for others."""
     placed: dict[TopicPartition, Placed] = {}
     for one in told:
         for partition, what in one.placed.items():
@@ -471,7 +471,7 @@ def _see_that_it_is_the_same(marker: Marker | None, rows: int, sink: str) -> Non
 
 
 def _id_of_checkpoint(location: str | None) -> str | None:
-    """The query's id, where the checkpoint can be read; else a name made of where it is."""
+    """The query's id if the checkpoint can be read, else a name made of the checkpoint's location."""
     if location is None:
         return None
     url = urlparse(location)

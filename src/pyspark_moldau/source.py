@@ -35,7 +35,7 @@ STREAM_ONLY: Final = ("minOffsetsPerTrigger", "maxOffsetsPerTrigger", "maxTrigge
 
 
 class RangePartition(InputPartition):
-    """One task's: a range of one partition."""
+    """The input of one task: a range of one partition."""
 
     def __init__(self, of: OffsetRange, topic_id: UUID) -> None:
         super().__init__(tuple(of))
@@ -107,7 +107,7 @@ class _Reader:
 
 
 class BatchReader(_Reader, DataSourceReader):
-    """A table: what stands between the starting and the ending offsets at this moment."""
+    """A table: the records between the starting and the ending offsets at this moment."""
 
     def __init__(self, options: Options, schema: StructType) -> None:
         for name in STREAM_ONLY:
@@ -124,17 +124,17 @@ class BatchReader(_Reader, DataSourceReader):
         first, end = subscription.starting(partitions, EARLIEST), subscription.ending(partitions)
         wanted = [one for one in partitions if self.bounds.has(one)]
         if self.bounds.from_ms is not None:
-            # Where no record is as new there is nothing to read.
+            # If no record of a partition is as new, there is nothing to read from it.
             since = subscription.since(wanted, self.bounds.from_ms)
             first |= {one: end[one] if offset == NOT_FOUND else max(first[one], offset) for one, offset in since.items()}
         return self.tasks([self.bounds.cut(OffsetRange(one, first[one], end[one])) for one in wanted], ids)
 
 
 class PushedReader(BatchReader):
-    """A batch read that Spark tells its filters.  Only where it does: otherwise it takes the method for an oversight of the user's."""
+    """A batch read that gets its filters from Spark.  Only for Spark that tells filters: otherwise Spark takes the method for a mistake."""
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        """Takes what it can from them; Spark looks at every row again."""
+        """Takes bounds from the filters; Spark looks at every row again."""
         self.bounds = bounds_of(filters)
         return filters
 
@@ -231,7 +231,7 @@ class StreamReader(_Reader, DataSourceStreamReader, SupportsTriggerAvailableNow)
         return self.tasks(ranges, last.ids)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Tells the group, so that tools see how far the query is; the checkpoint alone decides."""
+        """Commits offsets to the group, so that tools see how far the query is; the checkpoint alone decides."""
         group_id = self.options.get("kafka.group.id") or self.options.get("groupIdPrefix")
         if group_id is None:
             return

@@ -20,7 +20,7 @@ SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 
 
 class DataLoss(Exception):
-    """Records went before they were read; `failOnDataLoss=false` goes on."""
+    """Records were lost before they were read; `failOnDataLoss=false` goes on."""
 
     def __init__(self, what: str) -> None:
         super().__init__(f"{what}. Some records may have been missed: set option failOnDataLoss to false to go on with what there is")
@@ -99,14 +99,14 @@ class Subscription:
         return self._listed(dict.fromkeys(partitions, EARLIEST))
 
     def since(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """The first record that is not older, `NOT_FOUND` without one."""
+        """The offset of each partition's first record that is not older; `NOT_FOUND` if there is none."""
         return self._listed(dict.fromkeys(partitions, timestamp_ms))
 
     def _listed(self, asked: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return list_offsets(self._cluster, asked, read_committed=self.is_committed_only)
 
     def starting(self, partitions: list[TopicPartition], default: int) -> dict[TopicPartition, int]:
-        """Errors: OptionError where no record is as new as the time asked for."""
+        """Errors: OptionError if no record is as new as the time asked for."""
         times = self._times("starting", partitions)
         if times is not None:
             found = self._listed(times)
@@ -159,7 +159,7 @@ def refuse_other_topics(known: Mapping[str, UUID], present: Mapping[str, UUID]) 
 
 
 class TopicMadeAnew(Exception):
-    """The topic of the checkpoint is gone, and another bears its name: no option mixes the two."""
+    """The topic of the checkpoint is gone, and another topic has its name.  No option mixes the two."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(

@@ -17,9 +17,9 @@ PASSING: Final = (KafkaError, Unreachable, Unavailable, Positions, OSError, Time
 
 
 async def for_ever(what: str, work: Callable[[Callable[[], None]], Awaitable[None]]) -> None:
-    """`work` is told what to call once all is well: after that the first pause is short again.
+    """Do `work` again and again.  Its argument is a function to call once all is well: after that the first pause is short again.
 
-    Errors: Fenced, when another process with this name has begun; whatever is no trouble of the cluster's.
+    Errors: Fenced, when another process with this name has begun; all errors of `work` that are no trouble of the cluster's.
     """
     pause_s = FIRST_PAUSE_S
 

@@ -11,19 +11,19 @@ POLL_S: Final = 0.5
 
 
 class Positions(Exception):
-    """The topic ends before what was kept of it: it was made anew."""
+    """The topic ends before the positions that were kept of it: it was made anew."""
 
 
 class Batch(NamedTuple):
     records: Sequence[ConsumerRecord]
     positions: Mapping[TopicPartition, int]
-    """Of the next records; they pass the markers of transactions, which are no records."""
+    """The positions of the next records; they pass the markers of transactions, which are no records."""
     is_at_end: bool
-    """Everything is there that was there when the following began."""
+    """All records that were there when the following began have come."""
 
 
 async def resume(consumer: Consumer, topics: Sequence[str]) -> None:
-    """Every partition from where its group committed, else from its beginning.  Errors: ClientError."""
+    """Begin to read every partition where its group committed, else at its beginning.  Errors: ClientError."""
     partitions = [TopicPartition(topic, number) for topic in topics for number in await consumer.partitions_for(topic)]
     committed = await consumer.committed(partitions)
     begins = await consumer.beginning_offsets(partitions)
@@ -31,7 +31,7 @@ async def resume(consumer: Consumer, topics: Sequence[str]) -> None:
 
 
 class Follower:
-    """Committed records only."""
+    """Follows the committed records of a topic."""
 
     def __init__(self, servers: str, topic: str, security: Mapping[str, str], positions: Mapping[int, int]) -> None:
         options = {**security, "isolation.level": "read_committed", "enable.auto.commit": "false", "fetch.max.wait.ms": "100"}
@@ -54,7 +54,7 @@ class Follower:
         return self
 
     async def batches(self) -> AsyncIterator[Batch]:
-        """For ever.  Errors: ClientError."""
+        """Batches for ever.  Errors: ClientError."""
         while True:
             polled = await self._consumer.poll(POLL_S)
             positions = self._consumer.positions

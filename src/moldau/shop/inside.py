@@ -1,7 +1,7 @@
 """● The inside of the shop: everything that needs the brokers, opened together, closed together, opened anew when one part of it fails.
 
-The writer comes first, since it ends what an earlier process left open; then the view and the book are read to the end of their topics.
-Only then anything is decided.
+The writer comes first, since it ends a transaction that an earlier process left open.  Then the view and the book are read to the end of
+their topics.  Only then anything is decided.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ class Inside:
 
 @asynccontextmanager
 async def opened(settings: Settings, clock: Clock, told: Callable[[], None]) -> AsyncIterator[tuple[Inside, Awaitable[None]]]:
-    """The inside, and what ends when it fails.  Errors: ClientError, OSError, Positions."""
+    """The inside, and an awaitable that ends when the inside fails.  Errors: ClientError, OSError, Positions."""
     async with AsyncExitStack() as stack:
         await make_topics(settings)
         options = {**settings.security, "transactional.id": f"{settings.prefix}{settings.name}-web", "linger.ms": "0", **SOON}
@@ -66,7 +66,7 @@ async def opened(settings: Settings, clock: Clock, told: Callable[[], None]) -> 
 
 
 class Kept:
-    """The inside kept open: None while it is closed."""
+    """Keeps the inside open; `inside` is None while it is closed."""
 
     def __init__(self, settings: Settings, clock: Clock, told: Callable[[], None]) -> None:
         self._settings = settings
@@ -76,7 +76,7 @@ class Kept:
         self.opened = asyncio.Event()
 
     async def run(self) -> None:
-        """For ever.  Errors: Fenced, when another shop with this name has opened."""
+        """Runs for ever.  Errors: Fenced, when another shop with this name has opened."""
         await for_ever("the shop is closed", self._open)
 
     async def _open(self, well: Callable[[], None]) -> None:

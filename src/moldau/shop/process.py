@@ -29,7 +29,7 @@ class NotListening(OSError):
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to us."""
+    """Leaves signals to `run`."""
 
     def capture_signals(self):  # type: ignore[no-untyped-def]
         return nullcontext()
@@ -101,7 +101,7 @@ async def _web(settings: Settings, clock: SystemClock, on_ready: Callable[[], No
 async def _serve(server: uvicorn.Server, settings: Settings) -> None:
     try:
         await server.serve()
-    except SystemExit as error:  # uvicorn's way of saying that nothing can listen there
+    except SystemExit as error:  # uvicorn says so that nothing can listen there
         raise NotListening(f"nothing can listen on {settings.host}:{settings.port}: is another shop open there?") from error
 
 

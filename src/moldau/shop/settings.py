@@ -14,10 +14,10 @@ class Settings:
     servers: str
     folder: Path
     name: str = "shop"
-    """Of two shops with one name, the younger fences the older."""
+    """The younger of two shops with one name fences the older."""
     prefix: str = ""
     partitions: int = 2
-    """Of topics that have to be made."""
+    """The number of partitions of topics that have to be made."""
     host: str = "127.0.0.1"
     port: int = 8085
     smtp: str = ""

@@ -9,10 +9,10 @@ DAY_MS: Final = 24 * 3_600_000
 
 class ShopTopics(NamedTuple):
     requests: str = "order-requests"
-    """Orders as anybody may send them, keyed as they like; the gateway moves each to where the checks look for it."""
+    """Orders that anybody may send, with any key; the gateway moves each order to where the checks look for it."""
     claims: str = "burger-claims"
     mails: str = "order-mails"
-    """Compacted: what was sent, by the mail's Message-ID."""
+    """The mails that were sent, by their Message-IDs; compacted."""
 
     @classmethod
     def prefixed(cls, prefix: str) -> "ShopTopics":
@@ -21,7 +21,7 @@ class ShopTopics(NamedTuple):
     def configs(self) -> dict[str, dict[str, str]]:
         return {
             self.requests: {"retention.ms": "-1"},
-            # The promotion looks back one day; the rest is for people who look into the topic.
+            # The promotion looks back one day; older claims are for people who look into the topic.
             self.claims: {"retention.ms": str(7 * DAY_MS)},
             self.mails: {"cleanup.policy": "compact", "retention.ms": "-1"},
         }

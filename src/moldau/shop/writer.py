@@ -1,6 +1,6 @@
-"""● Records of many requests in one transaction: whoever awaits `write` knows that all its records are committed.
+"""● Records of many requests in one transaction: `write` returns once all its records are committed.
 
-One transaction is under way at a time, and takes what has gathered meanwhile: the more comes in, the more a transaction holds.
+One transaction is under way at a time, and takes the records that have gathered meanwhile: the more come in, the more it holds.
 """
 
 import asyncio
@@ -15,11 +15,11 @@ MOST_A_TRANSACTION: Final = 500
 
 
 class Unavailable(Exception):
-    """It cannot be written now, or it is not known whether it was: asking again with the same key is safe."""
+    """The records cannot be written now, or it is not known whether they were.  Asking again with the same key is safe."""
 
 
 class Outgoing(NamedTuple):
-    """`partition` None: by its key, as Java's producer does."""
+    """A record to write.  `partition` None: the key decides, as in Java's producer."""
 
     topic: str
     key: bytes
@@ -37,7 +37,7 @@ _Waiting = tuple[Sequence[Outgoing], "asyncio.Future[list[Place]]"]
 
 
 class Writer:
-    """`run` has to be running.  An error of the cluster ends it: then nothing is known of what was under way."""
+    """`run` has to be running.  An error of the cluster ends it: then nothing is known about the records that were under way."""
 
     def __init__(self, producer: Producer) -> None:
         self._producer = producer

@@ -1,7 +1,7 @@
 """● The burger shop: a claim is decided in memory, and answered once it is committed.
 
-The book is replayed from the topic of claims when the shop opens.  A decision changes it at once, so that the next one knows, and every
-answer that rests on a claim waits until that claim is committed: what could still be lost is told to nobody.
+The book is replayed from the topic of claims when the shop opens.  A decision changes it at once, so that the next decision knows.  Every
+answer that rests on a claim waits until that claim is committed: nobody is told a claim that could still be lost.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class Burgers:
         self.refused: dict[str, int] = dict.fromkeys(REFUSALS, 0)
 
     async def load(self, follower: Follower) -> None:
-        """The topic to its end.  Errors: ClientError, ValueError."""
+        """Replay the topic to its end.  Errors: ClientError, ValueError."""
         async for batch in follower.batches():
             for record in batch.records:
                 if record.value is not None:
@@ -88,7 +88,7 @@ class Burgers:
         return None if claim_id in self._committing else self._book.claims.get(claim_id)
 
     async def expire(self) -> None:
-        """For ever: what is not paid in time.  Errors: Unavailable."""
+        """Expire claims that are not paid in time, for ever.  Errors: Unavailable."""
         looks = 0
         while True:
             await asyncio.sleep(LOOK_S)
@@ -103,7 +103,7 @@ class Burgers:
         replay(self._book, self.promotion, claim)
         before = self._committing.get(claim.claim_id)
         record = Outgoing(self._topic, claim.customer_id.encode(), claim_json(claim), claim.changed_ms)
-        # A task of its own: a client that goes away does not take the decision with it.
+        # The write has a task of its own, so that a client that goes away does not take the decision with it.
         task = asyncio.ensure_future(self._writer.write([record]))
         self._committing[claim.claim_id] = task
         task.add_done_callback(lambda done: self._committed(claim.claim_id, task))

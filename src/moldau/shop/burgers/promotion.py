@@ -1,10 +1,10 @@
-"""◇ The burger promotion: who gets how many, at which price, decided at once.
+"""◇ The burger promotion: decides at once how many burgers a customer gets, and at which price.
 
     decide(book, promotion, claim, now_ms)  →  Claim | Refused          replay(book, claim)
 
 A claim is reserved, then paid, or it expires unpaid and counts no longer.  The book changes by replaying claims and in no other way; a
-claim of the topic and one just decided are the same record.  At most `most` units a customer within any 24 hours: the clock of decisions
-never goes back, so looking back from each claim is looking at every window.
+claim of the topic and a claim just decided are the same record.  A customer gets at most `most` units within any 24 hours: the clock of
+decisions never goes back, so looking back from each claim is looking at every window.
 """
 
 import json
@@ -29,7 +29,7 @@ class Reason(StrEnum):
 
 
 class Promotion(NamedTuple):
-    """From `starts_ms` up to `ends_ms`, which is no longer part of it."""
+    """A promotion from `starts_ms` up to `ends_ms`, which is no longer part of it."""
 
     starts_ms: int = 0
     ends_ms: int = 2**53
@@ -40,7 +40,7 @@ class Promotion(NamedTuple):
 
     @property
     def price_cents(self) -> int:
-        """Rounded to the customer's advantage."""
+        """The price of one burger, rounded to the customer's advantage."""
         return self.list_price_cents * (100 - self.percent_off) // 100
 
 
@@ -52,7 +52,7 @@ class Claim(NamedTuple):
     at_ms: int
     state: State = State.RESERVED
     digest: str = ""
-    """Of the request, so that a repeated one is known."""
+    """The digest of the request, so that a repeated request is known."""
     changed_ms: int = 0
 
 
@@ -61,7 +61,7 @@ class Refused(NamedTuple):
     left: int
     """Units that the customer may still have now."""
     again_ms: int | None
-    """When there will be room for as many as were asked; None if never."""
+    """When there will be room for as many units as were asked for; None if never."""
 
 
 @dataclass(slots=True)
@@ -75,7 +75,7 @@ class Book:
 
 
 def decide(book: Book, promotion: Promotion, wanted: Claim, now_ms: int) -> Claim | Refused:
-    """`wanted`: its id, customer, quantity and digest.  A claim with its id that is known is the answer."""
+    """`wanted`: a claim with id, customer, quantity and digest.  If a claim with this id is known, that claim is the answer."""
     known = book.claims.get(wanted.claim_id)
     if known is not None:
         return known
@@ -92,7 +92,7 @@ def decide(book: Book, promotion: Promotion, wanted: Claim, now_ms: int) -> Clai
 
 
 def pay(book: Book, claim_id: str, now_ms: int) -> Claim | None:
-    """The claim as it is then: PAID, or what it was if it cannot be paid any more.  None: there is none."""
+    """The claim as it is then: PAID, or unchanged if it cannot be paid any more.  None: there is no such claim."""
     claim = book.claims.get(claim_id)
     if claim is None or claim.state is not State.RESERVED:
         return claim
@@ -130,7 +130,7 @@ def replay(book: Book, promotion: Promotion, claim: Claim) -> None:
 
 
 def forget_old(book: Book, now_ms: int) -> None:
-    """Customers of whom nothing counts any more, from time to time."""
+    """Forget old claims, and customers who have no others; called from time to time."""
     book.newest_ms = max(book.newest_ms, now_ms)
     for customer_id in list(book.customers):
         _forget(book, customer_id)

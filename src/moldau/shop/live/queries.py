@@ -26,7 +26,7 @@ NAMES: Final = {
 
 
 def queries_of(text: str) -> dict[str, dict[str, float]]:
-    """By the query's name.  What is not ours, or no number, is left out."""
+    """The figures of each query, by its name.  Other figures, and values that are no numbers, are left out."""
     found: dict[str, dict[str, float]] = {}
     for name, query, value in _LINE.findall(text):
         if name in NAMES:
@@ -44,7 +44,7 @@ class Queries:
         self._found: dict[str, dict[str, float]] = {}
 
     async def run(self) -> None:
-        """For ever; a pipeline that does not answer is shown no longer."""
+        """Runs for ever.  A pipeline that does not answer is shown no longer."""
         if not self._urls:
             return
         async with httpx.AsyncClient(timeout=WITHIN_S) as http:

@@ -1,5 +1,5 @@
-"""● Tells pages the news as server-sent events: each page gets the newest frame, at most a few times a second, and none waits for a slow
-one.
+"""● Tells pages the news as server-sent events: each page gets the newest frame, at most a few times a second, and no page waits for a
+slow one.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class Live:
         self._changed.set()
 
     async def run(self) -> None:
-        """For ever."""
+        """Runs for ever."""
         while True:
             try:
                 async with asyncio.timeout(QUIET_S):

@@ -19,7 +19,7 @@ RECENT: Final = 14
 
 class Tally:
     def __init__(self, states: Mapping[str, int], reasons: Mapping[str, int], newest: Iterable[Change] = ()) -> None:
-        """`newest`: what happened last, which the counts hold already."""
+        """`newest`: the last changes, which the counts hold already."""
         self.states: Counter[str] = Counter(states)
         self.reasons: Counter[str] = Counter(reasons)
         self._created: Counter[int] = Counter()

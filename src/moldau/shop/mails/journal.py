@@ -21,7 +21,7 @@ class Journal:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._database.execute("pragma journal_mode = wal")
-        # What was written outlives the process; after a power cut the topic has all but the last transaction.
+        # Written rows outlive the process; after a power cut the topic has all but the last transaction.
         self._database.execute("pragma synchronous = off")
         self._database.executescript(SCHEMA)
         self._lock = Lock()
@@ -36,7 +36,7 @@ class Journal:
             self._database.execute("insert or replace into letters values (?, ?)", (message_id, outcome))
 
     def positions(self) -> dict[int, int]:
-        """The positions in the topic of mails, as far as it was taken over."""
+        """The positions in the topic of mails, up to which it was taken over."""
         with self._lock:
             return dict(self._database.execute('select partition, "offset" from positions'))
 

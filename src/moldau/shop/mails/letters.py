@@ -37,7 +37,7 @@ BURGERS: Final = {
 class Letter(NamedTuple):
     message_id: str
     about: str
-    """What it is about: letters about the same thing are sent in the order of their records."""
+    """The thing that the letter is about.  Letters about the same thing are sent in the order of their records."""
     state: str
     to: str
     subject: str
@@ -56,7 +56,7 @@ class Letter(NamedTuple):
 
 
 def order_letter(value: bytes, timestamp_ms: int, host: str) -> Letter | None:
-    """None: it is no order, and nobody waits for it."""
+    """None: the record is no order, so nobody waits for a letter."""
     row = row_of(value, timestamp_ms)
     if row is None:
         return None
@@ -88,5 +88,5 @@ def _letter(kind: str, id: str, state: str, to: str, host: str, subject: str, te
 
 
 def _plain(id: str) -> str:
-    """An id that may stand in a header, other for other ids."""
+    """The id in a form that may stand in a header; different ids have different forms."""
     return id if _PLAIN.fullmatch(id) else f"h.{hashlib.sha256(id.encode('utf-8', 'surrogatepass')).hexdigest()[:30]}"

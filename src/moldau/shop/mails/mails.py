@@ -41,7 +41,7 @@ class Mails:
         self._host = settings.sender.rpartition("@")[2] or "moldau.example"
 
     async def run(self) -> None:
-        """For ever.  Errors: Fenced, when another mail service with this name has begun."""
+        """Runs for ever.  Errors: Fenced, when another mail service with this name has begun."""
         await for_ever("mails", self._serve)
 
     async def _serve(self, well: Callable[[], None]) -> None:
@@ -118,7 +118,7 @@ class Mails:
 
 
 async def _by_threads(postmen: Sequence[Postman], rounds: Sequence[Sequence[Letter]]) -> list[list[tuple[Letter, str]]]:
-    """Told to stop, it ends when each letter that is under way is answered and noted."""
+    """Each postman delivers its letters in a thread.  When cancelled, this ends once each letter under way is answered and noted."""
     works = [asyncio.to_thread(postman.deliver, letters) for postman, letters in zip(postmen, rounds, strict=True) if letters]
     work = asyncio.gather(*works)
     try:

@@ -28,7 +28,7 @@ class Postman:
     def deliver(self, letters: Iterable[Letter]) -> list[tuple[Letter, str]]:
         """Deliver letters.
 
-        Returns the outcome of each; letters that were taken before are left out.  It ends early when it is told to stop.
+        Returns the outcome of each letter; letters that were taken before are left out.  It ends early when it is told to stop.
         """
         outcomes = []
         for letter in letters:
@@ -39,7 +39,7 @@ class Postman:
         return outcomes
 
     def _until_answered(self, letter: Letter) -> str | None:
-        """SENT, or why the server refuses it for good; as long as it gives no answer, the letter is tried again."""
+        """SENT, or why the server refuses the letter for good.  As long as the server gives no answer, the letter is tried again."""
         pause_s = FIRST_PAUSE_S
         while not self.stopping.is_set():
             try:

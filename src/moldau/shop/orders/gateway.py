@@ -30,19 +30,19 @@ class Gateway:
         self._name = f"{settings.prefix}{settings.name}-gateway"
 
     async def run(self) -> None:
-        """For ever.  Errors: Fenced, when another gateway with this name has begun."""
+        """Runs for ever.  Errors: Fenced, when another gateway with this name has begun."""
         await for_ever("the gateway", self._move)
 
     async def _move(self, well: Callable[[], None]) -> None:
         await make_topics(self._settings)
         settings = self._settings
         given = {**settings.security, "isolation.level": "read_committed", "enable.auto.commit": "false", "auto.offset.reset": "earliest"}
-        # The producer comes first: it ends the transaction that an earlier gateway left open, and with it that one's offsets.
+        # The producer comes first: it ends the transaction that an earlier gateway left open, and with it the earlier gateway's offsets.
         async with (
             Producer(settings.servers, {**settings.security, "transactional.id": self._name}) as producer,
             Consumer(settings.servers, {**given, "group.id": self._name}) as consumer,
         ):
-            # By hand, not as a member: the group keeps offsets, and a gateway that was killed has nobody's session to wait for.
+            # Partitions are assigned by hand: the group only keeps offsets, so nothing waits for the session of a killed gateway to end.
             await resume(consumer, [settings.topics.requests])
             partitions = len(await consumer.partitions_for(settings.orders.orders))
             well()

@@ -1,7 +1,7 @@
 """● Orders: taken once by their idempotency key, followed in their topic, answered when they are judged.
 
-An order's id follows from its key, and its record holds a digest of the request: so whatever this process forgets when it dies, the topic
-tells.  An order is placed only once the view has everything that was committed before, and then by the only writer of its name.
+An order's id follows from its key, and its record holds a digest of the request: so the topic tells everything that this process forgets
+when it dies.  An order is placed only once the view has everything that was committed before, and then by the only writer of its name.
 """
 
 import asyncio
@@ -61,16 +61,16 @@ class Orders:
     async def _write(self, order_id: str, records: list[Any], now_ms: int) -> None:
         places = await self._writer.write(records)
         row = row_of(records[0].value, now_ms)
-        # The view gets it from the topic, too, and knows it by its offset: whoever asks now is not told that there is none.
+        # The view gets the order from the topic, too, and knows it by its offset.  A request that comes before that finds the order, too.
         self._take(self._view.apply([(order_id, row, places[0].partition, places[0].offset)], {}))
 
     def _placed(self, order_id: str, done: asyncio.Task[None]) -> None:
         del self._placing[order_id]
         if not done.cancelled():
-            done.exception()  # each who waits was told
+            done.exception()  # each waiting request was told
 
     async def find(self, order_id: str, wait_s: float) -> str | None:
-        """Its body, at once or when it is judged, within `wait_s`.  Errors: Problem."""
+        """The order's body, at once or when the order is judged, within `wait_s`.  Errors: Problem."""
         found = self._view.get(order_id)
         if not wait_s or (found is not None and found.state in FINAL):
             return found.body if found else None
@@ -91,7 +91,7 @@ class Orders:
         return self._view.search(query)
 
     async def follow(self, follower: Follower, at_end: asyncio.Event) -> None:
-        """For ever.  Errors: ClientError."""
+        """Follows for ever.  Errors: ClientError."""
         async for batch in follower.batches():
             self._take(self._view.apply(list(_rows(batch)), {one.partition: offset for one, offset in batch.positions.items()}))
             if batch.is_at_end:

@@ -1,7 +1,7 @@
 """◇ An order as REST takes it, and the two records that it becomes.
 
-REST refuses what has the wrong shape.  What an order says (a quantity of 99, a wrong total) is the details check's to judge, so that
-an order by REST and one by any producer are judged alike.
+REST refuses bodies of the wrong shape.  The details check judges the content of an order (a quantity of 99, a wrong total), so that
+an order by REST and an order by any producer are judged alike.
 """
 
 import json
@@ -15,11 +15,11 @@ from moldau.shop.writer import Outgoing
 
 MOST_LINES: Final = 500
 MOST_WAIT_S: Final = 60.0
-"""For a verdict, in one request."""
+"""The longest wait for a verdict in one request."""
 FIELDS: Final = ("customer_id", "store_id", "lines", "total_cents", "ordered_ms", "email")
 LINE_FIELDS: Final = ("product_id", "quantity", "cents")
 DIGEST: Final = "request_digest"
-"""A field of the order's own record: by it a repeated key is known to have had the same body, as long as the order is kept."""
+"""A field of the order's own record.  It tells, as long as the order is kept, whether a repeated key comes with the same body."""
 EXTRAS: Final = ("email", DIGEST)
 
 
@@ -69,13 +69,13 @@ def _line(found: Any) -> Line:
 
 
 def is_address(text: str) -> bool:
-    """Enough that it cannot be two addresses, or a header."""
+    """Whether the text may be an address; it cannot be two addresses, or a header."""
     name, _, host = text.rpartition("@")
     return bool(name and host) and text.isascii() and text.isprintable() and not set(text) & set(' ,;:<>()[]\\"') and "@" not in name
 
 
 def records_of(order: Order, topics: Topics, partitions: int, now_ms: int, extras: dict[str, str]) -> list[Outgoing]:
-    """The order by its customer, and its stock request by its store: of each there is one partition that judges it."""
+    """The order by its customer, and its stock request by its store: one partition judges each of them."""
     body = {**json.loads(order_json(order, State.CREATED)), **{name: value for name, value in extras.items() if value}}
     where = partition_for_key(order.customer_id.encode(), partitions)
     value = json.dumps(body, separators=(",", ":")).encode()

@@ -40,7 +40,7 @@ class Change(NamedTuple):
 
 
 def row_of(value: bytes, timestamp_ms: int) -> Row | None:
-    """None: it is no order, which the checks dead-letter."""
+    """None: the record is no order; the checks dead-letter it."""
     try:
         body: Any = json.loads(value)
         reasons = body.get("reasons") or []

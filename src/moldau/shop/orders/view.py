@@ -1,7 +1,7 @@
 """● The state of each order, in a SQLite file that follows the topic of orders.  Deleting the file builds it anew.
 
-Rows and the offsets that they come from are written in one transaction.  Of an order the record with the highest offset counts: all
-records of an order are in one partition.  A tombstone takes the row, and what it was found by, away.
+Rows and the offsets that they come from are written in one transaction.  The record with the highest offset counts: all
+records of an order are in one partition.  A tombstone deletes the row and its words in the search.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ class View:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._database = sqlite3.connect(path, isolation_level=None)
         self._database.execute("pragma journal_mode = wal")
-        # It can be built anew from the topic, so power may fail.
+        # The view can be built anew from the topic, so power may fail.
         self._database.execute("pragma synchronous = off")
         self._database.executescript(SCHEMA)
 
@@ -53,7 +53,7 @@ class View:
         return [body for (body,) in rows]
 
     def newest(self, most: int) -> list[Change]:
-        """The newest changes, the oldest of them first."""
+        """The newest changes, in the order of time."""
         query = "select body, changed_ms, created_ms from orders order by changed_ms desc limit ?"
         rows = self._database.execute(query, (most,)).fetchall()
         found = [(row_of(body.encode(), changed_ms), created_ms) for body, changed_ms, created_ms in reversed(rows)]
@@ -72,7 +72,7 @@ class View:
         return dict(self._database.execute('select partition, "offset" from positions'))
 
     def clear(self) -> None:
-        """The topic was made anew."""
+        """Delete everything, because the topic was made anew."""
         self._database.executescript("delete from orders; delete from search; delete from positions;")
 
     def apply(self, rows: Iterable[tuple[str, Row | None, int, int]], positions: Mapping[int, int]) -> list[Change]:
@@ -100,7 +100,7 @@ class View:
             return None
         before, created_ms = (None, None) if found is None else (str(found[0]), int(found[1]))
         if before is not None and row is not None and not row.is_final:
-            return None  # of orders with one id the first counts: the checks dead-letter the others
+            return None  # the first of several orders with one id counts: the checks dead-letter the others
         self._database.execute("delete from search where rowid = ?", (_number(order_id),))
         if row is None:
             self._database.execute("delete from orders where order_id = ?", (order_id,))

@@ -62,7 +62,7 @@ class Web:
         self.app = Starlette(routes=routes, exception_handlers=handlers)
 
     def _open(self) -> Inside:
-        """For what changes something."""
+        """The inside, for requests that change something."""
         if not self._is_open:
             raise Problem(403, "This shop only shows what happens: it was started with --read-only.")
         return self._inside()

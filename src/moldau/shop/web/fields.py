@@ -23,7 +23,7 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 class Fields:
-    """One object of the body; `of` begins with the whole."""
+    """One object of the body; `of` begins with the whole body."""
 
     def __init__(self, found: dict[str, Any], pointer: str = "#", wrong: list[Wrong] | None = None) -> None:
         self.found = found

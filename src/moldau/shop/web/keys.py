@@ -1,6 +1,6 @@
-"""◇ The header Idempotency-Key: who repeats a request with it gets the first one's answer, and nothing is done twice.
+"""◇ The header Idempotency-Key: a repeated request with the same key gets the first request's answer, and nothing is done twice.
 
-What was made by a key has an id that follows from the key, so that two of them can never come from one key, whatever dies in between.
+An order or claim has an id that follows from its key, so that two of them can never come from one key, whatever dies in between.
 
 Source: draft-ietf-httpapi-idempotency-key-header.
 """
@@ -16,7 +16,7 @@ MOST_CHARACTERS: Final = 255
 
 
 def idempotency_key(header: str | None) -> str:
-    """With or without the quotes of a structured field.  Errors: Problem 400."""
+    """The key, which comes with or without the quotes of a structured field.  Errors: Problem 400."""
     if header is None:
         raise _wrong("it is missing; give each order a key of its own, such as a UUID, and repeat it when you ask again")
     key = header.strip()
@@ -30,12 +30,12 @@ def idempotency_key(header: str | None) -> str:
 
 
 def id_of(kind: str, *parts: str) -> str:
-    """Ids of different kinds and parts differ; 120 bits, so nobody finds two keys of one id."""
+    """The id of a thing: different for different kinds and parts.  It has 120 bits, so nobody finds two keys of one id."""
     return f"{kind}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:30]}"
 
 
 def digest_of(body: dict[str, Any]) -> str:
-    """The same for bodies that say the same, whatever their spaces and the order of their fields."""
+    """The digest of a body: the same for bodies that say the same, whatever their spaces and the order of their fields."""
     return hashlib.sha256(json.dumps(body, sort_keys=True, separators=(",", ":")).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -8,7 +8,7 @@ MEDIA_TYPE: Final = "application/problem+json"
 
 
 class Wrong(NamedTuple):
-    """`pointer`: of a field of the body, such as `#/lines/0/quantity`; of a header or a parameter its name."""
+    """`pointer`: the pointer to a field of the body, such as `#/lines/0/quantity`, or the name of a header or parameter."""
 
     pointer: str
     detail: str

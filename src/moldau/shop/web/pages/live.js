@@ -1,5 +1,5 @@
 "use strict";
-// Everything that came from outside is set as text, never as HTML: ids and reasons are whatever somebody sent.
+// Everything that came from outside is set as text, never as HTML: ids and reasons may be anything that somebody sent.
 
 const byId = (id) => document.getElementById(id);
 const whole = new Intl.NumberFormat("en");

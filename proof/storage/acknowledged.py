@@ -1,5 +1,6 @@
-"""● What a broker must not lose when it is killed or its power fails: a load through librdkafka that knows what was acknowledged, and a
-reader of all that is there.
+"""● Records that a broker must not lose when it is killed or its power fails.
+
+A load through librdkafka notes the acknowledged records, and a reader reads everything back.
 """
 
 import threading
@@ -14,7 +15,7 @@ WITHIN_S: Final = 60.0
 
 
 class AcknowledgedLoad:
-    """An idempotent producer in a thread of its own that never stops; it knows what was acknowledged, by partition and offset."""
+    """An idempotent producer in a thread of its own.  It sends without a pause and notes acknowledged records by partition and offset."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, settings: Mapping[str, str | int]) -> None:
         self.acknowledged: dict[tuple[int, int], bytes] = {}
@@ -38,7 +39,7 @@ class AcknowledgedLoad:
         self._thread.start()
 
     def finish(self) -> int:
-        """How many records are still on their way."""
+        """Stop sending.  Returns the number of records that are still on their way."""
         self._stop.set()
         self._thread.join()
         return self._producer.flush(WITHIN_S)
@@ -48,7 +49,7 @@ class AcknowledgedLoad:
             self._turn()
 
     def _turn(self) -> None:
-        """As fast as the broker takes them."""
+        """Send the next record, unless the queue is full."""
         if not self._is_full:
             self._produce_next()
         self._producer.poll(0.01 if self._is_full else 0)
@@ -72,7 +73,7 @@ class AcknowledgedLoad:
 
 
 def read_back(bootstrap: str, topic: str, partitions: int) -> Iterator[Message]:
-    """All that a topic holds.  Errors: AssertionError for partitions that were not read to their end."""
+    """All records of a topic.  Errors: AssertionError for partitions that were not read to their end."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.auto.commit": False, "enable.partition.eof": True})
     ends = {partition: consumer.get_watermark_offsets(TopicPartition(topic, partition), WITHIN_S)[1] for partition in range(partitions)}
     consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])

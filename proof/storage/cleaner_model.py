@@ -1,7 +1,7 @@
-"""◇ What compaction leaves of a log, in few lines: the model that the cleaner is held against.
+"""◇ A model of a compacted log in few lines, which the cleaner is held against.
 
-A record goes when a newer one of its key was seen in the dirty part, when its transaction was aborted, or when it is a tombstone whose time
-has come: delete.retention.ms after its batch was first cleaned with a tombstone in it.  Everything else stays, with its offset.
+A record goes when a newer record of its key was seen in the dirty part, or when its transaction was aborted.  A tombstone also goes
+delete.retention.ms after its batch was first cleaned with a tombstone in it.  Everything else stays, with its offset.
 """
 
 from dataclasses import dataclass
@@ -15,18 +15,18 @@ class ModelRecord:
     value: bytes | None
     timestamp: int
     producer_id: int | None
-    """Of its transaction; None outside of one."""
+    """The producer of the record's transaction; None outside of a transaction."""
     is_committed: bool | None
-    """None: its transaction is open."""
+    """Whether the record counts as committed; None while its transaction is open."""
 
 
 class CleanerModel:
-    """One log."""
+    """The model of one log."""
 
     def __init__(self, delete_retention_ms: int) -> None:
         self.records: list[ModelRecord] = []
         self.horizons: dict[int, int] = {}
-        """By batch: from when on its tombstones go."""
+        """Batch → the time from which on its tombstones go."""
         self._delete_retention_ms = delete_retention_ms
 
     def decide(self, producer_id: int, *, is_committed: bool) -> None:
@@ -35,7 +35,7 @@ class CleanerModel:
                 record.is_committed = is_committed
 
     def clean(self, first_dirty: int, clean_offset: int, copied_end: int, now_ms: int) -> None:
-        """Keys were looked at from `first_dirty` to `clean_offset`, and segments copied up to `copied_end`; both exclusive."""
+        """Clean the log: look at keys from `first_dirty` to `clean_offset`, and copy segments up to `copied_end`; both are exclusive."""
         seen = [r for r in self.records if first_dirty <= r.offset < clean_offset and r.is_committed]
         newest = {record.key: record.offset for record in seen}
         kept = []
@@ -50,6 +50,6 @@ class CleanerModel:
                 self.horizons.setdefault(record.batch, now_ms + self._delete_retention_ms)
 
     def visible(self, log_start_offset: int, last_stable_offset: int) -> list[tuple[int, bytes, bytes | None]]:
-        """What a read_committed consumer gets."""
+        """(offset, key, value) of the records that a read_committed consumer gets."""
         found = [r for r in self.records if log_start_offset <= r.offset < last_stable_offset and r.is_committed]
         return [(record.offset, record.key, record.value) for record in found]

@@ -2,13 +2,14 @@
 
     python -m proof.storage.damaged_folder             every truncation and every flipped bit; `--every 20` for a twentieth of them
 
-A broker on a simulated disk is given topics with all kinds of batches, one whose beginning was deleted, one that was compacted, and a
-snapshot of its metadata; then it stops cleanly, or dies.  A copy of what it leaves is damaged, and a broker is started on it:
+A broker on a simulated disk gets topics with all kinds of batches and a snapshot of its metadata.  One topic's beginning is deleted, and
+one topic is compacted.  Then the broker stops cleanly, or dies.  A copy of its folder is damaged, and a broker is started on the copy:
 
-- it refuses, in one line that names the file, or the log that it does not fit; with the file as it was it starts and has everything; or
-- it starts, and every record, log start, topic and option is what it was; of what follows from the records, so is what can be told.
+- it refuses, in one line that names the file, or the log that the file does not fit; with the undamaged file it starts and has everything;
+- or it starts, and every record, log start, topic and option is what it was; data that follow from the records are the same wherever a
+  check is possible.
 
-Nothing else is allowed: no traceback, no record hidden or gone.  All follows from the damage: there is no chance in it.
+Nothing else is allowed: no traceback, no record hidden or gone.  The outcome follows from the damage alone, without chance.
 """
 
 import argparse
@@ -68,11 +69,11 @@ TOPICS: Final = {
 }
 TRIMMED_TO: Final = 7
 SETTLES_WITHIN_S: Final = 200.0
-"""Until the compaction and the metadata snapshot are through."""
+"""The time within which the compaction and the metadata snapshot end."""
 
 SEGMENTS: Final = ".log"
 MENDED_EVERY: Final = 8
-"""After so many refusals one is tried again with the file as it was."""
+"""One in so many refused starts is tried again with the undamaged file."""
 ALLOWED: Final = {
     ("*.txnindex", "differs: followed"): "has no checksum: other transactions count as aborted",
     ("leader-epoch-checkpoint", "differs: epochs"): "has no checksum: an epoch begins elsewhere",
@@ -82,15 +83,15 @@ ALLOWED: Final = {
 
 
 class Found(NamedTuple):
-    """What a broker has after its start."""
+    """A broker's data after its start."""
 
     records: dict[str, object]
     topics: object
     meta: object
     followed: dict[str, object]
-    """What follows from the records: where readers find them, producers, what consumers of read_committed see."""
+    """Data that follow from the records: where readers find them, producers, and the batches that read_committed consumers see."""
     epochs: dict[str, object]
-    """Of every batch; where they begin may be told a little later for a log that was compacted."""
+    """The leader epoch of every batch.  Starts of epochs are left out, because compaction may move them to a later offset."""
 
 
 class Computer:
@@ -110,13 +111,13 @@ class Computer:
         return machine
 
     def run(self, machine: Machine, work: Coroutine[Any, Any, Any]) -> None:
-        """Errors: those of the work; Broken when something failed beside it."""
+        """Run work on a machine.  Errors: those of the work; Broken when something else failed meanwhile."""
         self.loop.run_until_complete(self.loop.start(machine, work))
         if self.loop.failures:
             raise Broken(f"the loop caught {self.loop.failures}")
 
     def start(self) -> None:
-        """Errors: StartRefused, and what must not be."""
+        """Start the broker.  Errors: StartRefused, and any other exception as a violation."""
 
         async def start() -> None:
             outside = Outside(files=self.files, network=self.network, clock=SimClock(self.loop), random=random.Random(2))
@@ -128,7 +129,7 @@ class Computer:
         self.run(self.server, self.node.stop())
 
     def off(self) -> None:
-        """Whatever it does: it ends here and now."""
+        """End the broker at once, whatever it does."""
         self.loop.kill(self.server)
         self.loop.forget_the_dead()
         self.files.held_locks.clear()
@@ -156,18 +157,18 @@ class Computer:
         return self.node.broker.logs.logs[TopicPartition(topic, 0)]
 
     def fill(self, streams: dict[str, Iterator[SomeBatch]], count: int) -> None:
-        """The next batches into every log."""
+        """Append the next batches to every log."""
         for name, stream in streams.items():
             log = self.log(name)
             log.verifies_transactions = False
             epoch = self.node.broker.replicas.hosted[name, 0].leader_epoch
-            for batch in islice(stream, count):  # by the coordinator, who may append to a compacted log what has no key
+            for batch in islice(stream, count):  # from the coordinator, which may append records without keys to a compacted log
                 append(log, batch._replace(origin=AppendOrigin.COORDINATOR, leader_epoch=epoch))
             log.flush()
             log.update_high_watermark(log.log_end_offset)
 
     def settle(self) -> None:
-        """Compaction and snapshot get their time."""
+        """Give compaction and snapshot their time."""
         self.run(self.client, asyncio.sleep(SETTLES_WITHIN_S))
 
     def found(self) -> Found:
@@ -202,7 +203,7 @@ def formatted() -> MemoryFiles:
 
 
 def lived_in(*, clean: bool) -> MemoryFiles:
-    """What a broker leaves after two lives; the second one ends cleanly or not."""
+    """The files of a broker after two lives.  The second one ends cleanly or not."""
     files = formatted()
     streams = {name: batches_of_every_kind(seed, 1000) for seed, name in enumerate(TOPICS)}
     for life in range(2):
@@ -228,7 +229,7 @@ def offsets_in(log: Log) -> list[int]:
 
 
 def committed_offsets(log: Log) -> list[int]:
-    """Of the batches that a consumer of read_committed sees, by the list of aborted transactions that it is given."""
+    """The offsets of the batches that a read_committed consumer sees, by the list of aborted transactions that it gets."""
     aborted = log.aborted_transactions(log.log_start_offset, log.log_end_offset)
     found = []
     for _, _, header in headers_from(log.segments, log.log_start_offset):
@@ -277,7 +278,7 @@ def kind_of(path: str) -> str:
 
 
 def damages_of(files: MemoryFiles) -> Iterator[Damage]:
-    """Every one there is, of everything but records."""
+    """Every possible damage to every file except segments."""
     for path in paths_in(files, FOLDER):
         if path.endswith((SEGMENTS, "/.lock")):
             continue
@@ -287,7 +288,7 @@ def damages_of(files: MemoryFiles) -> Iterator[Damage]:
 
 
 def outcome_of(files: MemoryFiles, damage: Damage, expected: Found) -> str:
-    """What becomes of one damage.  Errors: Broken."""
+    """The outcome of one damage, in words.  Errors: Broken."""
     damaged = files.crashed(random.Random(0))
     damage.apply(damaged)
     computer = Computer(damaged)
@@ -312,7 +313,7 @@ def outcome_of(files: MemoryFiles, damage: Damage, expected: Found) -> str:
 
 
 def is_named(path: str, text: str) -> bool:
-    """A checkpoint can be wrong against a log only: then the log is named, and the checkpoint where it is part of the way out."""
+    """Tells whether the text names the damaged file, or the log's folder, because a checkpoint can be wrong against a log only."""
     folder, _, name = path.rpartition("/")
     return path in text or name in text or (folder != FOLDER and f"{folder}/0" in text)
 
@@ -329,7 +330,7 @@ def _compared(damage: Damage, found: Found, expected: Found) -> str:
 
 
 def _mended(refused: MemoryFiles, intact: MemoryFiles, damage: Damage, expected: Found) -> None:
-    """A start that was refused has done no harm."""
+    """Check that a refused start has done no harm."""
     refused.write_atomically(damage.path, intact.read(damage.path))
     computer = Computer(refused)
     computer.start()
@@ -339,12 +340,12 @@ def _mended(refused: MemoryFiles, intact: MemoryFiles, damage: Damage, expected:
 
 
 def damaged_folders(*, every: int = 1, part: str = "", progress: Callable[[str], None] = lambda _: None) -> Counter[str]:
-    """Every n-th damage, after a clean stop and after none, to files whose path has `part`.  How often each outcome came.
+    """Try every n-th damage to files with `part` in their path, after a clean stop and after none.  Returns the number of each outcome.
 
     Errors: Broken.
     """
     outcomes: Counter[str] = Counter()
-    logging.disable()  # thousands of starts
+    logging.disable()  # thousands of starts would be logged
     try:
         for clean in (True, False):
             files = lived_in(clean=clean)

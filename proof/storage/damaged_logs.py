@@ -1,17 +1,18 @@
-"""● Damages every small file of a log directory in every way and loads its logs: nearer, faster and stricter than `damaged_folder`.
+"""● Damages every small file of a log directory in every way and loads its logs: faster and stricter than `damaged_folder`.
 
     python -m proof.storage.damaged_logs             every truncation and every flipped bit; `--every 20` for a twentieth of them
 
 Three logs (one with its beginning deleted, one that may have gaps) have batches of every kind, several leader epochs, open transactions
-and four checkpoints; they are stopped cleanly, or the machine dies with some of it not flushed.  What is damaged: the checkpoints of
-offsets and of leader epochs, the three indexes, the snapshots of producers.  For each damage the logs are loaded as at a start:
+and four checkpoints.  They are stopped cleanly, or the machine dies with some batches not flushed.  These files are damaged: the
+checkpoints of offsets and of leader epochs, the three indexes, the snapshots of producers.  For each damage the logs are loaded as at a
+start:
 
-- refused, in words that name the file or the log: then what was damaged and what holds records is as it was, or
-- loaded: then every log is a stretch of what was appended, without a hole or a record of its own, and holds all below the recovery point;
-  start ≤ high watermark ≤ end ≤ where it ended; an append is read back; and after a clean stop the next start finds the same.
+- the load is refused, in words that name the file or the log: then damaged files and segments stay as they are, or
+- the logs are loaded: then every log is a stretch of the appended records, without a hole or a foreign record, and holds all below the
+  recovery point; start ≤ high watermark ≤ end ≤ the end before; an append is read back; after a clean stop the next start finds the same.
 
-Where formats have no checksum something else may differ: `NO_CHECKSUM` says where and what, and nothing more may.  No load does more than
-a few times the calls of an undamaged one, or takes much more memory.
+In formats without a checksum something else may differ.  `NO_CHECKSUM` lists these differences, and no others are allowed.  No load makes
+more than a few times the calls of an undamaged load, or takes much more memory.
 """
 
 import argparse
@@ -43,15 +44,15 @@ DEFAULTS: Final = LogConfig.load({})
 CONFIG: Final = dataclasses.replace(DEFAULTS, segment_bytes=1500, index_interval_bytes=200, retention_ms=-1)
 CONFIGS: Final = {"plain": CONFIG, "trimmed": CONFIG, "gappy": dataclasses.replace(CONFIG, cleanup_policy=("compact",))}
 FLUSHED, UNFLUSHED = 16, 6
-"""Batches."""
+"""The number of batches that are flushed, and that are not."""
 TRIMMED_TO: Final = 17
 CLEANED_TO: Final = 12
 UNREAD: Final = (".kafka_cleanshutdown",)
-"""That it is there is all that counts."""
+"""Files without content that counts: only their presence does."""
 TIMES_THE_CALLS: Final = 4
 """A damaged directory may cost this many times the file calls of a whole one."""
 SPARE_BYTES: Final = 256 << 10
-"""And this much more memory."""
+"""A damaged directory may cost this much more memory than a whole one."""
 
 NO_CHECKSUM: Final[dict[tuple[str, str], str]] = {
     ("*.txnindex", "transactions"): "other transactions count as aborted",
@@ -62,7 +63,7 @@ NO_CHECKSUM: Final[dict[tuple[str, str], str]] = {
     ("log-start-offset-checkpoint", "start"): "the log starts elsewhere",
     ("replication-offset-checkpoint", "high_watermark"): "the high watermark begins elsewhere",
 }
-"""What may differ, by kind of file and by the first of what differs: Kafka's formats give nothing to tell it by."""
+"""(kind of file, first field that differs) → an allowed difference, which Kafka's formats give no means to notice."""
 
 
 class LogFound(NamedTuple):
@@ -74,21 +75,21 @@ class LogFound(NamedTuple):
     records: list[StoredRecord]
     epochs: list[int]
     readers: tuple[object, ...]
-    """Where offsets and timestamps are found, and what is known of producers."""
+    """The places at which offsets and timestamps are found, and the state of producers."""
     transactions: tuple[object, ...]
-    """Those that count as aborted, and what a consumer of read_committed sees."""
+    """The transactions that count as aborted, and the batches that a read_committed consumer sees."""
 
 
 Found = dict[str, LogFound]
 
 
 class World(NamedTuple):
-    """A log directory as it was left, and what an undamaged load finds in it."""
+    """A log directory after a stop or crash, and the data that an undamaged load finds in it."""
 
     files: MemoryFiles
     is_clean: bool
     whole: dict[str, list[StoredRecord]]
-    """Every record in the files, below the log's start, too."""
+    """Every record in the files, records below the log's start, too."""
     recovery_points: dict[str, int]
     expected: Found
     calls: int
@@ -96,14 +97,14 @@ class World(NamedTuple):
 
 
 def started(files: MemoryFiles) -> LogManager:
-    """Errors: CorruptCheckpoint, LogDamaged."""
+    """A manager that has just loaded the logs.  Errors: CorruptCheckpoint, LogDamaged."""
     unique = itertools.count(1)
     manager = LogManager(files, [ROOT], CONFIG, unique=lambda: UUID(int=next(unique)))
     try:
         manager.open(NOW_MS)
         manager.load_all(CONFIGS.__getitem__, NOW_MS)
     except (CorruptCheckpoint, LogDamaged):
-        manager.close()  # as the node does; what was not loaded stays noted
+        manager.close()  # closed as the node does it; logs that were not loaded stay noted
         raise
     for log in manager.logs.values():
         log.verifies_transactions = False
@@ -154,7 +155,7 @@ def _fill(logs: dict[str, Log], streams: dict[str, Iterator[SomeBatch]], count: 
     for name, log in logs.items():
         log.verifies_transactions = False
         for batch in itertools.islice(streams[name], count):
-            append(log, batch._replace(origin=AppendOrigin.COORDINATOR))  # who may append to a compacted log what has no key
+            append(log, batch._replace(origin=AppendOrigin.COORDINATOR))  # may append records without keys to a compacted log
         log.update_high_watermark(log.log_end_offset)
 
 
@@ -177,7 +178,7 @@ def _found(log: Log) -> LogFound:
 
 
 def outcome_of(world: World, damage: Damage, *, watches_memory: bool = False) -> str:
-    """What becomes of one damage.  Errors: Broken."""
+    """The outcome of one damage, in words.  Errors: Broken."""
     files = world.files.crashed(random.Random(0))
     damage.apply(files)
     kept_before = kept(files, damage)
@@ -220,14 +221,14 @@ def outcome_of(world: World, damage: Damage, *, watches_memory: bool = False) ->
 
 
 def kept(files: MemoryFiles, damage: Damage) -> dict[str, bytes]:
-    """What a refusal must leave as it is: all that was damaged or holds records.  Logs that were loaded before may get new indexes."""
+    """The files that a refusal must not change: segments and the damaged folder's files.  Other logs may have got new indexes before."""
     folder = damage.path.rpartition("/")[0]
     paths = [path for path in paths_in(files, ROOT) if path.endswith(".log") or path.rpartition("/")[0] in (ROOT, folder)]
     return {path: files.read(path) for path in paths}
 
 
 def _check_bounds(found: LogFound, world: World, name: str) -> None:
-    """What holds whatever was damaged.  Errors: Broken."""
+    """Check the bounds that hold after any damage.  Errors: Broken."""
     expected = world.expected[name]
     if not 0 <= found.start <= found.high_watermark <= found.end:
         raise Broken(f"{name}: start {found.start}, high watermark {found.high_watermark}, end {found.end}")
@@ -249,7 +250,7 @@ def _compared(damage: Damage, found: Found, expected: Found) -> str:
 
 
 def _goes_on(manager: LogManager, files: MemoryFiles) -> None:
-    """An append is read back, and the next start finds what this one had.  Errors: Broken."""
+    """Check that an append is read back, and that the next start finds the same data.  Errors: Broken."""
     for log in manager.logs.values():
         end = log.log_end_offset
         append(log, next(batches_of_every_kind(1, 1))._replace(origin=AppendOrigin.COORDINATOR, leader_epoch=log.epochs.latest_epoch + 1))
@@ -269,7 +270,7 @@ def _goes_on(manager: LogManager, files: MemoryFiles) -> None:
 def damaged_logs(
     seed: int, *, every: int = 1, part: str = "", watches_memory: bool = False, progress: Callable[[str], None] = lambda _: None
 ) -> Counter[str]:
-    """Every n-th damage, after a clean stop and after none, to files whose path has `part`.  How often each outcome came.
+    """Try every n-th damage to files with `part` in their path, after a clean stop and after none.  Returns the number of each outcome.
 
     Errors: Broken.
     """

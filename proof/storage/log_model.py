@@ -1,8 +1,8 @@
-"""◇ What a log may look like after a crash, in few lines: the model that recovery is held against.
+"""◇ A model of a log's possible states after a crash, in few lines, which recovery is held against.
 
-The model knows every batch that was ever appended, up to where they were promised to be durable, and where the log may start.  A
-recovered log must be a prefix of what was appended that holds at least what was promised.  Between a truncation and the next flush the log
-from before the truncation may come back too: nothing of it was promised any more.
+The model knows every batch that was ever appended, the offset up to which batches were promised to be durable, and where the log may start.
+A recovered log must be a prefix of the appended batches that holds at least the promised ones.  Between a truncation and the next flush the
+log from before the truncation may come back, too, because its end was promised no more.
 """
 
 from typing import NamedTuple
@@ -19,7 +19,7 @@ class StoredBatch(NamedTuple):
 
 
 class ProducerModel(NamedTuple):
-    """What follows from the batches alone."""
+    """The state of producers that follows from the batches alone."""
 
     last_sequences: dict[int, int]
     open_since: dict[int, int]
@@ -28,12 +28,12 @@ class ProducerModel(NamedTuple):
 
 
 class LogModel:
-    """One log."""
+    """The model of one log."""
 
     def __init__(self) -> None:
         self.timelines: list[list[StoredBatch]] = [[]]
         self.promised = 0
-        """Exclusive: everything below survives."""
+        """Everything below this offset survives."""
         self.lowest_start = 0
         self.highest_start = 0
 
@@ -56,7 +56,7 @@ class LogModel:
         self.timelines.append([batch for batch in self.now if batch.header.next_offset <= offset])
 
     def allows(self, log: Log) -> str | None:
-        """What is wrong with a recovered log; None when it may be so."""
+        """The fault of a recovered log in words; None if the log is allowed."""
         start, end = log.log_start_offset, log.log_end_offset
         if not self.lowest_start <= start <= self.highest_start:
             return f"it starts at {start}, not between {self.lowest_start} and {self.highest_start}"
@@ -89,7 +89,7 @@ def wrong_epochs(log: Log, found: list[StoredBatch]) -> str | None:
 
 
 def wrong_producers(log: Log, found: list[StoredBatch], *, complete: bool) -> str | None:
-    """Compared where the log never started later: then it may have forgotten what the model remembers."""
+    """Compare producers, if the log is `complete`: a log that started later may have forgotten producers that the model remembers."""
     model = producers_of(found)
     last_sequences = {entry.producer_id: entry.last_sequence for entry in log.producers.producers.values()}
     open_since = {producer_id: first for first, producer_id in log.producers.open_transactions.items()}

@@ -1,4 +1,4 @@
-"""● Logs to test with: batches of every kind in a fixed order from a seed, and what stands in a log read back record by record."""
+"""● Logs to test with: batches of every kind in a fixed order from a seed, and reading a log back record by record."""
 
 import random
 from collections.abc import Iterator

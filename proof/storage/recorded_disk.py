@@ -1,15 +1,15 @@
-"""● A block device that loses its write cache when the power fails: what a real disk may do, for a real file system on top of it.
+"""● A block device that loses its write cache when the power fails, as a real disk may, with a real file system on top of it.
 
     with RecordedDisk(directory, size=256 << 20) as disk:        # as root, on Linux
         disk.attach(format=True)                                 # an ext4 on it, mounted at disk.mount
         ...                                                      # a broker works there
-        disk.cut(random.Random(7))                               # the power fails: now, at whatever write is under way
-        disk.attach()                                            # ext4 replays its journal, and what was not flushed may be gone
+        disk.cut(random.Random(7))                               # the power fails now, in the middle of any write
+        disk.attach()                                            # ext4 replays its journal, and unflushed data may be gone
 
-The disk is one file of a FUSE file system served by a process of this module, and a loop device makes a block device of it.  Every write
-that reaches it stays in the cache until the next flush has come (`fsync` of that file, which is what a loop device makes of a flush); a cut
-keeps of those in the cache what chance decides, sector by sector, in any order.  So file system, journal and barriers are the kernel's own;
-only the disk is ours, and it does what a disk with a volatile cache is allowed to do.
+The disk is one file of a FUSE file system that a process of this module serves, and a loop device makes a block device of the file.  Every
+write that reaches the disk stays in the cache until the next flush.  A loop device turns a flush into `fsync` of the file.  After a cut
+chance decides which cached writes are kept, sector by sector, in any order.  So file system, journal and barriers are the kernel's own.
+Only the disk is ours, and it does what a disk with a volatile cache is allowed to do.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ from typing import Final, NamedTuple, Self
 DISK_NAME: Final = "disk"
 SECTOR: Final = 512
 TORN_SECTORS: Final = 8
-"""What survives or not is decided for so many sectors at a time: a page of 4 KiB."""
+"""The number of sectors that survive or go together: a page of 4 KiB."""
 MAX_WRITE: Final = 1 << 20
 DISK_ID: Final = 2
 MOUNT_WITHIN_S: Final = 10.0
@@ -54,7 +54,7 @@ class CachedWrite(NamedTuple):
 
 
 class RecordedDisk:
-    """See the module.  `directory` holds the images: one in memory (/dev/shm) is quickest."""
+    """See the module.  `directory` holds the images.  A directory in memory (/dev/shm) is quickest."""
 
     def __init__(self, directory: Path, *, size: int) -> None:
         self.size: Final = size
@@ -70,7 +70,7 @@ class RecordedDisk:
             image.truncate(size)
 
     def attach(self, *, format: bool = False) -> None:
-        """Power on: the block device is there and mounted.  Errors: CalledProcessError."""
+        """Switch the power on and mount the block device.  Errors: CalledProcessError."""
         shutil.copyfile(self.durable, self.current)
         command = [sys.executable, "-m", __spec__.name, str(self._fuse), str(self.durable), str(self.current)]
         self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -83,7 +83,7 @@ class RecordedDisk:
         _run("mount", "-t", "ext4", self._loop, str(self.mount))
 
     def cut(self, chance: random.Random) -> int:
-        """The power fails.  How many writes were in the cache.  Who works on the disk gets errors from here on."""
+        """Let the power fail.  From now on every use of the disk gets errors.  Returns the number of writes that were in the cache."""
         server, self._server = self._server, None
         assert server is not None and server.stdin is not None and server.stdout is not None, "the disk is not attached"
         server.stdin.write(b"cut %d\n" % chance.getrandbits(60))
@@ -93,7 +93,7 @@ class RecordedDisk:
         return cached
 
     def detach(self) -> None:
-        """After a cut, once nobody works on it any more."""
+        """Unmount the disk after a cut, once no process uses it any more."""
         for command in (["umount", str(self.mount)], ["losetup", "-d", self._loop], ["umount", str(self._fuse)]):
             deadline = time.monotonic() + MOUNT_WITHIN_S
             while subprocess.run(command, capture_output=True, check=False).returncode != 0 and time.monotonic() < deadline:
@@ -115,7 +115,7 @@ def _run(*command: str) -> str:
 
 
 class DiskServer:
-    """Answers the kernel.  One process a life of the disk."""
+    """The server that answers the kernel.  Each life of the disk has a process of its own."""
 
     def __init__(self, device: int, durable: Path, current: Path) -> None:
         self._device = device
@@ -125,7 +125,7 @@ class DiskServer:
         self._cache: list[CachedWrite] = []
 
     def serve(self) -> None:
-        """Until the file system is unmounted or the power fails."""
+        """Serve until the file system is unmounted or the power fails."""
         import select
 
         while True:
@@ -190,7 +190,7 @@ class DiskServer:
 
 
 def _survivors(cache: list[CachedWrite], chance: random.Random) -> list[CachedWrite]:
-    """What of the cache had reached the medium: everything up to some write, and of the later ones now and then a piece."""
+    """The cached writes that had reached the medium: everything up to some write, and now and then a piece of the later writes."""
     certain = chance.randrange(len(cache) + 1) if chance.random() < 0.5 else 0
     share = chance.choice([0.0, 0.1, 0.5, 0.9, 1.0])
     kept = cache[:certain]

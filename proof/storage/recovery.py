@@ -3,7 +3,7 @@
     python -m proof.storage.recovery crashes --states 100000 --seed 1     a crash at every call, legal subsets of unsynced writes
     python -m proof.storage.recovery faults --seed 1                      every call fails once
     python -m proof.storage.recovery damage --seed 1                      every truncation and every single-bit flip of a segment
-    python -m proof.storage.recovery side-files --seed 1                  the same of indexes and snapshots
+    python -m proof.storage.recovery side-files --seed 1                  the same for indexes and snapshots
 
 Everything runs in memory and follows from the seed.  Tests run a small share; the figures of whole runs are in docs/reliability/storage.md.
 """
@@ -50,11 +50,11 @@ CHANGING: Final = frozenset({"pwrite", "sync", "truncate", "rename", "unlink", "
 
 
 class Broken(AssertionError):
-    """The proof failed; the text says how to see it again."""
+    """The proof failed.  The text says how to see it again."""
 
 
 class Workload:
-    """A log under a random but repeatable load, and the model of what it promised."""
+    """A log under a random but repeatable load, and the model of its promises."""
 
     def __init__(self, files: MemoryFiles, seed: int, *, steps: int = 30, config: LogConfig = CONFIG) -> None:
         self.files = files
@@ -81,7 +81,7 @@ class Workload:
         return self._log
 
     def run(self) -> None:
-        """Errors: OSError and KafkaError where a fault strikes."""
+        """Run all steps.  Errors: OSError and KafkaError where a fault strikes."""
         for _ in range(self._steps):
             self.step()
 
@@ -100,7 +100,7 @@ class Workload:
         self.model.appended(self._as_stored(content, epoch))
         result = append_as(batch.origin, self._log, content, leader_epoch=epoch)
         if not isinstance(result, AppendResult):
-            if self._log.failure is None:  # else nothing follows it, and it may be found or not
+            if self._log.failure is None:  # after a failure nothing follows the batch, and recovery may find it or not
                 self.model.not_appended(1)
         elif result.is_duplicate:
             raise AssertionError(result)
@@ -112,7 +112,7 @@ class Workload:
         return bytes(stored)
 
     def flush(self) -> None:
-        """The log goes on before and after the disk is asked, as it does while a thread syncs."""
+        """Flush.  The log goes on before and after the sync, as it does while a thread syncs."""
         if self._log.failure is not None:
             return
         flush = self._log.begin_flush()
@@ -124,7 +124,7 @@ class Workload:
             raise
         self._go_on()
         upto = self._log.end_flush(flush)
-        if flush.truncations == self._log.truncations:  # else what was truncated meanwhile may come back until the next one
+        if flush.truncations == self._log.truncations:  # else truncated batches may come back until the next flush
             self.model.flushed(upto)
 
     def _go_on(self) -> None:
@@ -142,7 +142,7 @@ class Workload:
             self.model.lowest_start = self._log.certain_start_offset
 
     def truncate(self) -> None:
-        """Back to some batch's end; what comes next is of a new leader epoch, as always after a truncation."""
+        """Truncate the log to some batch's end.  The next batches are of a new leader epoch, as always after a truncation."""
         if self._log.failure is not None or not self.model.now:
             return
         low = max(self._log.log_start_offset, self._log.log_end_offset - 12)
@@ -154,7 +154,7 @@ class Workload:
         self._batches = self._continued()
 
     def _continued(self) -> Iterator[SomeBatch]:
-        """New producers: the sequences of the old ones were taken back."""
+        """Batches without producers, because the sequences of the old producers were taken back."""
         for batch in batches_of_every_kind(self._choice.getrandbits(30), 300, max_records=3, max_value=60):
             if parsed(batch.content)[0].header.producer_id < 0:
                 yield batch
@@ -174,7 +174,7 @@ class Workload:
         self.model.highest_start = self._log.log_start_offset
 
     def restart(self) -> None:
-        """A clean stop and a start."""
+        """Stop cleanly and start again."""
         end = self._log.log_end_offset
         was_working = self._log.failure is None
         self._manager.close()
@@ -217,7 +217,7 @@ class Workload:
 
 
 def crash_states(seed: int, *, images_at_once: int, steps: int = 30) -> int:
-    """One workload with a crash at every call that changes something, `images_at_once` outcomes of each.  How many states were checked."""
+    """Crash one workload at every call that changes something, with `images_at_once` outcomes each.  Returns the number of states."""
     files = MemoryFiles()
     choice = random.Random(seed)
     checked = 0
@@ -244,7 +244,7 @@ def crash_states(seed: int, *, images_at_once: int, steps: int = 30) -> int:
 
 
 def failing_calls(seed: int, *, steps: int = 30, every: int = 1) -> Counter[str]:
-    """One workload many times, each time with one call failing; then a crash.  How often each outcome came."""
+    """Run one workload many times.  Each time another call fails, and then there is a crash.  Returns the number of each outcome."""
     outcomes: Counter[str] = Counter()
     total = _count_calls(seed, steps)
     for number in range(seed % every, total, every):
@@ -310,7 +310,10 @@ def _run_with_fault(seed: int, steps: int, number: int, fault: Fault) -> str:
 
 
 def damaged_segments(seed: int, *, size: int = 64 << 10, every: int = 1) -> Counter[str]:
-    """Every truncation and every flipped bit of an active segment, half of it below the recovery point.  How often each outcome came."""
+    """Try every truncation and every flipped bit of an active segment, half of it below the recovery point.
+
+    Returns the number of each outcome.
+    """
     files = MemoryFiles()
     files.mkdir("/t-0")
     log = open_log(files, "/t-0", DEFAULTS)
@@ -362,9 +365,10 @@ def damaged_segments(seed: int, *, size: int = 64 << 10, every: int = 1) -> Coun
 
 
 def damaged_side_files(seed: int, *, every: int = 1) -> Counter[str]:
-    """Every flipped bit and every truncation of indexes and snapshots beside a log that was closed cleanly.  How often each outcome came.
+    """Try every flipped bit and every truncation of indexes and snapshots beside a log that was closed cleanly.
 
-    Whatever is damaged, every record is found where it is, by offset and by time, and transactions and producers are what they were.
+    After any damage every record is found where it is, by offset and by time, and transactions and producers are what they were.
+    Returns the number of each outcome.
     """
     files = MemoryFiles()
     files.mkdir("/t-0")
@@ -398,7 +402,7 @@ def damaged_side_files(seed: int, *, every: int = 1) -> Counter[str]:
 
 
 def seen(log: Log) -> tuple[object, ...]:
-    """What readers get, by offset and by time, and what is known of producers."""
+    """The records that readers get by offset and by time, and the state of producers."""
     found = []
     for offset in range(log.log_start_offset, log.log_end_offset):
         data = log.read(offset, 1)

@@ -1,1 +1,1 @@
-"""◇ Our operators beside Kafka Streams' own: random inputs, both answers, and where they differ."""
+"""◇ Compares our operators with Kafka Streams' own on random inputs."""

@@ -9,17 +9,17 @@ Piped = tuple[str, str | None, str | None, int, str]
 """Topic, key, value, timestamp, header."""
 
 KEYS: Final = ("k1", "k2", "k3")
-"""Few, so that rows meet."""
+"""The keys of records.  They are few, so that rows meet."""
 GROUPS: Final = "pqrn"
-"""What values begin with: the group, or the foreign key, of a row; "n" names no foreign row."""
+"""The first letters of values: the group, or the foreign key, of a row.  "n" names no foreign row."""
 RECORDS: Final = 60
 ENDING_WITH_X: Final = 0.08
-"""So often a value is one that takes the aggregate away."""
+"""The share of values that take the aggregate away."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One operator with its options, and the records that go in."""
+    """One operator with its options, and its input records."""
 
     options: dict[str, Any]
     records: list[Piped]
@@ -28,7 +28,7 @@ class Case:
         return {**self.options, "records": self.records}
 
 
-# Each operator, its options that are not numbers, and how many topics it reads.
+# Each operator with its options that are not numbers, and the number of topics that it reads.
 OPERATORS: Final[tuple[tuple[dict[str, Any], int], ...]] = (
     *(({"operator": name, "by": by}, 1) for name in ("grouped", "regrouped") for by in ("count", "reduce", "aggregate")),
     *(
@@ -58,7 +58,7 @@ def cases(number: int, count: int, seed: int = 0) -> Iterator[Case]:
         options = {
             **fixed,
             "topics": topics,
-            # RocksDB is what applications have; it takes a third of a second to open.
+            # Applications use RocksDB, but it takes a third of a second to open.
             "store": "rocksdb" if turn % (4 if fixed["operator"] == "streams" else 20) == 0 else "memory",
             "size": size,
             "advance": random.randint(1, size) if random.random() < 0.6 else size,
@@ -79,7 +79,7 @@ def _records(random: Random, operator: str, topics: int, nulls: float) -> Iterat
     for number in range(random.randint(1, RECORDS)):
         now += random.randint(0, step)
         topic = "a" if topics == 1 or random.random() < 0.5 else "b"
-        # Rows of the right table are keyed as values of the left one name them.
+        # The keys of the right table's rows are the names in the left table's values.
         keys = GROUPS[:3] if operator in {"foreign key", "global"} and topic == "b" else KEYS
         key = None if random.random() < 0.04 and _may_lack_key(operator) else random.choice(keys)
         value = None if random.random() < nulls else _value(random, operator, number)
@@ -87,7 +87,7 @@ def _records(random: Random, operator: str, topics: int, nulls: float) -> Iterat
 
 
 def _may_lack_key(operator: str) -> bool:
-    """A stream without an aggregate passes records without a key, and then our comparison by key has none."""
+    """Tells whether records may lack a key.  A stream without an aggregate passes such records on, and a comparison by key needs keys."""
     return operator != "stateless"
 
 

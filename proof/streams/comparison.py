@@ -1,4 +1,4 @@
-"""◇ One case through our operators, as `oracle/Operators.java` puts it through Kafka's, and what differs."""
+"""◇ Puts one case through our operators, as `oracle/Operators.java` puts it through Kafka's, and lists the differences."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -23,11 +23,11 @@ Written = list[Any]
 """Number of the input, key, value, timestamp, header."""
 NO_ROW = "null"
 WITHOUT_TABLE = ("windowed", "sliding", "sessions", "time limit")
-"""Their rows at the end are the newest of what is written."""
+"""Operators without a comparison of tables.  Their rows at the end are the newest written ones."""
 
 
 def built(options: dict[str, Any]) -> tuple[Driver, KTable | None]:
-    """The operator, and the table that it makes."""
+    """A driver of the operator, and the table that the operator makes."""
     builder = StreamsBuilder()
     out = _operator(builder, options, options["operator"])
     table = out if isinstance(out, KTable) else None
@@ -37,7 +37,7 @@ def built(options: dict[str, Any]) -> tuple[Driver, KTable | None]:
 
 
 def ours(case: Case) -> tuple[list[Written], dict[str, str] | None]:
-    """What is written, and the table at the end."""
+    """The written records, and the table at the end."""
     driver, table = built(case.options)
     written = []
     for number, (topic, key, value, timestamp, header) in enumerate(case.records):
@@ -52,7 +52,7 @@ def ours(case: Case) -> tuple[list[Written], dict[str, str] | None]:
 
 
 def differences(case: Case, answer: dict[str, Any]) -> list[str]:
-    """By key, in order.  Kafka's answer comes from the oracle."""
+    """The differences in words, by key and in order.  Kafka's answer comes from the oracle."""
     written, table = ours(case)
     found = []
     all_mine, all_theirs = _by_key(written), _by_key(answer["written"])
@@ -171,7 +171,7 @@ def _named(key: Any) -> Any:
 
 
 def _text(value: Any) -> str:
-    """As Java writes null."""
+    """A value as text; None becomes Java's null."""
     return NO_ROW if value is None else str(value)
 
 

@@ -1,7 +1,7 @@
-"""● Producers, transactions and readers of a simulated tiered partition: what they are told goes into the model.
+"""● Producers, transactions and readers of a simulated tiered partition.  Their answers go into the model.
 
-A producer tries a batch again, with the same sequence, until it is acknowledged: so a replica that forgot what its producers had written
-would store it twice, or refuse it.  A reader reads all there is of a leader, across both tiers, as the broker's fetch does.
+A producer tries a batch again, with the same sequence, until the batch is acknowledged.  So a replica that forgot its producers' batches
+would store the batch twice, or refuse it.  A reader reads everything from a leader, across both tiers, as the broker's fetch does.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ REFUSED_FOR_GOOD: Final = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.INV
 
 
 class Refused(Exception):
-    """By a leader that does not know this producer as it is, and whose log starts at `log_start_offset`."""
+    """A leader refused a batch because it does not know the producer's state.  Its log starts at `log_start_offset`."""
 
     def __init__(self, detail: str, log_start_offset: int) -> None:
         super().__init__(detail)
@@ -37,10 +37,10 @@ class Refused(Exception):
 
 
 async def acknowledged(cluster: TierCluster, batch: bytes, origin: AppendOrigin, choice: random.Random) -> None:
-    """Sent again and again until it is.  Errors: Refused."""
+    """Send a batch again and again until it is acknowledged.  Errors: Refused."""
     while True:
         await asyncio.sleep(choice.random() * 0.03)
-        # Whoever was asked to lead last, whether it has heard of it or not, or one that led before and has not heard either.
+        # Brokers that believe that they lead: the present leader, or a former one that has not heard of the election.
         candidates = [broker for broker in cluster.brokers.values() if broker.is_up and broker.is_ready and broker.partition.is_leader]
         if candidates and await _try(cluster, choice.choice(candidates), batch, origin):
             return
@@ -80,7 +80,7 @@ async def _try(cluster: TierCluster, broker: TierBroker, batch: bytes, origin: A
 
 
 async def produce(cluster: TierCluster, producer_id: int, choice: random.Random, until_s: float) -> None:
-    """Idempotent, or in transactions when its number is odd."""
+    """Produce idempotently, or in transactions if the producer's number is odd."""
     sequence, epoch, number = 0, 0, 0
     is_transactional = producer_id % 2 == 1
     while cluster.loop.time() < until_s:
@@ -105,7 +105,7 @@ async def produce(cluster: TierCluster, producer_id: int, choice: random.Random,
         except Refused as reason:
             if not cluster.done.get("unclean elections") and cluster.model.knows_producer(producer_id, reason.log_start_offset):
                 cluster.model.violated(f"a producer is not known any more: {reason}")
-            # As one that begins again does: what it had open is aborted first.
+            # The producer begins again with a new epoch, and first aborts its open transaction.
             epoch, sequence = epoch + 1, 0
             if is_transactional:
                 await end_transaction(cluster, producer_id, epoch, choice, is_commit=False)
@@ -131,14 +131,14 @@ async def end_transaction(
 
 
 class LeaderChanged(Exception):
-    """Whoever was read leads no more: what it showed is not judged."""
+    """The broker that was read leads no more, so its records are not judged."""
 
 
 async def read_all(cluster: TierCluster, broker: TierBroker) -> bool:
-    """Everything that `broker`, which leads, shows to both kinds of reader, held against the model.  False when it stopped leading."""
+    """Hold everything that the leader `broker` shows to both kinds of reader against the model.  Returns False if it stopped leading."""
     try:
         cluster.model.starts(repr(broker), broker.log.log_start_offset)
-        stable_end = broker.log.last_stable_offset  # whose markers are all below the high watermark of this moment
+        stable_end = broker.log.last_stable_offset  # its markers are all below the present high watermark
         start, end, chunks = await _read(cluster, broker, Isolation.HIGH_WATERMARK, broker.log.high_watermark)
         cluster.model.served(repr(broker), start, end, [record for _, found, _ in chunks for record in found if record.offset >= start])
         start, end, chunks = await _read(cluster, broker, Isolation.COMMITTED_TRANSACTIONS, stable_end)
@@ -150,11 +150,11 @@ async def read_all(cluster: TierCluster, broker: TierBroker) -> bool:
 
 
 Chunk = tuple[int, list[Seen], list[tuple[int, int]]]
-"""From where it was asked for, its records, and the aborted transactions told with it: producer id and first offset."""
+"""The offset of a fetch, its records, and the aborted transactions in its answer: producer id and first offset."""
 
 
 async def _read(cluster: TierCluster, broker: TierBroker, isolation: Isolation, limit: int) -> tuple[int, int, list[Chunk]]:
-    """Start, end, and what is between them; what was read before the start rose is told, too.  Errors: LeaderChanged."""
+    """Start, end, and the chunks between them.  Chunks that were read before the start rose are there, too.  Errors: LeaderChanged."""
     partition, epoch = broker.partition, broker.partition.leader_epoch
     start, end = partition.log.log_start_offset, min(partition.end_for(isolation), limit)
     offset, chunks, patience = start, list[Chunk](), READS_AGAIN
@@ -162,7 +162,7 @@ async def _read(cluster: TierCluster, broker: TierBroker, isolation: Isolation, 
         content, aborted, code = await _read_once(broker, offset, isolation)
         if cluster.leader is not broker or partition.leader_epoch != epoch:
             raise LeaderChanged
-        if partition.log.log_start_offset > start:  # it let go of some meanwhile: from its new start on
+        if partition.log.log_start_offset > start:  # the leader let records go meanwhile: read from its new start on
             start = partition.log.log_start_offset
             if offset < start:
                 offset, chunks = start, []
@@ -182,7 +182,7 @@ async def _read(cluster: TierCluster, broker: TierBroker, isolation: Isolation, 
 
 
 async def _read_once(broker: TierBroker, offset: int, isolation: Isolation) -> tuple[bytes, list[tuple[int, int]], ErrorCode]:
-    """As the fetch handler does, with what is in remote storage only."""
+    """Read as the fetch handler does, also records that are in remote storage only."""
     partition = broker.partition
     found = partition.read(offset, READ_BYTES, isolation, min_one_batch=True)
     code = ErrorCode.of(found.error_code)
@@ -198,7 +198,7 @@ async def _read_once(broker: TierBroker, offset: int, isolation: Isolation) -> t
 
 
 def _not_aborted(start: int, chunks: list[Chunk]) -> list[tuple[int, bytes]]:
-    """As a client filters: from each answer alone, by the list that came with it."""
+    """(offset, value) of the records that a client keeps: it filters each answer by the list of aborted transactions in it."""
     kept: list[tuple[int, bytes]] = []
     for _, records, told in chunks:
         waiting, aborted = sorted(told, key=lambda each: each[1]), set[int]()

@@ -1,11 +1,12 @@
-"""● Brokers with one replicated, tiered partition, for a simulation: everything but the road between them is what `moldau serve` runs.
+"""● Simulated brokers with one replicated, tiered partition.  They run the parts of `moldau serve`, except the network between brokers.
 
-    TierCluster     the controller: who leads, under which epoch, who is in sync; brokers hear of it sooner or later
+    TierCluster     the controller with leader, epoch and in-sync set; brokers hear of changes sooner or later
     TierBroker      files in memory, logs, the partition, its flusher, the remote log manager; one life after another
     follow          carries batches from the leader: the leader's fetch, the follower's append, truncation, beginning after the tier
 
-A follower's fetch says that everything before it is on stable storage (flush policy `ack`), so it flushes first.  It also tells where its
-log starts, and DeleteRecords is answered by that: so a new start is noted on the disk first, too.
+A follower's fetch says that everything before its offset is on stable storage (flush policy `ack`), so the follower flushes first.  The
+fetch also names the start of the follower's log, and the answer to DeleteRecords depends on it.  So the follower notes a new start on the
+disk first, too.
 """
 
 import asyncio
@@ -60,9 +61,9 @@ class TierBroker:
         self.machine = Machine(f"broker-{broker_id}")
         self.is_up = False
         self.is_cut_off = False
-        """It cannot reach its leader."""
+        """True while the broker cannot reach its leader."""
         self.is_ready = False
-        """It has loaded its log."""
+        """True once the broker has loaded its log."""
         self.noted_start = -1
         self.lives = 0
         self.partition: Partition
@@ -82,7 +83,7 @@ class TierBroker:
     # Its lives
 
     def start(self) -> None:
-        """On what it finds on its disk."""
+        """Start on the files on the broker's disk."""
         self.lives += 1
         self.noted_start = -1
         self.is_ready = False
@@ -147,7 +148,7 @@ class TierBroker:
         self.logs.write_checkpoints()
 
     def die(self, *, with_power: bool) -> None:
-        """Nothing of it runs any more, and of what was not synced its disk keeps what it likes."""
+        """Stop everything at once.  After a power failure the disk keeps any part of the data that was not synced."""
         self.is_up = False
         self.cluster.loop.kill(self.machine)
         if with_power:
@@ -161,7 +162,7 @@ class TierBroker:
     # What it does
 
     def apply(self) -> None:
-        """What the controller has said."""
+        """Apply the controller's decision."""
         if not self.is_up or not self.is_ready or self.cluster.is_deleted:
             return
         cluster, before = self.cluster, (self.partition.leader_epoch, self.partition.is_leader)
@@ -184,7 +185,7 @@ class TierBroker:
             self.remote.leadership_changed(self.partition)
 
     async def _keep_house(self) -> None:
-        """Retention, checkpoints, flushes of what is sealed."""
+        """Run retention, checkpoints and flushes of sealed segments."""
         clock = self.cluster.clock
         while True:
             await asyncio.sleep(0.05)
@@ -193,7 +194,7 @@ class TierBroker:
             self.flusher.want(self.log)
 
     async def _keep_in_sync(self) -> None:
-        """As leader: who falls behind leaves the in-sync set, who has caught up joins it."""
+        """As leader, take replicas that fell behind out of the in-sync set, and put replicas that caught up into it."""
         while True:
             await asyncio.sleep(0.03)
             partition, cluster = self.partition, self.cluster
@@ -220,10 +221,10 @@ class TierCluster:
         self.store: Final = MemoryObjectStore(now_ms=self.clock.now_ms)
         self.leader_id, self.leader_epoch, self.partition_epoch = NO_LEADER, 0, 0
         self.was_clean = True
-        """Whether the last leader was elected from those in sync."""
+        """Whether the last leader was elected from the in-sync set."""
         self.is_deleted = False
         self.is_eager = choice.random() < 0.3
-        """Replicas that are new begin with the last tiered offset (KIP-1023)."""
+        """Whether new replicas begin with the last tiered offset (KIP-1023)."""
         self.brokers: Final = {number: TierBroker(self, number) for number in (1, 2, 3)}
         self.isr: tuple[int, ...] = (1, 2, 3)
         self.done: Final[dict[str, int]] = {}
@@ -233,7 +234,7 @@ class TierCluster:
 
     @property
     def leader(self) -> TierBroker | None:
-        """Who leads and knows it."""
+        """The leader, if it knows that it leads."""
         broker = self.brokers.get(self.leader_id)
         is_ready = broker is not None and broker.is_up and broker.is_ready and not self.is_deleted
         return broker if is_ready and broker is not None and broker.partition.leader_epoch == self.leader_epoch else None
@@ -248,7 +249,7 @@ class TierCluster:
     # The controller
 
     def elect(self, *, is_unclean: bool = False, other_than: int = NO_LEADER) -> None:
-        """Somebody in sync, or anybody at all; nobody when none of them is there."""
+        """Elect a living broker of the in-sync set, or any living broker if `is_unclean`; none if there is no candidate."""
         alive = [broker_id for broker_id in self.brokers if self.brokers[broker_id].is_up]
         candidates = [each for each in (alive if is_unclean else self.isr) if each in alive]
         preferred = [each for each in candidates if each != other_than] or candidates
@@ -261,7 +262,7 @@ class TierCluster:
         self._commit()
 
     def alter_isr(self, leader: TierBroker, isr: tuple[int, ...]) -> None:
-        """AlterPartition: of the leader of this epoch only, and only those who are there."""
+        """AlterPartition.  Only the leader of this epoch may ask, and only brokers that run may join."""
         partition = leader.partition
         if (leader.id, partition.leader_epoch, partition.partition_epoch) == (self.leader_id, self.leader_epoch, self.partition_epoch):
             self.isr = tuple(each for each in isr if each in self.isr or self._has_fetched(leader, self.brokers[each]))
@@ -272,11 +273,11 @@ class TierCluster:
 
     @staticmethod
     def _has_fetched(leader: TierBroker, broker: TierBroker) -> bool:
-        """In this life of it: what was heard before its last crash says nothing (KIP-903)."""
+        """Tells whether a broker has fetched in its present life.  Fetches before its last crash prove nothing (KIP-903)."""
         return broker.is_up and leader.partition.followers[broker.id].broker_epoch == broker.lives
 
     def broker_is_gone(self, broker: TierBroker) -> None:
-        """The last one in sync stays so: who else could lead."""
+        """Take a dead broker out of the in-sync set, unless it is the last one: no other could lead."""
         if broker.id in self.isr and len(self.isr) > 1:
             self.isr = tuple(each for each in self.isr if each != broker.id)
         if self.leader_id == broker.id:
@@ -309,7 +310,7 @@ async def _calling(work: Callable[[], object]) -> None:
 
 
 class LeaderLine:
-    """What a follower asks its leader: a `tier_start.Leader`."""
+    """A follower's questions to its leader: a `tier_start.Leader`."""
 
     def __init__(self, leader: TierBroker, leader_epoch: int, choice: random.Random) -> None:
         self._leader: Final = leader
@@ -317,7 +318,7 @@ class LeaderLine:
         self._choice: Final = choice
 
     async def asked(self) -> Partition:
-        """Errors: KafkaError."""
+        """The leader's partition, after the time of a request.  Errors: KafkaError."""
         await asyncio.sleep(self._choice.random() * 0.01)
         if not self._leader.is_up or not self._leader.is_ready:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
@@ -346,7 +347,7 @@ class LeaderLine:
 
 
 async def follow(broker: TierBroker, choice: random.Random) -> None:
-    """For as long as the broker lives."""
+    """Follow the leader for as long as the broker lives."""
     cluster, partition = broker.cluster, broker.partition
     while True:
         await asyncio.sleep(0.001 + choice.random() * 0.02)
@@ -355,7 +356,7 @@ async def follow(broker: TierBroker, choice: random.Random) -> None:
             continue
         try:
             await _fetch(broker, leader, choice)
-        except (KafkaError, OSError):  # the leader, or the store: the disks do not fail here
+        except (KafkaError, OSError):  # errors of the leader or the store, because disks do not fail here
             continue
         except NotYet:
             cluster.count("not yet")
@@ -386,7 +387,7 @@ async def _fetch(broker: TierBroker, leader: TierBroker, choice: random.Random) 
 
 
 async def _take(broker: TierBroker, line: LeaderLine, found: PartitionData, content: bytes) -> None:
-    """What the leader has answered."""
+    """Take the leader's answer in."""
     cluster, log, logs = broker.cluster, broker.log, broker.logs
     now_ms = cluster.clock.now_ms()
     match found.error_code:

@@ -1,11 +1,11 @@
-"""● Threads for tests that decide where a blocking call stops: the loop stands still until the call has ended, or waits at the gate.
+"""● Threads for tests that decide where a blocking call stops.  The loop stands still until the call has ended or waits at the gate.
 
     threads = HandedOver()
-    threads.shut()                                 # from now on `pass_gate`, called within a blocking call, stops that call
+    threads.shut()                                 # from now on `pass_gate` within a blocking call stops that call
     result = await threads.run(blocking, ...)      # the loop goes on when the call has ended, or has stopped
     threads.open()                                 # all stopped calls go on, each to its end or to the next gate
 
-One thread runs at a time, so what happens depends on no scheduler and no clock.
+One thread runs at a time, so the order of events depends on no scheduler and no clock.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ class HandedOver:
         self._running: _Call | None = None
 
     async def run(self, fn: Callable[..., Any], *args: Any) -> Any:
-        """Like `moldau.storage.threads.BlockingThreads.run`: a call that was begun goes on though nobody waits for it any more."""
+        """Like `moldau.storage.threads.BlockingThreads.run`: a call that has begun goes on even if nobody waits for it any more."""
         call = _Call(fn, args)
         self._go_on(call)
         return await call.future
@@ -35,7 +35,7 @@ class HandedOver:
         self._is_open = False
 
     def pass_gate(self) -> None:
-        """On the thread of a call."""
+        """Stop here if the gate is shut.  Called on the thread of a call."""
         if not self._is_open:
             call = self._running
             assert call is not None
@@ -69,7 +69,7 @@ class _Call:
         self._thread.start()
 
     def go_on(self) -> None:
-        """On the loop's thread: until it has ended or stopped."""
+        """Let the call run until it has ended or stopped.  Called on the loop's thread."""
         self._may_run.release()
         assert self._has_paused.acquire(timeout=WITHIN_S), "the call neither ends nor comes to a gate"
         if self._has_ended and not self.future.cancelled():
@@ -79,7 +79,7 @@ class _Call:
                 self.future.set_result(self._result)
 
     def stop(self) -> None:
-        """On its thread: until `go_on`."""
+        """Stop until `go_on`.  Called on the call's own thread."""
         self._has_paused.release()
         self._may_run.acquire()
 
@@ -87,7 +87,7 @@ class _Call:
         self._may_run.acquire()
         try:
             self._result = self._fn(*self._args)
-        except BaseException as error:  # whatever it is, it is the caller's
+        except BaseException as error:  # the caller gets any exception
             self._error = error
         self._has_ended = True
         self._has_paused.release()

@@ -1,4 +1,4 @@
-"""● A tiered log in memory with everything it needs, but for a broker: to copy, to read, to break at every step."""
+"""● A tiered log in memory with everything that it needs except a broker, for tests that copy, read, and fail at every step."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -40,7 +40,7 @@ async def at_once(fn: Callable[..., Any], *args: Any) -> Any:
 
 
 class Metadata:
-    """`__remote_log_metadata` as one broker after the other sees it: what is in `records` is committed."""
+    """`__remote_log_metadata` as one broker after the other sees it.  All records in `records` are committed."""
 
     def __init__(self, hook: Callable[[str, str], None]) -> None:
         self.records: list[StoredRecord] = []
@@ -104,12 +104,12 @@ class Tier:
         )
 
     def append(self, count: int, *, epoch: int = 0) -> None:
-        """Records that begin with their offset."""
+        """Append records with values that begin with their offset."""
         for _ in range(count):
             self.append_value(b"%d " % self.log.log_end_offset + b"v" * 30, epoch=epoch)
 
     def append_value(self, value: bytes, *, epoch: int) -> None:
-        """One record in a batch of its own, a second after the one before; acknowledged at once."""
+        """Append one record in a batch of its own, a second after the one before.  It is acknowledged at once."""
         record = NewRecord(NOW + 1000 * self.log.log_end_offset, b"k", value)
         result = self.log.append_from_client(build_batch([record]), leader_epoch=epoch, now_ms=NOW)
         assert isinstance(result, AppendResult), result
@@ -121,7 +121,7 @@ class Tier:
         self.log.copied_offset = copied_up_to(self.log, self.remote)
 
     async def move(self) -> None:
-        """Everything into remote storage only, but for an empty active segment."""
+        """Move everything into remote storage.  The disk keeps an empty active segment only."""
         self.log.roll(NOW)
         self.log.flush()
         await self.copy()

@@ -1,6 +1,6 @@
-"""● `__remote_log_metadata` of a simulated cluster: one order of records, which each broker replays at its own pace.
+"""● `__remote_log_metadata` of a simulated cluster: one sequence of records, which each broker replays at its own pace.
 
-A writer learns what became of its record once it has replayed it.  At times it does not: then the record may be there all the same.
+A writer learns the fate of its record once it has replayed the record.  At times the write fails although the record is there.
 """
 
 import asyncio
@@ -16,16 +16,16 @@ from moldau.storage.tiered.segments import TopicIdPartition, where_of
 
 
 class SharedMetadata:
-    """What is committed, for as long as the cluster lives."""
+    """The committed records, for as long as the cluster lives."""
 
     def __init__(self) -> None:
         self.records: Final[list[StoredRecord]] = []
         self.failure_chance = 0.0
         self.leader_id = 1
-        """Whose task it is to delete what belongs to topics that are no more."""
+        """The broker that has to delete the segments of deleted topics."""
 
     def replayed(self, where: TopicIdPartition) -> RemoteLog:
-        """As someone who has read everything knows it."""
+        """The remote log after a replay of all records."""
         remote = RemoteLog(where)
         for record in self.records:
             if where_of(record) == where:
@@ -34,7 +34,7 @@ class SharedMetadata:
 
 
 class MetadataView:
-    """One broker's, for one life.  A `SegmentMetadata`."""
+    """One broker's view for one life: a `SegmentMetadata`."""
 
     def __init__(self, shared: SharedMetadata, broker_id: int, choice: random.Random) -> None:
         self.remote_logs: Final[dict[TopicIdPartition, RemoteLog]] = {}
@@ -68,7 +68,7 @@ class MetadataView:
             yield from list(self.remote_logs.values())
 
     async def append(self, record: StoredRecord) -> bool:
-        """Errors: KafkaError."""
+        """Write a record, and wait until it is replayed.  Errors: KafkaError."""
         await asyncio.sleep(self._choice.random() * 0.02)
         outcome = self._choice.random()
         if outcome < self._shared.failure_chance / 2:

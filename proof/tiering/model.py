@@ -1,8 +1,8 @@
-"""◇ What the records of a replicated, tiered log may be, whoever leads: the reference that every replica is held against.
+"""◇ A model of a replicated, tiered log, whichever replica leads: the reference that every replica is held against.
 
-A record that was acknowledged, or that a leader showed to a reader, is fixed: at that offset nobody ever shows another.  What was
-acknowledged stays, unless an unclean election gives it up; what was only shown may go with a power failure.  The log starts nowhere before
-the last deletion that was acknowledged; and nowhere beyond the furthest that was asked for, when nothing else lets records go.
+A record that was acknowledged, or that a leader showed to a reader, is fixed: no replica ever shows another record at that offset.  An
+acknowledged record stays, unless an unclean election gives it up.  A record that was only shown may go with a power failure.  The log never
+starts before the last acknowledged deletion.  If nothing else lets records go, it never starts beyond the furthest requested deletion.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,7 +33,7 @@ class TierModel:
         self.lowest_start = 0
         self.highest_start = 1 << 62 if has_retention else 0
         self._unclean_epoch = -1
-        """What was acknowledged before it is no promise any more."""
+        """The epoch of an unclean election.  Earlier acknowledgements are no promise any more."""
         self.violations: Final[list[str]] = []
 
     def violated(self, what: str) -> None:
@@ -47,14 +47,14 @@ class TierModel:
             self.acknowledged.add(record.offset)
 
     def deletion_asked(self, offset: int) -> None:
-        """Of what lies below."""
+        """Note a request to delete the records below `offset`."""
         self.highest_start = max(self.highest_start, offset)
 
     def deletion_acknowledged(self, offset: int) -> None:
         self.lowest_start = max(self.lowest_start, offset)
 
     def elected(self, leader_epoch: int, epochs: Iterable[tuple[int, int]], end_offset: int, *, is_clean: bool) -> None:
-        """A log with these leader epochs, and where each began, is the one that counts from now on."""
+        """Note an election.  From now on the log with these leader epochs and starts of epochs counts."""
         if not is_clean:
             self._unclean_epoch = leader_epoch
         starts = sorted(epochs, key=lambda entry: entry[1])
@@ -73,16 +73,16 @@ class TierModel:
     # What must hold
 
     def knows_producer(self, producer_id: int, start: int) -> bool:
-        """Whether a log that starts there has records of it: one that has none may have forgotten it, as Kafka does."""
+        """Whether a log that starts at `start` has records of the producer.  Without records it may forget the producer, as Kafka does."""
         return any(each.producer_id == producer_id and not each.is_marker for offset, each in self.records.items() if offset >= start)
 
     def starts(self, who: str, start: int) -> None:
-        """A leader's log, at this moment."""
+        """Check the present start of a leader's log."""
         if not self.lowest_start <= start <= self.highest_start:
             self.violated(f"{who} starts at {start}, which must lie between {self.lowest_start} and {self.highest_start}")
 
     def served(self, who: str, start: int, end: int, records: list[Seen]) -> None:
-        """All that a leader shows from its start to `end` (exclusive)."""
+        """Check all records that a leader shows from its start to `end` (exclusive)."""
         offsets = [record.offset for record in records]
         if offsets != list(range(start, end)):
             missing = sorted(set(range(start, end)) - set(offsets))
@@ -95,9 +95,10 @@ class TierModel:
             self.violated(f"{who} has stored twice what was sent again: {twice[:3]}")
 
     def served_committed(self, who: str, start: int, end: int, values: list[tuple[int, bytes]]) -> None:
-        """What a read_committed reader is left with, of the records from `start` to the last stable offset, `end`.
+        """Check the records that a read_committed reader keeps, from `start` to the last stable offset, `end`.
 
-        After a restart that offset may lie beyond a transaction whose end is above the high watermark still; that is not judged.
+        After a restart that offset may lie beyond a transaction with a marker that is still above the high watermark.  Such records are not
+        judged.
         """
         expected, decided_end = self._committed(start, end)
         shown = [each for each in values if each[0] < decided_end]
@@ -106,7 +107,7 @@ class TierModel:
             self.violated(f"{who} shows other committed records between {start} and {end} than are: {wrong[:5]}")
 
     def _committed(self, start: int, end: int) -> tuple[list[tuple[int, bytes]], int]:
-        """And up to where everything is decided, by the markers that are known."""
+        """The committed (offset, value) pairs, and the offset up to which known markers decide everything."""
         aborted: set[int] = set()
         since: dict[int, list[int]] = {}
         for offset in sorted(self.records):
@@ -128,7 +129,7 @@ class TierModel:
 
 
 def seen_in(content: memoryview | bytes | bytearray) -> Iterator[Seen]:
-    """Of whole batches, as they are stored."""
+    """The records of whole batches, as they are stored."""
     view = memoryview(content)
     for position, header in batches(view):
         marker = read_marker(view[position : position + header.size]) if header.is_control else None

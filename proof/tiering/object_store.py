@@ -6,11 +6,11 @@ from typing import Final
 from moldau.storage.tiered.store import StoredObject
 
 Hook = Callable[[str, str], None]
-"""(call, object name), before each step of a call: may raise."""
+"""Called with (call, object name) before each step of a call.  It may raise."""
 
 
 class MemoryObjectStore:
-    """`put` shows an object only when all of it is there, as object stores do; a hook sees it begin and end."""
+    """An object store.  `put` shows an object only when all of it is there, as object stores do; a hook sees each put begin and end."""
 
     def __init__(self, *, hook: Hook = lambda call, name: None, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.objects: Final[dict[str, tuple[bytes, int]]] = {}

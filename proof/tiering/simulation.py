@@ -5,13 +5,14 @@
 
     python -m proof.tiering.simulation --seed 1 --seeds 1000
 
-Three brokers, of which everything runs but the road between them (`tier_cluster`); producers and transactions that try until they are
-acknowledged (`tier_clients`); a reference of what may be shown (`tier_model`).  In the end everything heals, each broker leads in turn, and
+There are three brokers, which run everything except the network between them (`cluster`), producers and transactions that try until they
+are acknowledged (`clients`), and a reference of the records that may be shown (`model`).  In the end everything heals, each broker leads
+in turn, and
 
 - each serves all records from its start on, at every offset, to both kinds of reader, and they are the same
-- nothing that was acknowledged is missing, leader epochs, ends and producers agree
-- no log start lies before a deletion that was acknowledged, or goes back while a broker lives
-- the store holds exactly what the metadata speaks of, whole, and nothing that has expired; after the topic is deleted it holds nothing
+- no acknowledged record is missing; leader epochs, ends and producers agree
+- no log start lies before an acknowledged deletion, or goes back while a broker lives
+- the store holds exactly the objects that the metadata names, whole, and none that has expired; after the topic is deleted it holds nothing
   (a copy that broke off may stay until its records are in another)
 """
 
@@ -37,7 +38,7 @@ from proof.tiering.cluster import TASK_INTERVAL_MS, WHERE, TierBroker, TierClust
 FAULTS_S: Final = 5.0
 CALM_S: Final = 60.0
 STRAYS_MS: Final = 3_700_000
-"""Longer than an object is left alone that no metadata speaks of."""
+"""Longer than the store keeps an object that no metadata names."""
 
 
 @dataclasses.dataclass
@@ -133,7 +134,7 @@ class TierSimulation:
         raise OSError(f"the store failed at {call} {name}")
 
     def _working(self) -> TierBroker | None:
-        """Whose task runs right now."""
+        """The broker whose task runs right now."""
         machine = current_machine()
         return next((broker for broker in self.cluster.brokers.values() if broker.machine is machine), None)
 
@@ -188,7 +189,7 @@ class TierSimulation:
     # What goes on meanwhile
 
     async def _watch(self) -> None:
-        """Log starts of each life never go back; what leaders show now and then is held against the model."""
+        """Check that log starts of each life never go back, and hold the records that leaders show now and then against the model."""
         cluster = self.cluster
         while True:
             await asyncio.sleep(0.1 + self.choice.random() * 0.2)
@@ -250,7 +251,7 @@ class TierSimulation:
         await self._check_deletion()
 
     async def _settled(self) -> bool:
-        """Everybody is in sync, has the same end, and the tier has all that is sealed."""
+        """Wait until all brokers are in sync with the same end, and the tier has all sealed segments."""
         cluster = self.cluster
         for _ in range(int(CALM_S / 0.1)):
             await asyncio.sleep(0.1)
@@ -271,7 +272,7 @@ class TierSimulation:
         for broker in cluster.brokers.values():
             log = broker.log
             histories.add(tuple(log.epochs.epoch_for_offset(offset) for offset in range(start, log.log_end_offset)))
-            # A replica that began where the log starts now does not know who wrote before.
+            # A replica that began at the present log start does not know earlier producers.
             known = [each for each in log.producers.producers.values() if each.last_offset >= start]
             producers.add(tuple(sorted((each.producer_id, each.producer_epoch, each.last_sequence) for each in known)))
         if len(histories) > 1:
@@ -289,7 +290,7 @@ class TierSimulation:
             yield f"no metadata speaks of {strays}"
         for segment in remote.segments.values():
             if segment.state is SegmentState.COPY_STARTED and segment.end_offset >= leader.log.copied_offset:
-                continue  # it goes once this leader has sealed, and copied, what it holds
+                continue  # the segment goes once this leader has sealed and copied its records
             content = cluster.store.objects.get(object_name(segment, LOG_SUFFIX))
             if segment.state is not SegmentState.COPY_FINISHED or content is None or len(content[0]) != segment.size:
                 yield f"{segment} stays as {segment.state.name}, with {content and len(content[0])} bytes"
@@ -297,7 +298,7 @@ class TierSimulation:
                 yield f"{segment} has expired and stays: {leader!r}"
 
     async def _check_deletion(self) -> None:
-        """Of the topic: its objects go, once."""
+        """Check that a deleted topic's objects go."""
         cluster = self.cluster
         cluster.is_deleted = True
         for broker in cluster.brokers.values():

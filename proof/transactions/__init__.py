@@ -1,1 +1,1 @@
-"""● Transactions under fire: clients, readers, and what must hold of both.  Start with `history.py`."""
+"""● Transactions under fire: clients, readers, and the promises to both.  Start with `history.py`."""

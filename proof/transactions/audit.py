@@ -1,4 +1,4 @@
-"""● Reads what transactions commit, while they do and when all is calm; asks what hangs."""
+"""● Reads the records that transactions commit, while they are written and when all is calm, and looks for hanging transactions."""
 
 import asyncio
 from typing import Final
@@ -39,7 +39,7 @@ OPEN_STATES: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
 
 
 class Auditor(TransactionClient):
-    """Reads what is committed, while it is written."""
+    """Reads committed records while they are written."""
 
     def begin(self, history: TransactionHistory, outputs: list[TopicPartition]) -> None:
         self._history = history
@@ -69,7 +69,7 @@ class Auditor(TransactionClient):
             for one in topic.partitions:
                 partition = TopicPartition(topic.topic, one.partition_index)
                 if one.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    self._positions[partition] = 0  # a power failure took what was behind the last committed record
+                    self._positions[partition] = 0  # a power failure took records behind the last committed one
                 if one.error_code:
                     notes.count_error("fetch", one.error_code)
                     continue
@@ -87,7 +87,7 @@ class Auditor(TransactionClient):
         notes.done["audit"] += 1
 
     async def _send(self, partition: TopicPartition, values: list[int], *, acks: int) -> None:
-        """Records of no transaction.  Errors: OSError, KafkaError."""
+        """Send records outside of any transaction.  Errors: OSError, KafkaError."""
         batch = build_batch([NewRecord(EPOCH_MS, None, value.to_bytes(8, "big")) for value in values])
         data = PartitionProduceData(index=partition.partition, records=memoryview(batch))
         request = ProduceRequest(acks=acks, timeout_ms=2_000, topic_data=[TopicProduceData(name=partition.topic, partition_data=[data])])
@@ -97,7 +97,7 @@ class Auditor(TransactionClient):
     # before and after
 
     async def create(self, topics: dict[str, int], groups: list[str], transactional_ids: list[str]) -> None:
-        """Topics by name, with their partitions; coordinators.  Errors: OSError, KafkaError."""
+        """Create topics with these numbers of partitions, and look coordinators up.  Errors: OSError, KafkaError."""
         wanted = [
             CreatableTopic(name=name, num_partitions=count, replication_factor=1, assignments=[], configs=[])
             for name, count in topics.items()
@@ -112,7 +112,7 @@ class Auditor(TransactionClient):
                 raise_for(one.error_code)
 
     async def fill(self, source: TopicPartition, count: int) -> None:
-        """With its own offsets.  Errors: OSError, KafkaError."""
+        """Fill a partition with values that equal their offsets.  Errors: OSError, KafkaError."""
         for first in range(await self.end(source), count, BATCH_RECORDS):
             await self._send(source, list(range(first, first + BATCH_RECORDS)), acks=-1)
 

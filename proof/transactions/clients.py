@@ -1,9 +1,9 @@
-"""● Transactional clients of a simulated cluster: copiers read, write and commit offsets, an auditor reads what comes of it.
+"""● Transactional clients of a simulated cluster: copiers read, write and commit offsets, and an auditor reads their output.
 
-Each copier has one partition of the source for itself and copies it, in transactions of either version, into two partitions that all share.
-It dies, is taken over while it lives on, gives up, pauses beyond its time-out; some transactions it aborts, and the last one of a round it
-may leave open.  The auditor reads committed records all the while, from here and there, and puts records of no transaction between them.
-When all is calm nobody helps an open transaction along: its time-out has to.
+Each copier has one partition of the source for itself.  It copies the partition, in transactions of either version, into two partitions
+that all copiers share.  A copier dies, is taken over while it lives on, gives up, or pauses beyond its time-out.  It aborts some
+transactions, and may leave the last one of a round open.  The auditor reads committed records all the while, from changing offsets, and
+puts records without a transaction between them.  When all is calm, only its time-out ends an open transaction.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ SOURCE_RECORDS: Final = 1500
 TRANSACTION_TIMEOUT_MS: Final = 5_000
 ABORT_INTERVAL_MS: Final = 1_000
 HANGS_AFTER_S: Final = 20.0
-"""The time-out, the interval at which it is looked at, and time enough to write markers."""
+"""The time-out, the interval between looks at time-outs, and time enough to write markers."""
 LONGEST_PAUSE_S: Final = 1.0
 TRANSACTION_PROPERTIES: Final = {
     "transaction.state.log.num.partitions": "2",
@@ -70,7 +70,7 @@ class Copying(Session):
         return self._position >= SOURCE_RECORDS
 
     async def start(self) -> None:
-        """Errors: Dead."""
+        """Fence the life before, and begin at the group's committed offset.  Errors: Dead."""
         await self.init()
         request = offsets_request(self.group)
         response = await self._ask("group", lambda: request, OFFSET_FETCH_VERSION, code_of=code_of_offsets, is_read=True)
@@ -78,14 +78,14 @@ class Copying(Session):
         self._position = max(committed, default=0)
 
     async def copy(self) -> None:
-        """One transaction; after one that was not committed its records are read again.  Errors: Dead."""
+        """Copy in one transaction.  If it is not committed, its records are read again.  Errors: Dead."""
         before = self._position
         await self.transaction()
         if self._last.fate is not Fate.COMMITTED:
             self._position = before
 
     async def leave_open(self) -> None:
-        """The last words of a life.  Errors: Dead."""
+        """End a life in the middle of a transaction.  Errors: Dead."""
         with suppress(MustAbort):
             await self._work(self._begin())
         self._notebook.count("left open")
@@ -107,7 +107,7 @@ class Copying(Session):
         await self._commit_offset_of(attempt, self._source, self._position)
 
     async def _take(self, attempt: Attempt, count: int) -> dict[TopicPartition, list[int]]:
-        """What to write where of the next records of the source."""
+        """Read the next records of the source.  Returns output partition → the values to write."""
         chosen: dict[TopicPartition, list[int]] = {}
         for _ in range(min(count, SOURCE_RECORDS - self._position)):
             if self._position not in self._read:
@@ -136,7 +136,7 @@ class Copying(Session):
 
 
 class Copier(TransactionClient):
-    """One life after the other with the same transactional id; sometimes one before is not dead."""
+    """One life after the other with the same transactional id.  Sometimes an earlier life is not dead."""
 
     def begin(self, history: TransactionHistory, source: TopicPartition, outputs: list[TopicPartition]) -> None:
         self.history = history
@@ -202,7 +202,7 @@ class Transactions:
         self.auditor: Auditor | None = None
 
     def add(self, number: int, network: Network, address: tuple[str, int], choice: random.Random) -> "Copier | Auditor":
-        """`COPIERS` copiers, and then the auditor."""
+        """Add a client: `COPIERS` copiers first, and then the auditor."""
         if number == COPIERS:
             self.auditor = Auditor("auditor", network, address, choice)
             return self.auditor
@@ -211,7 +211,7 @@ class Transactions:
         return copier
 
     async def prepare(self) -> None:
-        """On the auditor's machine, before anything strikes: topics with something to copy, and coordinators."""
+        """Make topics with records to copy, and coordinators.  Called on the auditor's machine before faults strike."""
         auditor = self._auditor()
         self._round += 1
         self.history = TransactionHistory()
@@ -229,7 +229,7 @@ class Transactions:
         await (client.run(until_s, self._notes) if isinstance(client, Auditor) else client.run(until_s))
 
     async def find_violations(self, until_s: float) -> list[str]:
-        """On the auditor's machine, when all is calm."""
+        """Check everything when all is calm.  Called on the auditor's machine.  Returns the violations in words."""
         auditor, loop = self._auditor(), asyncio.get_running_loop()
         groups = self._group_of()
         hanging = ["nobody knows"]
@@ -255,7 +255,7 @@ class Transactions:
         return found
 
     async def _at_last(self, what: Callable[[], Awaitable[Any]]) -> Any:
-        """Again and again until it succeeds: whoever calls has a time-out."""
+        """Try again and again until it succeeds.  The caller has a time-out."""
         while True:
             try:
                 return await what()

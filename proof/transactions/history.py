@@ -1,11 +1,11 @@
-"""◇ What transactional clients and readers of committed records were told, and what must hold of it.
+"""◇ The answers that transactional clients and readers of committed records got, and the promises that must hold.
 
-`check_transactions` holds the end, when all is calm, against what each client knows (`txn_schedules/verdict.py`), and against every answer
-that a reader had before:
+`check_transactions` holds the final state, when all is calm, against each client's knowledge (`schedules/verdict.py`), and against every
+answer that a reader got before:
 
 copied        outputs and offsets agree: every record of the source up to the committed offset is visible, once, in order, and no other
-seen          what a reader was shown is there in the end, at its offset; nothing was left out of an answer that was known to be there
-passed        the last stable offset never passes a transaction that is open: one that its client ended was, until it asked for that
+seen          a record that a reader was shown is there in the end, at its offset; no answer left out a record that was known to be there
+passed        the last stable offset never passes an open transaction; a transaction was open until its client asked for its end
 """
 
 from bisect import bisect_left, bisect_right
@@ -25,7 +25,7 @@ class Sight(NamedTuple):
     partition: TopicPartition
     start_offset: int
     end_offset: int
-    """Behind the last batch, whether or not it counts."""
+    """The offset behind the last batch, whether or not the batch counts."""
     records: tuple[tuple[int, int], ...]
     """(offset, value)"""
     last_stable_offset: int
@@ -35,16 +35,16 @@ class Sight(NamedTuple):
 
 @dataclass(slots=True)
 class TransactionHistory:
-    """Of one round."""
+    """The history of one round."""
 
     notebook: Notebook = field(default_factory=Notebook)
     sources: dict[int, Place] = field(default_factory=dict)
-    """By value: where its client had read what it copied."""
+    """Value → the place at which its client had read the copied record."""
     sights: list[Sight] = field(default_factory=list)
 
 
 def check_transactions(history: TransactionHistory, last: Snapshot, group_of: Mapping[str, str]) -> list[str]:
-    """In words; empty when everything holds.  `last`: what is seen when all is calm; `group_of`: by transactional id."""
+    """The violations in words.  `last` is the view when all is calm; `group_of` maps transactional ids to groups."""
     return [
         *judge_attempts(history.notebook, last, group_of),
         *_copied(history, last, group_of),

@@ -1,4 +1,4 @@
-"""● A connection of a transactional client of a simulated cluster, and how committed records are asked for and read."""
+"""● A connection of a transactional client of a simulated cluster, and requests for committed records and their answers."""
 
 import asyncio
 import random
@@ -49,7 +49,7 @@ class ChannelLine:
             return await channel.send(make(), version)
         except (OSError, KafkaError):
             self.give_up()
-            # Whoever goes on at once meets a broker that is down, for as long as it is.
+            # The pause keeps the client from asking a broker that is down over and over.
             await asyncio.sleep(RETRY_S)
             raise Lost from None
 
@@ -90,7 +90,7 @@ class TransactionClient:
 
 
 def fetch_request(positions: list[tuple[TopicPartition, int]], *, max_bytes: int) -> FetchRequest:
-    """Of committed records."""
+    """A fetch of committed records."""
     topics: dict[str, list[FetchPartition]] = {}
     for partition, offset in positions:
         asked = FetchPartition(partition=partition.partition, fetch_offset=offset, partition_max_bytes=max_bytes)
@@ -105,7 +105,7 @@ def fetch_request(positions: list[tuple[TopicPartition, int]], *, max_bytes: int
 
 
 def committed_records(partition: PartitionData, start_offset: int = 0) -> tuple[int, list[tuple[int, int]]]:
-    """(where to go on, (offset, value) of each record that counts), as a client that filters by the list of aborted transactions."""
+    """(next offset, (offset, value) of each record that counts).  Records are filtered by the answer's list of aborted transactions."""
     assert not isinstance(partition.records, FileSlice)
     written = list(written_in(memoryview(partition.records or b"")))
     aborted = [(each.first_offset, each.producer_id) for each in partition.aborted_transactions or ()]
@@ -114,7 +114,7 @@ def committed_records(partition: PartitionData, start_offset: int = 0) -> tuple[
 
 
 def offsets_request(group: str) -> OffsetFetchRequest:
-    """Where it stands, once no transaction can move it any more."""
+    """A request for the group's stable offsets, which no open transaction can move any more."""
     return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=None)], require_stable=True)
 
 

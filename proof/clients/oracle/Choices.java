@@ -26,7 +26,7 @@ import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.utils.Utils;
 
-/** What Java's clients choose: one case a line, one line of answers.
+/** Asks Java's clients for their choices.  Reads one case a line and writes one line of answers:
  *
  *  hash HEX PARTITIONS                                  murmur2, and the partition of that key
  *  assign NAME TOPIC:COUNT,… MEMBER:INSTANCE:TOPIC+…,…  MEMBER=TOPIC-INDEX+…,…     (INSTANCE may be empty)

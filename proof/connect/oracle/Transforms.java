@@ -1,6 +1,6 @@
-// Kafka's own transforms and JSON converter, asked what they make of a record: one case a line in, one answer out, both JSON.
+// Applies Kafka's own transforms and JSON converter to records.  Reads one case a line and writes one answer a line, both JSON.
 // A case: {"type": class, "config": {...}, "topic", "partition", "timestamp", "key", "value": JSON with schemas or without,
-// "schemas": bool, "offset": number or null}.  With an offset it is a sink's record, else a source's.
+// "schemas": bool, "offset": number or null}.  With an offset the record is a sink's, else a source's.
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.node.ArrayNode;

@@ -54,7 +54,7 @@ import org.apache.kafka.metadata.MetadataRecordSerde;
 import org.apache.kafka.timeline.SnapshotRegistry;
 
 /**
- * Asks the classes of Kafka's controller what they decide.
+ * Asks the classes of Kafka's controller for their decisions.
  *
  * Reads one case a line as JSON and writes one answer a line:
  *
@@ -213,7 +213,7 @@ public class Decisions {
                 return response;
             }
             case "fence_overdue":
-                // An entry for an earlier epoch of a broker is only thrown away.
+                // A call may do no more than throw away an entry for an earlier epoch of a broker.
                 while (records.isEmpty() && kept(replication.maybeFenceOneStaleBroker(), records)) {
                 }
                 return null;

@@ -29,9 +29,9 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
- * Asks Kafka Streams what its operators make of records.
+ * Puts records through the operators of Kafka Streams.
  *
- * One case a line as JSON in, one answer a line out:
+ * Reads one case a line as JSON and writes one answer a line:
  *
  *   {"operator": "count", "kind": "inner", "size": ms, ..., "records": [[topic, key, value, timestamp, header], ...]}
  *   {"written": [[number of the input, key, value, timestamp, header], ...], "table": {key: value}}
@@ -64,7 +64,7 @@ public class Operators {
         if (given.path("store").asText().equals("memory")) {
             properties.put(StreamsConfig.DSL_STORE_SUPPLIERS_CLASS_CONFIG, BuiltInDslStoreSuppliers.InMemoryDslStoreSuppliers.class);
         }
-        // Waiting records are told as soon as they can be, and not once a second of the wall clock.
+        // Joins emit waiting records as soon as they can, and not once a second of the wall clock.
         properties.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 0L);
         StreamsBuilder builder = new StreamsBuilder();
         new Operators(given, builder).build();
@@ -255,7 +255,7 @@ public class Operators {
         return (String) key;
     }
 
-    /** What "x" begins takes a row away. */
+    /** A value that begins with "x" takes a row away. */
     private static String reduced(String one, String value) {
         return value != null && value.startsWith("x") ? null : one + "," + value;
     }
@@ -272,7 +272,7 @@ public class Operators {
         return value.substring(0, 1);
     }
 
-    /** What "n" begins names no other row. */
+    /** A value that begins with "n" names no other row. */
     private static String foreignKey(String value) {
         return value.startsWith("n") ? null : group(value);
     }

@@ -3,7 +3,7 @@
     python -m proof.transactions.schedules --seed 1 --schedules 1000      # violations by seed, and what was tried
     python -m proof.transactions.schedules --plant no-verification        # how soon a planted fault is found
 
-`schedule.py` is one schedule; `wire.py` what happens to requests on the way; `session.py` a transactional client that times out, tries
-again on a new connection, gives up, dies, or lives on as a zombie, and `client.py` what it does in a transaction; `room.py` the broker's
-real handlers, coordinators and logs; `verdict.py` says what must hold in the end; `plants.py` breaks the broker on purpose.
+`schedule.py` is one schedule.  `wire.py` carries the requests, with all faults.  `session.py` is a transactional client that times out,
+tries again on a new connection, gives up, dies, or lives on as a zombie; `client.py` fills its transactions.  `room.py` has the broker's
+real handlers, coordinators and logs.  `verdict.py` checks the promises in the end.  `plants.py` breaks the broker on purpose.
 """

@@ -1,6 +1,6 @@
-"""● `python -m proof.transactions.schedules`: schedules from seeds, and what they tried and found.
+"""● `python -m proof.transactions.schedules`: runs schedules from seeds, and prints counts of their events and the violations.
 
-The exit code is 1 for violations.
+The exit code is 1 if there are violations.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _plant(options: argparse.Namespace) -> int:
-    """Says which seed finds it."""
+    """Print the seed that finds the planted fault."""
     with planted(options.plant):
         for version in (options.version,) if options.version else (1, 2):
             found = first_found(version, range(options.seed, options.seed + options.schedules))
@@ -61,5 +61,5 @@ def first_found(version: int, seeds: Iterable[int]) -> Outcome | None:
 
 
 if __name__ == "__main__":
-    logging.disable()  # what the brokers say of their faults
+    logging.disable()  # the brokers would log every fault
     sys.exit(main())

@@ -1,4 +1,4 @@
-"""● The client of a schedule: what it puts into its transactions, and when it lets them time out."""
+"""● The client of a schedule: it fills its transactions, and lets some of them time out."""
 
 import asyncio
 from typing import Final
@@ -9,11 +9,11 @@ from proof.transactions.schedules.room import DATA
 from proof.transactions.schedules.session import Session
 
 INPUT: Final = TopicPartition("orders", 0)
-"""Whose offsets are committed."""
+"""The partition whose offsets are committed."""
 
 
 class Producer(Session):
-    """One life of a client that makes values up."""
+    """One life of a client that writes made-up values."""
 
     async def _work(self, attempt: Attempt) -> None:
         partitions = self._choice.sample(DATA, self._choice.randint(1, len(DATA)))

@@ -1,4 +1,4 @@
-"""◇ What clients attempted and were told, transaction by transaction: the reference that the logs are held against."""
+"""◇ The attempts of clients and the answers that they got, transaction by transaction: the reference that the logs are held against."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from moldau.types import TopicPartition
 
 
 class Fate(Enum):
-    """What its client knows of a transaction."""
+    """A client's knowledge of its transaction."""
 
     ABORTED = "nobody asked to commit it"
     COMMITTED = "committed"
@@ -17,7 +17,7 @@ class Fate(Enum):
 
 
 class Place(NamedTuple):
-    """Where a value is, and since when its client knows."""
+    """The place of a value, and the time since which its client knows it."""
 
     partition: TopicPartition
     offset: int
@@ -31,18 +31,18 @@ class Attempt:
     number: int
     transactional_id: str
     version: int
-    """transaction.version that its client speaks."""
+    """The transaction.version that the client speaks."""
     values: dict[TopicPartition, list[int]] = field(default_factory=dict)
-    """Acknowledged, in order."""
+    """The acknowledged values, in order."""
     sent: set[int] = field(default_factory=set)
-    """Acknowledged or not."""
+    """All values that were sent, acknowledged or not."""
     offset: int | None = None
-    """The last that was acknowledged for its group."""
+    """The last offset that was acknowledged for the group."""
     fate: Fate = Fate.ABORTED
     places: dict[int, Place] = field(default_factory=dict)
-    """Of what was acknowledged."""
+    """Acknowledged value → its place."""
     was_open_until_s: float | None = None
-    """When its client asked for the end that it was given: nothing else had ended it before."""
+    """The time at which the client sent its successful EndTxn: until then nothing had ended the transaction."""
 
     @property
     def name(self) -> str:
@@ -56,17 +56,17 @@ class Attempt:
 
 @dataclass(slots=True)
 class Fence:
-    """A new epoch was given out: what older ones of `producer_id` append from then on is a zombie's."""
+    """A new epoch was given out.  From then on every append of `producer_id` with an older epoch is a zombie's."""
 
     producer_id: int
     epoch: int
     ends: dict[TopicPartition, int]
-    """Log ends when the answer was decided at the latest."""
+    """Log ends at a time after the decision about the new epoch."""
 
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a reader of committed records saw at one moment."""
+    """A reader's view of committed records at one moment."""
 
     visible: dict[TopicPartition, list[tuple[int, int]]]
     """(offset, value), in order."""
@@ -76,7 +76,7 @@ class Snapshot:
 
 @dataclass(slots=True)
 class Notebook:
-    """Of one schedule."""
+    """The notes of one schedule."""
 
     attempts: list[Attempt] = field(default_factory=list)
     fences: list[Fence] = field(default_factory=list)
@@ -85,16 +85,16 @@ class Notebook:
     violations: list[str] = field(default_factory=list)
     _next_value: int = 0
     _newest: dict[str, tuple[int, float]] = field(default_factory=dict)
-    """By transactional id: the life that was initialised last, and when it knew."""
+    """Transactional id → the life that was initialised last, and the time at which it knew."""
 
     def take_over(self, transactional_id: str, now_s: float) -> int:
-        """A client was initialised.  Which life of its transactional id that is, from 1."""
+        """Note that a client was initialised.  Returns the number of this life of its transactional id, from 1."""
         life = self._newest.get(transactional_id, (0, 0.0))[0] + 1
         self._newest[transactional_id] = (life, now_s)
         return life
 
     def check_zombie(self, transactional_id: str, life: int, said: str, asked_s: float) -> None:
-        """Nothing that it asks for after its successor was initialised is granted."""
+        """Note a violation if a request was granted that a life sent after its successor was initialised."""
         newest, since_s = self._newest[transactional_id]
         if newest > life and asked_s > since_s:
             self.violations.append(

@@ -1,4 +1,4 @@
-"""● Faults to plant in the broker, each a rule that transactions need: a checker that finds none of them would prove nothing.
+"""● Faults to plant in the broker.  Each breaks a rule that transactions need; a checker that found none of them would prove nothing.
 
 with planted("no-verification"):
     outcome = Schedule(seed, version=2).run()
@@ -20,7 +20,7 @@ from moldau.server.requests.connection_order import TransactionOrder
 from moldau.storage.producers.state import ProducerStates
 
 Patch = Any
-"""What `unittest.mock.patch` returns: typeshed has no public name for it."""
+"""The result of `unittest.mock.patch`.  Typeshed has no public name for it."""
 
 
 async def _not_asked(self: Membership, partition: Any, **_: Any) -> None:
@@ -146,7 +146,7 @@ PLANTS: Final[dict[str, tuple[str, Callable[[], Patch]]]] = {
         lambda: patch.object(TransactionOrder, "is_overtaken", lambda *_, **__: False),
     ),
 }
-"""Name → what is broken, and how."""
+"""Name → the fault in words, and the patch that plants it."""
 
 
 @contextmanager

@@ -1,7 +1,8 @@
-"""● A broker without a cluster: its real handlers, coordinators, partitions and logs, on memory and virtual time.
+"""● A broker without a cluster: its real handlers, coordinators, partitions and logs, in memory and on virtual time.
 
-Two topics, one partition of `__consumer_offsets` and one of `__transaction_state`.  Requests come as messages, not as bytes; a sync takes
-some milliseconds; markers go from the coordinator to the partitions, and questions from there to the coordinator, as between two brokers.
+It has two topics, one partition of `__consumer_offsets` and one of `__transaction_state`.  Requests come as messages, not as bytes.  A sync
+takes some milliseconds.  Markers travel from the coordinator to the partitions, and questions from the partitions to the coordinator, as
+between two brokers.
 """
 
 import asyncio
@@ -64,7 +65,7 @@ APIS: Final[dict[int, Api]] = apis_of(MODULES, "broker")
 
 
 class _Cluster:
-    """The metadata: a few topics, all led here."""
+    """The metadata: a few topics, which this broker leads."""
 
     version = 1
 
@@ -96,7 +97,7 @@ class _Cluster:
 
 
 class _NobodyAsks:
-    """The controller of a room in which every topic is there."""
+    """A controller that nobody may ask, because every topic exists."""
 
     async def ask(self, request: Request[AnyResponse], *, version: int | None = None) -> AnyResponse:
         raise AssertionError(f"{request} goes to no controller")
@@ -106,7 +107,7 @@ class _NobodyAsks:
 
 
 class OverTheWire:
-    """Other brokers, over a connection that breaks like any other: once there is a wire, every partition with records is led elsewhere."""
+    """Other brokers, over a connection that breaks like any other.  Once there is a wire, they lead every partition with records."""
 
     def __init__(self) -> None:
         self.wire: Wire | None = None
@@ -128,7 +129,7 @@ class OverTheWire:
 
 @contextmanager
 def remote_coordinator(delay_s: Callable[[], float]) -> Iterator[None]:
-    """Whoever asks a transaction's coordinator about a partition waits for the way there and back, as from another broker."""
+    """Delay each question to a transaction's coordinator about a partition, and its answer, as if another broker asked."""
     ask = Membership._ask
 
     async def asked_from_afar(self: Membership, partition: Partition, *, adds: bool) -> ErrorCode:
@@ -142,7 +143,7 @@ def remote_coordinator(delay_s: Callable[[], float]) -> Iterator[None]:
 
 
 class Room:
-    """See the module.  Made on a running loop."""
+    """See the module.  Make it on a running loop."""
 
     def __init__(self, choice: random.Random, *, properties: Mapping[str, str]) -> None:
         config = NodeConfig.parse({**PROPERTIES, **properties})
@@ -198,7 +199,7 @@ class Room:
     # requests
 
     def serve(self, link: Link, request: Any, version: int, answer: Callable[[Any], None]) -> None:
-        """As `Dispatcher` does it, without the bytes."""
+        """Serve a request as `Dispatcher` does, without the bytes."""
         api = APIS[type(request).API_KEY]
         header = RequestHeader(api.request.API_KEY, version, 1, "schedule")
         client = Client(listener="PLAINTEXT", host="10.0.0.9", port=5, connection_number=link.number)
@@ -237,7 +238,7 @@ class Room:
         return refusal
 
     async def answers_offset_fetch(self, group: str) -> bool:
-        """Whether a client that wants stable offsets is told within a second."""
+        """Whether a request for stable offsets is answered within a second."""
         asked = OffsetFetchRequestGroup(group_id=group, topics=None)
         answered = self._loop.create_future()
         wire = Wire(self.serve, self._choice, Weather(slow_chance=0.0), is_replayable=lambda _: False)
@@ -248,7 +249,7 @@ class Room:
     # faults
 
     def fail_over(self, name: TopicPartition) -> None:
-        """The partition is led anew: its coordinator starts from the log."""
+        """Make the broker lead a partition anew, so that its coordinator starts from the log."""
         partition = self.partition(name)
         self._lead(partition, partition.leader_epoch + 1)
 

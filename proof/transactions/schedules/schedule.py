@@ -1,8 +1,8 @@
 """● One schedule: clients, ghosts and faults of one seed, then calm, then the verdict.
 
 outcome = Schedule(seed=7, version=2).run()
-outcome.violations         what went wrong, in words
-outcome.done               what happened, counted
+outcome.violations         the violations in words
+outcome.done               the number of events of each kind
 """
 
 import asyncio
@@ -110,13 +110,16 @@ class Schedule:
         return self._questions.random() * (0.0 if dice < 0.5 else 0.01 if dice < 0.98 else 3.0)
 
     def _is_replayable(self, request: Any) -> bool:
-        """What version 2 makes safe at any time.  InitProducerId fences by what it is; offsets within one transaction have no order."""
+        """Whether version 2 makes a repeated request safe at any time.
+
+        A repeated InitProducerId fences again, and offset commits within one transaction have no order.
+        """
         return not isinstance(request, InitProducerIdRequest | TxnOffsetCommitRequest)
 
     # clients
 
     async def _lives(self, transactional_id: str) -> None:
-        """One client after the other with the same transactional id; sometimes one before is not dead."""
+        """Run one client after the other with the same transactional id.  Sometimes an earlier client is not dead."""
         choice = random.Random(self._choice.getrandbits(64))
         left = choice.randint(3, 6)
         habits = Habits(version=self.version, has_one_connection=choice.random() < 0.5, crash_chance=choice.choice((0.0, 0.1)))
@@ -147,7 +150,7 @@ class Schedule:
             pass
 
     def _fence(self, producer: Producer) -> None:
-        """From now on nobody with an older epoch may write."""
+        """Note that from now on no client with an older epoch may write."""
         ends = {name: self.room.partition(name).log.log_end_offset for name in (*DATA, GROUP_OFFSETS)}
         self.notebook.fences.append(Fence(*producer.identity, ends))
 
@@ -164,7 +167,7 @@ class Schedule:
                 self.room.fail_over(choice.choice((GROUP_OFFSETS, TRANSACTION_STATE, *DATA)))
 
     async def _calm(self) -> None:
-        """Whatever is on the way arrives, whatever has a time-out runs into it."""
+        """Wait until all requests on their way have arrived and all time-outs have passed."""
         await asyncio.sleep(CALM_S)
         for group in self._groups():
             if not await self.room.answers_offset_fetch(group):

@@ -1,10 +1,11 @@
-"""● A transactional client as Java's and librdkafka's are: it adds, sends, commits offsets, ends, and tries again until it knows.
+"""● A transactional client like Java's and librdkafka's: it adds, sends, commits offsets, ends, and tries again until it knows the outcome.
 
-A request without an answer is sent again on a new connection.  What a client may not know it never guesses: after an answer that fences it,
-or when it is told to die, it stops; somebody else takes over with InitProducerId.  Version 1 adds partitions itself and keeps its epoch,
-but takes a new one when it gave up on a record (KIP-360); version 2 leaves the adding to the broker and takes a new epoch at every end.
+A request without an answer is sent again on a new connection.  A client never guesses an outcome.  After an answer that fences it, or when
+it is told to die, the client stops, and a successor takes over with InitProducerId.  With version 1 a client adds partitions itself and
+keeps its epoch, but takes a new one after it gave up on a record (KIP-360).  With version 2 it leaves the adding to the broker and gets a
+new epoch at every end.
 
-What a transaction does, `Session._work` of a subclass says: `client.py` in schedules, `proof/transactions/clients.py` in a simulated node.
+`Session._work` of a subclass does the work of a transaction: `client.py` in schedules, `proof/transactions/clients.py` in a simulated node.
 """
 
 import asyncio
@@ -52,7 +53,7 @@ FENCED: Final = frozenset(
 )
 BACKOFF_S: Final = 0.05
 PATIENCE_S: Final = 200.0
-"""Long enough for anything that comes to an end by itself."""
+"""Long enough for everything that ends by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,16 +84,16 @@ class Line(Protocol):
 
     @property
     def is_given_up(self) -> bool:
-        """By the client."""
+        """Whether the client gave the connection up."""
         ...
 
     @property
     def is_closed(self) -> bool:
-        """By the broker."""
+        """Whether the broker closed the connection."""
         ...
 
     async def ask(self, make: Make, version: int) -> Any:
-        """Errors: Lost."""
+        """Send a request and wait for the answer.  Errors: Lost."""
 
     def give_up(self) -> None: ...
 
@@ -103,20 +104,20 @@ class Lines(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class Habits:
-    """What a client does how often."""
+    """The habits of a client, with their chances."""
 
     version: int
     has_one_connection: bool
-    """As Java's for everything on one broker; librdkafka has one a coordinator and one for producing."""
+    """True: one connection for all on one broker, as in Java.  False: one a coordinator and one for producing, as in librdkafka."""
     timeout_ms: int = 5_000
     transactions: int = 5
     abort_chance: float = 0.25
     give_up_chance: float = 0.2
-    """Of a record or offset without an answer to be given up instead of sent again."""
+    """The chance that a record or offset without an answer is given up instead of sent again."""
     crash_chance: float = 0.01
-    """Of any request without an answer to be the client's last."""
+    """The chance that a request without an answer is the client's last one."""
     pause_chance: float = 0.02
-    """Of a pause within a transaction that is longer than its time-out."""
+    """The chance of a pause within a transaction that is longer than its time-out."""
 
 
 @dataclass(slots=True)
@@ -159,7 +160,7 @@ class Session:
         self._life = self._notebook.take_over(self.transactional_id, self._loop.time())
 
     async def transaction(self) -> None:
-        """One, committed or aborted.  Errors: Dead."""
+        """Run one transaction, committed or aborted.  Errors: Dead."""
         attempt = self._begin()
         try:
             await self._work(attempt)
@@ -179,11 +180,11 @@ class Session:
         return self._notebook.begin(self.transactional_id, self.habits.version)
 
     async def _work(self, attempt: Attempt) -> None:
-        """What is part of the transaction.  Errors: Dead, MustAbort."""
+        """Do the work of the transaction.  Errors: Dead, MustAbort."""
         raise NotImplementedError
 
     def vanish(self) -> None:
-        """The process is gone; what its connections carry may still arrive."""
+        """End the process.  Requests on its connections may still arrive."""
         for line in self._open_lines.values():
             line.give_up()
 
@@ -224,7 +225,7 @@ class Session:
         self._added |= set(partitions)
 
     async def _send_all(self, attempt: Attempt, values: Iterable[tuple[TopicPartition, Sequence[int]]]) -> None:
-        """To several partitions at once."""
+        """Send to several partitions at once."""
         results = await asyncio.gather(*(self._send(attempt, partition, those) for partition, those in values), return_exceptions=True)
         for wrong in results:
             if isinstance(wrong, BaseException):
@@ -297,7 +298,7 @@ class Session:
     async def _end(self, attempt: Attempt, *, is_commit: bool) -> None:
         producer_id, epoch = self.identity
         if self.habits.version == 1 and not self._added:
-            return  # nothing was added: the coordinator knows of no transaction
+            return  # without an added partition the coordinator knows of no transaction
 
         def make() -> EndTxnRequest:
             return EndTxnRequest(transactional_id=self.transactional_id, producer_id=producer_id, producer_epoch=epoch, committed=is_commit)
@@ -318,7 +319,7 @@ class Session:
     async def _ask(
         self, to: str, make: Make, version: int, *, code_of: Callable[[Any], int], may_give_up: bool = False, is_read: bool = False
     ) -> Any:
-        """The answer without an error.  Errors: Dead, MustAbort."""
+        """Ask until there is an answer without an error.  Errors: Dead, MustAbort."""
         patience_s = self._loop.time() + PATIENCE_S
         while True:
             asked_s = self._loop.time()

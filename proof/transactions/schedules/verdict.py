@@ -1,13 +1,13 @@
-"""◇ What must hold once everything is calm, and what readers may have seen before.
+"""◇ The promises that must hold once everything is calm, and those about earlier views of readers.
 
-torn          records of one transaction, in all its partitions and with its offsets: all of them or none
-aborted       nothing of a transaction that nobody asked to commit is visible
+torn          all records of a transaction, in all its partitions and with its offsets, are visible, or none
+aborted       no record of a transaction is visible that no client asked to commit
 lost          everything of a transaction that was answered as committed is visible, once and in order
 hanging       every partition can be read to its end; no offset is pending; no transaction is open
 markers       epochs of a producer's markers never go back in a partition
-zombie        nothing is granted to a client whose successor was initialised before it asked, and nothing is appended with an epoch
+zombie        nothing is granted to a client whose successor was initialised before the request, and nothing is appended with an epoch
               older than one that was given out before
-went back     what a reader of committed records saw once stays; last stable and committed offsets never go back
+went back     records that a reader of committed records saw once stay; last stable and committed offsets never go back
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,14 +35,14 @@ class Written(NamedTuple):
 
 
 def read_log(log: Log) -> Iterator[Written]:
-    """All that is there."""
+    """All batches of a log."""
     data = log.read(0, WHOLE)
     assert isinstance(data, FetchData), data
     return written_in(memoryview(data.records.read() if data.records is not None else b""), strict=True)
 
 
 def written_in(view: memoryview, *, strict: bool = False) -> Iterator[Written]:
-    """Whole batches; with `strict` there may be nothing else."""
+    """The whole batches in these bytes.  With `strict` there may be nothing else."""
     for position, header in batches(view, strict=strict):
         found = list(records_of(view[position : position + header.size]))
         marker = parse_control_key(found[0].key).type if header.is_control else None
@@ -60,7 +60,10 @@ def visible_in(log: Log) -> list[tuple[int, int]]:
 
 
 def not_aborted(written: Iterable[Written], aborted: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """(offset, value) of what counts.  `aborted`: (first offset, producer id).  Source: CompletedFetch.fetchRecords of Kafka's consumer."""
+    """(offset, value) of the records that count.  `aborted` are pairs (first offset, producer id).
+
+    Source: CompletedFetch.fetchRecords of Kafka's consumer.
+    """
     waiting = sorted(aborted)
     in_abort: set[int] = set()
     visible = []
@@ -75,7 +78,7 @@ def not_aborted(written: Iterable[Written], aborted: Iterable[tuple[int, int]]) 
 
 
 def judge(notebook: Notebook, logs: Mapping[TopicPartition, Log], last: Snapshot, group_of: Mapping[str, str]) -> list[str]:
-    """Violations in words.  `last`: what is seen when all is calm."""
+    """The violations in words.  `last` is the view when all is calm."""
     found = judge_attempts(notebook, last, group_of)
     for name, log in logs.items():
         found += _judge_log(name, log, notebook)
@@ -84,7 +87,7 @@ def judge(notebook: Notebook, logs: Mapping[TopicPartition, Log], last: Snapshot
 
 
 def judge_attempts(notebook: Notebook, last: Snapshot, group_of: Mapping[str, str]) -> list[str]:
-    """What clients were told against what is visible in the end."""
+    """Hold the clients' knowledge against the records that are visible in the end.  Returns the violations in words."""
     found = list(notebook.violations)
     place = {value: (partition, offset) for partition, seen in last.visible.items() for offset, value in seen}
     count = sum(len(seen) for seen in last.visible.values())
@@ -116,7 +119,7 @@ def _judge_attempt(attempt: Attempt, place: Mapping[int, tuple[TopicPartition, i
 def _judge_offsets(
     attempts: Sequence[Attempt], place: Mapping[int, tuple[TopicPartition, int]], last: Snapshot, group: str
 ) -> Iterator[str]:
-    """The group stands where the last visible transaction that committed for it put it."""
+    """Check that the group's offset is the one that the last visible transaction with an offset for it committed."""
     expected = None
     for attempt in attempts:
         if attempt.offset is not None and any(value in place for value in attempt.sent):

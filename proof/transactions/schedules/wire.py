@@ -1,7 +1,8 @@
-"""● Connections on which requests take their time: in order on each, overtaken by those of the next.
+"""● Connections with slow requests.  They keep their order on each connection, but requests of a later connection may overtake them.
 
-A client that waited too long gives a connection up and opens another.  What the first one still carries is then lost, or arrives long
-after: a ghost.  Nothing is reordered within a connection, as TCP does not; `replay_chance` is for what must be safe even so.
+A client that waited too long gives a connection up and opens another one.  Requests still on the first one are then lost, or arrive long
+after, as ghosts.  Nothing is reordered within a connection, as in TCP.  `replay_chance` tests requests that must be safe even if they come
+twice.
 """
 
 import asyncio
@@ -13,9 +14,9 @@ from typing import Any, Final
 from moldau.protocol.wire import Request
 
 Serve = Callable[["Link", Any, int, Callable[[Any], None]], None]
-"""(link, request, version, answer): what a broker does with a request that arrived.  `answer` may be called later, or never."""
+"""Called with (link, request, version, answer) for a request that arrived at the broker.  `answer` may be called later, or never."""
 Make = Callable[[], Request[Any]]
-"""A request made anew for every delivery: a broker may write into what it is given."""
+"""Makes a request anew for every delivery, because a broker may write into a request."""
 
 
 class Lost(Exception):
@@ -24,18 +25,18 @@ class Lost(Exception):
 
 @dataclass(slots=True, kw_only=True)
 class Weather:
-    """How bad the way is."""
+    """The faults of the network between clients and broker."""
 
     timeout_s: float = 1.0
     usual_delay_s: float = 0.004
     slow_chance: float = 0.05
-    """Of a request, or of its answer, to take longer than a client waits."""
+    """The chance that a request, or its answer, takes longer than a client waits."""
     slow_s: float = 6.0
     ghost_chance: float = 0.7
-    """Of a connection that was given up to deliver what it carries; else that is lost."""
+    """The chance that a connection that was given up still delivers its requests; else they are lost."""
     ghost_s: float = 6.0
     replay_chance: float = 0.0
-    """Of a request to arrive a second time, whenever."""
+    """The chance that a request arrives a second time, at any time."""
 
 
 @dataclass(slots=True)
@@ -45,13 +46,13 @@ class Counts:
     ghosts: int = 0
     replays: int = 0
     refused: int = 0
-    """Requests whose connection the broker closed instead of an answer."""
+    """The number of requests whose connection the broker closed instead of answering."""
     pending: int = field(default=0)
-    """On the way now."""
+    """The number of requests that are on the way now."""
 
 
 class Wire:
-    """Between clients and one broker."""
+    """The network between clients and one broker."""
 
     def __init__(self, serve: Serve, choice: random.Random, weather: Weather, *, is_replayable: Callable[[Any], bool]) -> None:
         self.weather: Final = weather
@@ -73,10 +74,10 @@ class Wire:
         return choice.random() * weather.usual_delay_s
 
     def ghost_delay_s(self) -> float | None:
-        """None: what the connection carries is lost."""
+        """The delay of requests on a connection that was given up; None if they are lost."""
         if self._choice.random() >= self.weather.ghost_chance:
             return None
-        # Now and then at once, often within the next transaction, sometimes several later.
+        # Ghosts arrive now and then at once, often within the next transaction, sometimes several transactions later.
         return self._choice.choice((0.05, 1.0, self.weather.ghost_s)) * self._choice.random()
 
     def deliver(self, link: "Link", make: Make, version: int, answer: Callable[[Any], None]) -> None:
@@ -101,7 +102,7 @@ class Link:
         self.number: Final = number
         self.is_given_up = False
         self.is_closed = False
-        """By the broker."""
+        """Whether the broker closed the connection."""
         self._wire: Final = wire
         self._last_arrival_s = 0.0
         self._travelling: dict[int, tuple[asyncio.TimerHandle, Make, int]] = {}
@@ -109,7 +110,7 @@ class Link:
         self._next_request = 0
 
     async def ask(self, make: Make, version: int) -> Any:
-        """Errors: Lost."""
+        """Send a request and wait for the answer.  Errors: Lost."""
         loop, wire = asyncio.get_running_loop(), self._wire
         number = self._next_request
         self._next_request += 1
@@ -127,7 +128,7 @@ class Link:
             self._waiting.pop(number, None)
 
     def give_up(self) -> None:
-        """The client closes it.  Whoever waits is told; requests on the way go down or come late, in their order."""
+        """Close the connection as the client.  Waiting calls fail; requests on the way are lost or come late, in their order."""
         if self.is_given_up:
             return
         self.is_given_up = True
@@ -141,7 +142,7 @@ class Link:
                 self._travel(number, make, version, late_s)
 
     def close(self) -> None:
-        """The broker closes it: nothing of it arrives any more."""
+        """Close the connection as the broker.  No request on it arrives any more."""
         self._wire.counts.refused += 1
         self.is_closed = True
         for handle, _, _ in self._travelling.values():

@@ -205,7 +205,7 @@ class _Writer:
         context = TaskContext.get()
         assert context is not None, "tasks write"
         if context.attemptNumber() > 0:
-            raise SinkError("a task of this micro-batch failed and was tried again: what it wrote first cannot be told, so all begins anew")
+            raise SinkError("a failed task of this micro-batch was tried again: nobody knows what it wrote first, so all begins anew")
         if message.was_there:
             message.rows = sum(batch.num_rows for batch in batches)
             return message

@@ -59,7 +59,7 @@ class SourceRun(TaskRun):
         async with Producer(self.around.cluster, own) as self._producer:
             try:
                 if self._writes_once:
-                    await self.around.offset_log.read_to_end()  # it has all that the run fenced by now had committed
+                    await self.around.offset_log.read_to_end()  # with all offsets that the run fenced by now had committed
                 await task.start(self.config, _Offsets(self))
                 self.is_up()
                 await self._loop(task)

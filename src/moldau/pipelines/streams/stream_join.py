@@ -89,8 +89,8 @@ class StreamStreamJoin(Node):
     def _alone(self, record: Record, now: int, after: int, stores: Stores) -> Iterator[Record]:
         """The values that have waited until their window closed.
 
-        `oldest` is Kafka's minTime: the last value that was looked at, not the oldest that waits, so a value that waits behind one that
-        must wait longer may be told later than it could be.
+        `oldest` is Kafka's minTime: the time of the last value that was looked at, not of the oldest value that waits.  So a value that
+        waits behind one that must wait longer may be told later than it could be.
         """
         times, grace = stores.store("time"), self.windows.grace_ms
         if times.get(self.name + "-waits", NEVER) + after + grace >= now:

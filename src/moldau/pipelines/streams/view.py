@@ -70,7 +70,7 @@ class View:
     ) -> int:
         """Bring the table up to the end that its topic has now; with `is_stopped`, go on until it says so.  Returns the number of records.
 
-        Only committed records count.  Errors: ViewError, and what a `Consumer` raises.
+        Only committed records count.  Errors: ViewError, and those of a `Consumer`.
         """
         given = {**(options or {}), "isolation.level": "read_committed", "auto.offset.reset": "none", "enable.auto.commit": "false"}
         count = 0

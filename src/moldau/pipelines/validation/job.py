@@ -6,7 +6,7 @@
                        └─► orders.dlq
 
 One query and not three: an order passes its checks and gets its verdict in one micro-batch.  Each micro-batch costs 130–190 ms of planning
-however small it is, and an order that passed from query to query waited for the next one of each.
+however small it is, and an order that passed from query to query waited for the next one of each query.
 
 *Time* in the aggregator is the time of its micro-batches, which no client can move and which passes without records too.  An
 order times out when a check has not answered it in time, by `deadline_ms` from when it was seen and `straggler_ms` from its

@@ -1,7 +1,7 @@
 """◇ From a record to the letter that it asks for: one for each order and state, one for each burger claim and state.
 
-A letter's Message-ID follows from what it tells, and its text and date from the record: sent twice, it is the same letter twice, and
-a server or a mailbox that knows Message-IDs keeps one.
+A letter's Message-ID follows from its thing and state, and its text and date follow from the record.  Sent twice, it is the same letter
+twice, and a server or a mailbox that knows Message-IDs keeps one.
 """
 
 import hashlib

@@ -9,7 +9,7 @@
 
 `timestamp.delay.interval.ms` leaves transactions the time to commit.
 
-Promise: what a poll finds is written at least once; with exactly.once.source.support=enabled in the worker, once.
+Promise: rows that a poll finds are written at least once; with exactly.once.source.support=enabled in the worker, once.
 """
 
 import asyncio

@@ -36,7 +36,7 @@ OPTIONS: Final = Definition(
 
 
 GONE: Final = "moldau_is_gone"
-"""The column of a merge's source that is true for keys whose rows are deleted, false for rows that are added."""
+"""The column of a merge's source that is true for keys whose rows are deleted, and false for rows that are written."""
 
 
 class DeltaSinkTask(TableSinkTask):

@@ -27,8 +27,8 @@ PARQUET: Final = "io.confluent.connect.s3.format.parquet.ParquetFormat"
 CODECS: Final = ("none", "snappy", "gzip", "zstd", "lz4")
 FILES: Final = (
     Key("flush.size", Kind.INT, REQUIRED, "HIGH", "How many records a file has.", check.at_least(1)),
-    Key("rotate.interval.ms", Kind.LONG, -1, "HIGH", "How much later than a file's first record its last one may be, by their own times; "
-        "-1: no matter."),
+    Key("rotate.interval.ms", Kind.LONG, -1, "HIGH", "The time that a file's records may span, by their own timestamps; "
+        "-1: no limit."),
     Key("topics.dir", Kind.STRING, "topics", "HIGH", "The folder above those of the topics."),
     Key("parquet.codec", Kind.STRING, "snappy", "LOW", "How columns are compressed.", check.one_of(*CODECS)),
     Key("behavior.on.null.values", Kind.STRING, "fail", "LOW", "What a record without a value does.", check.one_of("fail", "ignore")),

@@ -87,7 +87,7 @@ class Pipeline(Part):
         return [sys.executable, "-m", "moldau.tools.cli.main", *run]
 
     def is_ready(self) -> bool:
-        return "order-validation: checks, aggregator" in self.said
+        return "order-validation: validation on" in self.said
 
 
 class MailServer:

@@ -37,7 +37,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=4.0, help="measured time of one load; a second of the same load goes before it")
     parser.add_argument("--warm", type=float, default=WARM_S, help="seconds of load before the first round, for the JVM's sake")
-    parser.add_argument("--dir", type=Path, help="on which disk the brokers keep their data; default: that of the temporary folder")
+    parser.add_argument("--dir", type=Path, help="the folder for the brokers' data, on the disk to measure; default: the temporary folder")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"), help="where JSON and Markdown go")
     return parser.parse_args()
 

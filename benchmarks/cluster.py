@@ -244,8 +244,8 @@ def measures(options: argparse.Namespace) -> dict[str, Callable[[Brokers, int], 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.cluster", description="Three of our brokers beside three of Apache Kafka.")
-    parser.add_argument("--promise", choices=list(PROMISES), default="ack", help="an acknowledged record is in memory or on disk")
-    parser.add_argument("--partitions", nargs="+", type=int, default=[1, 100], help="how many are busy")
+    parser.add_argument("--promise", choices=list(PROMISES), default="ack", help="acknowledged records are in memory, or on disk")
+    parser.add_argument("--partitions", nargs="+", type=int, default=[1, 100], help="the numbers of busy partitions to measure with")
     parser.add_argument("--only", nargs="+", choices=list(METRICS), default=[])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=5.0, help="measured time of one load; two seconds of the same go before it")

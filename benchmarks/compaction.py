@@ -104,7 +104,7 @@ def sizes(folder: Path) -> list[int]:
         try:
             found.append(path.stat().st_size)
         except FileNotFoundError:
-            found.append(0)  # it was replaced just now
+            found.append(0)  # the segment was replaced just now
     return found
 
 

@@ -42,7 +42,7 @@ def wait_for(admin: AdminClient, partitions: int, is_so: Callable[[PartitionMeta
         if len(found) == partitions and all(map(is_so, found.values())):
             return
         if time.monotonic() > deadline:
-            raise RuntimeError(f"not so within {WITHIN_S:.0f} s")
+            raise RuntimeError(f"the partitions did not come to this state within {WITHIN_S:.0f} s")
         time.sleep(0.05)
 
 

@@ -138,7 +138,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.python_clients", description="Python's Kafka clients side by side.")
     parser.add_argument("--broker", choices=list(PEERS), default="moldau-os")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--only", nargs="+", default=[""], metavar="WORD", help="loads whose name starts so")
+    parser.add_argument("--only", nargs="+", default=[""], metavar="WORD", help="only loads whose name starts with a word")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
     parser.add_argument("--plot", type=Path, help="an SVG for the README")
     options = parser.parse_args()

@@ -40,7 +40,7 @@ def arguments() -> argparse.Namespace:
         description="How long after a kill until the first fetch is answered, and how fast logs are recovered.",
     )
     parser.add_argument("--gigabytes", type=float, default=2.0)
-    parser.add_argument("--flushed", type=float, default=0.0, metavar="GB", help="of them on stable storage at the last checkpoint")
+    parser.add_argument("--flushed", type=float, default=0.0, metavar="GB", help="how many are on stable storage at the last checkpoint")
     parser.add_argument("--partitions", type=int, default=100)
     parser.add_argument("--record-size", type=int, default=1000)
     parser.add_argument("--records", type=int, default=16, help="in a batch")

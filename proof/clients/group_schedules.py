@@ -169,7 +169,7 @@ class GroupSchedule:
         except Stuck as error:
             self.say(f"stuck: {error}")
         except TimeoutError:
-            self.say("it does not end")
+            self.say("the members do not end")
         except Exception as error:
             self.say(f"{type(error).__name__}: {error}")
         self.done["ownerships"] = sum(map(len, self.ownerships.values()))

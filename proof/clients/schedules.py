@@ -72,7 +72,7 @@ class Schedule:
         except Stuck as error:
             self.violations.append(f"stuck: {error}")
         except TimeoutError:
-            self.violations.append("it does not end")
+            self.violations.append("the clients do not end")
         except Exception as error:
             self.violations.append(f"{type(error).__name__}: {error}")
         else:

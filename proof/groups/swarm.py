@@ -1,6 +1,6 @@
 """● Hundreds of members of one group on a real broker, over TCP.  They come and go in bursts, and after each burst the group must settle.
 
-    calm, everybody commits ─▶ burst: some leave, some die, even while others join ─▶ does it settle? ─▶ calm …
+    calm, all members commit ─▶ burst: some leave, some die, even while others join ─▶ does it settle? ─▶ calm …
 
     python -m proof.groups.swarm --broker 127.0.0.1:9092 --members 500 --protocol classic --bursts 10
 
@@ -141,7 +141,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m proof.groups.swarm", description="Members of a group come and go.")
     parser.add_argument("--broker", default="127.0.0.1:9092", help="host:port (default 127.0.0.1:9092)")
     parser.add_argument("--members", type=int, default=500)
-    parser.add_argument("--protocol", choices=sorted(GROUPS), default="classic", help="mixed: each life another one")
+    parser.add_argument("--protocol", choices=sorted(GROUPS), default="classic", help="mixed: each life of a member draws a protocol")
     parser.add_argument("--bursts", type=int, default=10, help=f"of {BURST_S:.0f} s each (default 10)")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args(arguments)

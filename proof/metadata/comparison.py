@@ -295,20 +295,20 @@ def _has_partitions_of_many_sizes(ours: Decided, _: str) -> bool:
 
 
 ACCEPTED: Final[Mapping[str, Callable[[Decided, str], bool]]] = {
-    "a second reassignment to replicas that are there: Kafka keeps the list of the first, and never ends or removes too many": (
+    "a second reassignment to present replicas: Kafka keeps the first one's list, and never ends or removes too many": (
         _reassigns_to_what_is_there
     ),
     "an unregistered broker: Kafka leaves it in the eligible sets": _unregisters_an_eligible_replica,
-    "a broker that shuts down, under a new controller: Kafka has forgotten it, and places new replicas there": (
+    "a broker that shuts down, under a new controller: Kafka has forgotten the shutdown, and places new replicas there": (
         lambda ours, _: ours.step.op == "create_partitions" and any(one.in_controlled_shutdown for one in ours.before.brokers.values())
     ),
-    "partitions of one topic with different numbers of replicas: Kafka takes that of any of them for new ones, and the first's for "
+    "partitions of one topic with different numbers of replicas: Kafka takes any partition's number for new ones, and the first one's for "
     "min.insync.replicas": _has_partitions_of_many_sizes,
-    "a broker whose state changes and whose directory fails in one heartbeat: Kafka decides both on what was before": (
+    "a broker whose state changes and whose directory fails in one heartbeat: Kafka decides both on the state before": (
         lambda ours, _: isinstance(ours.step.request, BrokerHeartbeatRequest) and bool(ours.step.request.offline_log_dirs and ours.records)
     ),
     "a partition without a leader gets a new epoch: Kafka notes -1 as its last known leader": (lambda _, theirs: "[-1]" in theirs),
-    "a replica whose directory is told: Kafka judges by the directory before, and writes two records; it lets a last known leader lead "
-    "on the empty disk that replaced its own": (lambda ours, _: ours.step.op == "assign_directories"),
+    "a replica that is assigned to a directory: Kafka judges by the directory before, and writes two records; it lets a last known leader "
+    "lead on the empty disk that replaced its own": (lambda ours, _: ours.step.op == "assign_directories"),
 }
 """The reason of a difference → the test that recognises its steps."""

@@ -110,7 +110,7 @@ class World:
             delay_ms *= self.chance.choice((10, 100))
         self.later(delay_ms, call, *args)
 
-    # what must be
+    # promises
 
     def fail(self, text: str) -> None:
         raise Broken(f"seed {self.seed}: {text}\n" + "\n".join(self.told))

@@ -177,7 +177,7 @@ def main() -> int:
     """Run all orders.  Returns an exit code of 1 if some break a promise."""
     parser = argparse.ArgumentParser(prog="python -m proof.replication.orders", description=__doc__)
     parser.add_argument("--depth", type=int, default=3)
-    parser.add_argument("--every", type=int, default=1, help="only each so-manieth order")
+    parser.add_argument("--every", type=int, default=1, help="try only one in so many orders")
     given = parser.parse_args()
     count = bad = 0
     for number, events in enumerate(islice(orders(given.depth), 0, None, given.every)):

@@ -1,6 +1,6 @@
 import org.codelibs.opensearch.runner.OpenSearchRunner;
 
-/** One OpenSearch node on 127.0.0.1.  Arguments: a folder, which may exist already, and an HTTP port.  The node lives until it is killed. */
+/** One OpenSearch node on 127.0.0.1.  Arguments: a folder, which may exist already, and an HTTP port.  It lives until it is killed. */
 public final class OpenSearch {
     public static void main(String[] args) throws Exception {
         int port = Integer.parseInt(args[1]);

@@ -278,7 +278,7 @@ class Room:
         self._next_block += 1000
         return range(self._next_block, self._next_block + 1000)
 
-    # what the verdict asks
+    # questions of the verdict
 
     def committed_offset(self, group: str, partition: TopicPartition) -> int | None:
         (shard,) = self.coordinators.groups.active_shards()

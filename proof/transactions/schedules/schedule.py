@@ -154,7 +154,7 @@ class Schedule:
         ends = {name: self.room.partition(name).log.log_end_offset for name in (*DATA, GROUP_OFFSETS)}
         self.notebook.fences.append(Fence(*producer.identity, ends))
 
-    # what happens around them
+    # events around the clients
 
     async def _around(self) -> None:
         choice = random.Random(self._choice.getrandbits(64))

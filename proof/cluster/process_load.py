@@ -1,4 +1,4 @@
-"""● Stock clients that work on a cluster of processes under faults, and note what they were promised.
+"""● Stock clients that work on a cluster of processes under faults, and note the promises that they got.
 
 There are three kinds: an idempotent writer whose values count up in each partition, a copier that reads, writes and commits offsets in
 transactions, and readers of a group.  The clients stop when they are told to.  `History` holds what they saw, for the check at the end.

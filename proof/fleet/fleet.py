@@ -103,7 +103,7 @@ class Member:
         self.node: Node | None = None
         """The node once it has started."""
         self.shared: SharedServer | None = None
-        """The node's part in the quorum, from the moment on at which it takes part."""
+        """The node's server of the quorum, once it takes part."""
         self.broker: BrokerServer | None = None
         self.disk_fails = False
         self.is_swapped = False

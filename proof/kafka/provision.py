@@ -55,7 +55,7 @@ def main() -> int:
     except ProvisionError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(f"kcat: {kcat(install=True) or 'not here and not installable without root; its tests will be skipped'}", flush=True)
+    print(f"kcat: {kcat(install=True) or 'missing, and only root can install it; its tests will be skipped'}", flush=True)
     return 0
 
 

@@ -14,7 +14,7 @@ Promises checked after every event (`world.py`):
 - a replica gives one vote an epoch, only as a voter; vote and leader are on its disk before the vote leaves, and stay there
 - committed logs are equal; committed entries are on the disks of a majority of the voters
 - a leader commits by an entry of its own epoch
-- what a replica reports of its log is on its disk
+- every record that a replica reports is on its disk
 - the high watermark never goes back
 
 At the end all is healed: within `HEALED_WITHIN_MS` there is a leader, and the entries that it is given are committed everywhere.

@@ -202,7 +202,7 @@ class Life:
         leader.step(Received(-1, AddVoter(voter, 2000, waits_for_commit=self.chance.random() < 0.5)))
 
     def remove_voter(self) -> None:
-        """Remove a voter, the leader too, or first one that lost its disk.  Two voters always stay."""
+        """Remove a random voter, perhaps the leader.  A voter that lost its disk goes first.  Two voters always stay."""
         leader = self.leader_or_some()
         if leader.node is None or len(leader.node.voters) < 3:
             return

@@ -1,4 +1,4 @@
-"""● One replicated partition under random schedules, on pure objects: no loop, no network, no time but what a step says.
+"""● One replicated partition under random schedules, on pure objects: no loop, no network, and time only from the steps.
 
     schedule = Schedule(seed=7)
     schedule.run(steps=200)        # raises Violation

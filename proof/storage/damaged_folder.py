@@ -6,8 +6,8 @@ A broker on a simulated disk gets topics with all kinds of batches and a snapsho
 one topic is compacted.  Then the broker stops cleanly, or dies.  A copy of its folder is damaged, and a broker is started on the copy:
 
 - it refuses, in one line that names the file, or the log that the file does not fit; with the undamaged file it starts and has everything;
-- or it starts, and every record, log start, topic and option is what it was; data that follow from the records are the same wherever a
-  check is possible.
+- or it starts, and every record, log start, topic and option is what it was; data that follow from the records are the same if the
+  format gives a means to check them.
 
 Nothing else is allowed: no traceback, no record hidden or gone.  The outcome follows from the damage alone, without chance.
 """

@@ -48,7 +48,7 @@ FLUSHED, UNFLUSHED = 16, 6
 TRIMMED_TO: Final = 17
 CLEANED_TO: Final = 12
 UNREAD: Final = (".kafka_cleanshutdown",)
-"""Files without content that counts: only their presence does."""
+"""Files that count by their presence alone, not by their content."""
 TIMES_THE_CALLS: Final = 4
 """A damaged directory may cost this many times the file calls of a whole one."""
 SPARE_BYTES: Final = 256 << 10

@@ -1,6 +1,6 @@
 """● Transactions under requests that are late, lost, doubled and overtaken by those of the next transaction: schedules from seeds.
 
-    python -m proof.transactions.schedules --seed 1 --schedules 1000      # violations by seed, and what was tried
+    python -m proof.transactions.schedules --seed 1 --schedules 1000      # violations by seed, and counts of events
     python -m proof.transactions.schedules --plant no-verification        # how soon a planted fault is found
 
 `schedule.py` is one schedule.  `wire.py` carries the requests, with all faults.  `session.py` is a transactional client that times out,

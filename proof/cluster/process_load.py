@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from queue import Empty, Queue
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -125,6 +126,30 @@ def has_lost_count(error: KafkaError) -> bool:
     return error.fatal() and error.code() == KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER and REUSED in error.str()
 
 
+def answered_within(seconds: float, call: Callable[..., object], *arguments: object) -> None:
+    """Make a call in a thread of its own, and wait for its end.  Errors: GivenUp, and what the call raises.
+
+    librdkafka (2.16) may keep a call for longer than the call's own time-out, until the transaction has timed out (its issue 5511).
+    """
+    ended: Queue[BaseException | None] = Queue()
+
+    def run() -> None:
+        try:
+            call(*arguments)
+        except BaseException as error:  # raised in the thread that waits
+            ended.put(error)
+        else:
+            ended.put(None)
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        error = ended.get(timeout=seconds)
+    except Empty:
+        raise GivenUp(f"{call.__name__} has not returned after {seconds:.0f} s") from None
+    if error is not None:
+        raise error
+
+
 class Copier(Client):
     """A client that copies `orders` into the same partitions of `copies`, some records at a time.
 
@@ -203,7 +228,7 @@ class Copier(Client):
         until = began_s + patience_s
         while True:
             try:
-                call(*arguments)
+                answered_within(patience_s + PATIENCE_S, call, *arguments)
                 self.history.calls_s[call.__name__].append(time.monotonic() - began_s)
                 return
             except KafkaException as error:

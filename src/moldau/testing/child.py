@@ -139,10 +139,17 @@ class ChildProcess(ABC):
             time.sleep(BETWEEN_LOOKS_S)
 
     def start(self) -> None:
-        """Prepare, launch, wait.  Works again after `stop` or `kill`, on the same folder and ports."""
+        """Prepare, launch, wait.  Works again after `stop` or `kill`, on the same folder and ports.
+
+        Errors: BrokerFailed; then no process is left.
+        """
         self.prepare()
         self.launch()
-        self.wait_until_ready()
+        try:
+            self.wait_until_ready()
+        except BrokerFailed:
+            self.kill()
+            raise
 
     def stop(self) -> int:
         """Send SIGTERM and wait; a process that does not end is killed.  Returns the exit code."""

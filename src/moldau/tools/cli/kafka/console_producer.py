@@ -82,7 +82,7 @@ def _parser() -> KafkaParser:
     add("--max-partition-memory-bytes", type=int, metavar="BYTES", help="(deprecated) --batch-size")
     add("--max-memory-bytes", type=int, metavar="BYTES", help="memory for records that are not delivered yet (33554432)")
     add("--timeout", type=int, metavar="MS", help="how long a batch waits for more records (1000)")
-    add("--request-timeout-ms", type=int, metavar="MS", help="how long the broker may take (1500)")
+    add("--request-timeout-ms", type=int, metavar="MS", help="how long the broker may take (30000; Kafka: 1500)")
     for name in ("--max-block-ms", "--message-send-max-retries", "--metadata-expiry-ms", "--retry-backoff-ms", "--socket-buffer-size"):
         add(name, type=int, help=argparse.SUPPRESS)  # taken and not needed
     return parser

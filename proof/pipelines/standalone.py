@@ -1,15 +1,16 @@
 """● Runs the order pipeline on a standalone master, and on a worker in namespaces of its own without our files, as root on Linux.
 
-    python -m proof.pipelines.standalone --worker-pyspark /opt/worker --worker-python /usr/bin/python3.11
+    python -m proof.pipelines.standalone --worker-pyspark /opt/worker
 
 The worker has a network namespace and a mount namespace.  `--worker-pyspark` is a folder that holds the packages pyspark and py4j and
-nothing else.  The job is submitted by the line of docs/how-to/run-pipelines.md.  In the middle of a flood its executor gets SIGKILL.  Every
-order must be judged once.
+nothing else.  The job is submitted by the line of docs/how-to/run-pipelines.md, and both sides find Python as `python3` on their PATH.  In
+the middle of a flood its executors get SIGKILL, one after the other.  Every order must be judged once.
 """
 
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -33,8 +34,9 @@ from moldau.pipelines.validation.service import OrderService
 HERE, THERE = "10.77.31.1", "10.77.31.2"
 NAMESPACE: Final = "moldau-worker"
 PORT, BROKER_PORT = 17077, 19192
-WITHIN_S: Final = 240.0
-FIRST, FLOOD = 100, 1_500
+FIRST, FLOOD, PER_BATCH = 100, 3_000, 200
+RUNNERS_LINE: Final = re.compile(r"\d{4}-\d\d-\d\d ")
+SYSTEM_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
 
 
 @contextmanager
@@ -80,11 +82,16 @@ def below(pid: int) -> list[int]:
     return [each for child in children for each in (*below(int(child)), int(child))]
 
 
-def executor_of(worker: int) -> int | None:
-    for pid in below(worker):
-        if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
-            return pid
-    return None
+def executor_of(worker: int, within_s: float) -> int:
+    """The process of the worker's executor.  The master starts another one when one was killed."""
+    deadline = time.monotonic() + within_s
+    while time.monotonic() < deadline:
+        for pid in below(worker):
+            with suppress(OSError):
+                if b"CoarseGrainedExecutorBackend" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+        time.sleep(0.2)
+    raise AssertionError("no executor runs in the worker's namespace")
 
 
 def orders(first: int, count: int) -> Iterator[Sent]:
@@ -92,32 +99,38 @@ def orders(first: int, count: int) -> Iterator[Sent]:
         yield Sent(Order(f"o{number}", f"c{number % 40}", f"s{number % 7}", 1_000_000 + number, (Line(1, 1, 1),), 1))
 
 
-def wait_for(ledger: Ledger, verdicts: int, log: Path) -> float:
+def wait_for(ledger: Ledger, verdicts: int, log: Path, within_s: float) -> float:
+    """Returns the seconds that it took.  Errors: AssertionError with the runner's own lines."""
     begun = time.monotonic()
     while len(ledger.verdicts) < verdicts:
         ledger.read(0.2)
-        said = log.read_text(encoding="utf-8", errors="replace")
-        assert time.monotonic() - begun < WITHIN_S, f"{len(ledger.verdicts)} of {verdicts} verdicts\n{said[-3000:]}"
+        assert time.monotonic() - begun < within_s, "\n".join([f"{len(ledger.verdicts)} of {verdicts} verdicts", *lines_of(log)])
     return time.monotonic() - begun
+
+
+def lines_of(log: Path) -> list[str]:
+    """The lines that the runner itself wrote."""
+    return [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if RUNNERS_LINE.match(line)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker-pyspark", type=Path, required=True)
-    parser.add_argument("--worker-python", default="/usr/bin/python3")
+    parser.add_argument("--kills", type=int, default=3, help="executors that get SIGKILL (%(default)s)")
+    parser.add_argument("--within", type=float, default=900.0, metavar="S", help="the longest wait for verdicts, in seconds (%(default)s)")
     told = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="standalone-"))
     print(folder, flush=True)
     java = java_environment().get("JAVA_HOME") or os.environ.get("JAVA_HOME", "")
     spark_home = Path(pyspark.__file__).parent
     ours = {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if not name.startswith("PYSPARK")},
         "PYTHONPATH": this_tree_first(),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', SYSTEM_PATH)}",  # as `activate` does
         "SPARK_LOCAL_IP": HERE,
         "SPARK_HOME": str(spark_home),
-        "PYSPARK_PYTHON": sys.executable,
     }
-    bare = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin", "SPARK_LOCAL_IP": THERE, "SPARK_HOME": str(told.worker_pyspark / "pyspark")}
+    bare = {"PATH": SYSTEM_PATH, "SPARK_LOCAL_IP": THERE, "SPARK_HOME": str(told.worker_pyspark / "pyspark")}
     if java:
         bare["JAVA_HOME"] = ours["JAVA_HOME"] = java
     hidden = Path(__file__).parents[2]
@@ -149,7 +162,7 @@ def main() -> None:
         (folder / "catalogue.json").write_text(json.dumps({"1": 10**9}), encoding="ascii")
         (folder / "orders.toml").write_text(
             f'bootstrap_servers = "{HERE}:{BROKER_PORT}"\ncheckpoint = "{folder}/checkpoint"\nrules.catalogue = "{folder}/catalogue.json"\n'
-            "rules.most_cents_a_day = 1000000\n",
+            f"rules.most_cents_a_day = 1000000\nmax_records_per_batch = {PER_BATCH}\n",
             encoding="utf-8",
         )
         topics = Topics()
@@ -164,25 +177,24 @@ def main() -> None:
             "--archives",
             f"{folder}/moldau.tar.gz#moldau",
         ]
-        submit += ["--conf", f"spark.pyspark.python={told.worker_python}", "--conf", f"spark.pyspark.driver.python={sys.executable}"]
         log = folder / "job.log"
         stack.enter_context(started([*submit, script, "run", "order-validation", "--config", str(folder / "orders.toml")], log, ours))
         with closing(Ledger(f"{HERE}:{BROKER_PORT}", topics)) as ledger:
             service.send(orders(0, FIRST))
-            print(f"the first {FIRST} orders were judged after {wait_for(ledger, FIRST, log):.0f} s, start included", flush=True)
+            took_s = wait_for(ledger, FIRST, log, told.within)
+            print(f"the first {FIRST} orders were judged after {took_s:.0f} s, start included", flush=True)
             service.send(orders(FIRST, FLOOD))
-            wait_for(ledger, FIRST + 1, log)
-            executor = executor_of(worker.pid)
-            assert executor is not None, "the executor runs in the worker's namespace"
-            os.kill(executor, signal.SIGKILL)
-            print(f"executor killed with {len(ledger.verdicts)} of {FIRST + FLOOD} judged", flush=True)
-            print(f"all were judged {wait_for(ledger, FIRST + FLOOD, log):.0f} s later", flush=True)
+            for number in range(told.kills):
+                wait_for(ledger, FIRST + (number + 1) * FLOOD // (told.kills + 2), log, told.within)
+                os.kill(executor_of(worker.pid, told.within), signal.SIGKILL)
+                print(f"executor killed with {len(ledger.verdicts)} of {FIRST + FLOOD} judged", flush=True)
+            took_s = wait_for(ledger, FIRST + FLOOD, log, told.within)
+            print(f"all were judged {took_s:.0f} s later", flush=True)
             while ledger.read(2.0):
                 pass
             states = {str(one.outcome.state) for one in ledger.verdicts.values()}
             assert (states, ledger.repeats, ledger.contradictions) == ({"VALIDATED"}, 0, []), (states, ledger.repeats)
-        said = log.read_text(encoding="utf-8", errors="replace")
-        print(*[line for line in said.splitlines() if "ended (" in line], sep="\n")
+        print(*[line for line in lines_of(log) if "ended (" in line], sep="\n")
     print(f"Spark {pyspark.__version__}: every order was judged once", flush=True)
 
 

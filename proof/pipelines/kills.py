@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,12 +36,14 @@ STEPS = [
 VICTIMS = ("driver", *["worker"] * 6, *["broker"] * 3)
 BETWEEN_LOOKS_S = 0.05
 ONE_FAULT_WITHIN_S = 60.0
+DYING_S = 1.0
 ROOT = Path(__file__).parents[2]
 
 
-def fill(bootstrap: str, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": bootstrap})
-    for number in range(count):
+def fill(bootstrap: str, topic: str, count: int, *, first: int = 0) -> None:
+    """Writes the numbers from `first` on."""
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for number in range(first, first + count):
         producer.produce(topic, key=str(number), value=str(number))
         if number % 10_000 == 0:
             producer.flush()
@@ -96,9 +99,20 @@ class Trial:
                     self.wait(lambda: False, 3_600)
                 if self.driver is None:
                     break
-            if self.returncode == 0:
+            assert self.broker.process is not None
+            with suppress(subprocess.TimeoutExpired):  # the driver may have ended just after a strike at the broker
+                self.broker.process.wait(DYING_S)
+            self.revive_broker()
+            if self.returncode == 0 and sum(self.struck.values()) >= kills:
                 break
+            if self.returncode == 0:
+                self.more(self.records)
         self.judge()
+
+    def more(self, count: int) -> None:
+        """Write more records into the source."""
+        fill(self.broker.bootstrap, self.source, count, first=self.records)
+        self.records += count
 
     def note(self, name: str, pid: int) -> None:
         (self.folder / name).write_text(str(pid), encoding="ascii")
@@ -150,17 +164,21 @@ class Trial:
         """Wait until it is done or the driver has ended, `within_s` at most.  A broker that was killed is started again."""
         deadline = time.monotonic() + within_s
         while True:
-            assert self.broker.process is not None
-            if self.broker.process.poll() is not None:
-                self.broker.kill()
-                self.broker.start()
-                self.note("broker.pid", self.broker.pid)
+            self.revive_broker()
             if self.driver is not None and self.driver.poll() is not None:
                 self.returncode = self.driver.returncode
                 self.driver = None
             if self.driver is None or is_done() or time.monotonic() > deadline:
                 return
             time.sleep(BETWEEN_LOOKS_S)
+
+    def revive_broker(self) -> None:
+        """Start the broker again if it is dead."""
+        assert self.broker.process is not None
+        if self.broker.process.poll() is not None:
+            self.broker.kill()
+            self.broker.start()
+            self.note("broker.pid", self.broker.pid)
 
     def judge(self) -> None:
         found = committed_values(self.broker.bootstrap, self.target)
@@ -181,8 +199,10 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kind", choices=["copy", "sum"], default="copy")
-    parser.add_argument("--records", type=int, default=20_000)
-    parser.add_argument("--per-batch", type=int, default=200)
+    parser.add_argument(
+        "--records", type=int, default=3_000, help="for the first run; so many more each time when kills are left (%(default)s)"
+    )
+    parser.add_argument("--per-batch", type=int, default=60)
     parser.add_argument("--transaction-version", type=int, default=2)
     told = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="kills-"))

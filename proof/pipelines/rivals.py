@@ -16,8 +16,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from confluent_kafka import Producer
-
 from moldau.pipelines.topics import create_topics
 from moldau.testing.child import NodeProcess
 from moldau.testing.process import BrokerProcess
@@ -39,14 +37,6 @@ class Rivals(Trial):
         fill(self.broker.bootstrap, self.source, self.records)
         self.note("broker.pid", self.broker.pid)
         return self
-
-    def more(self, count: int) -> None:
-        """Write more records into the source."""
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap})
-        for number in range(self.records, self.records + count):
-            producer.produce(self.source, key=str(number), value=str(number))
-        producer.flush()
-        self.records += count
 
     def to_the_end(self, *more: str) -> None:
         self.start_driver(*more)

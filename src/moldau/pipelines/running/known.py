@@ -119,7 +119,7 @@ PIPELINES: Final = {
                 Field("rules.deadline_s", 600, at_least(1), "an order without all answers is judged so long after it was seen"),
                 Field("rules.straggler_s", 600, at_least(1), "the same, counted from its first answer"),
             ),
-            range(3, 4),  # 2: reservations can be freed; 3: one query instead of two
+            range(3, 5),  # 2: reservations can be freed; 3: one query instead of two; 4: a store lists few orders that hold nothing
             _order_validation,
         ),
         Pipeline(

@@ -5,12 +5,16 @@
 
 All lines of an order are reserved or none is, and freed when the order fails for another reason.
 The order of the store's partition decides which order comes first.
+
+A shelf lists the orders that hold something, at most one for each unit of the full shelves, and the latest `REMEMBERED_IDS` others.  When
+an older id comes again, it may reserve again.  The aggregator knows all ids, and frees what was reserved for nothing.
 """
 
 import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from moldau.pipelines.customer import REMEMBERED_IDS
 from moldau.pipelines.rolling import DAY_MS
 from moldau.pipelines.validation.model import Reason
 
@@ -20,7 +24,12 @@ class Shelf(NamedTuple):
 
     day: int = -1
     taken: Mapping[int, int] = {}
-    judged: Mapping[str, Mapping[int, int]] = {}  # today's orders, each with what it holds: an id is judged once
+    held: Mapping[str, Mapping[int, int]] = {}  # today's orders that hold something, each with its units
+    recent: tuple[str, ...] = ()  # the latest of today's orders that hold nothing, oldest first
+
+    def knows(self, order_id: str) -> bool:
+        """Whether an order of this id was judged today."""
+        return order_id in self.held or order_id in self.recent
 
 
 def reserve(
@@ -28,28 +37,31 @@ def reserve(
 ) -> tuple[Shelf, Reason | None]:
     """`catalogue` is product id → units on a full shelf.  An order from before midnight that comes after it takes from today's shelf."""
     if any(product_id not in catalogue for product_id in wanted):
-        return _judged(shelf, order_id, {}), Reason.UNKNOWN_PRODUCT
+        return _remembered(shelf, order_id), Reason.UNKNOWN_PRODUCT
     day = ordered_ms // DAY_MS
     if day > shelf.day:
         shelf = Shelf(day)
     after = {product_id: shelf.taken.get(product_id, 0) + units for product_id, units in wanted.items()}
     if any(units > catalogue[product_id] for product_id, units in after.items()):
-        return _judged(shelf, order_id, {}), Reason.OUT_OF_STOCK
-    return _judged(shelf._replace(taken={**shelf.taken, **after}), order_id, wanted), None
+        return _remembered(shelf, order_id), Reason.OUT_OF_STOCK
+    if not wanted:
+        return _remembered(shelf, order_id), None
+    return shelf._replace(taken={**shelf.taken, **after}, held={**shelf.held, order_id: wanted}), None
 
 
 def freed(shelf: Shelf, order_id: str) -> Shelf:
     """Put the order's items back on the shelf, once.  Orders of another day are not known, and their shelf was filled up."""
-    held = shelf.judged.get(order_id)
-    if not held:
+    units_of = shelf.held.get(order_id)
+    if units_of is None:
         return shelf
-    left = {product_id: shelf.taken[product_id] - units for product_id, units in held.items()}
+    left = {product_id: shelf.taken[product_id] - units for product_id, units in units_of.items()}
     taken = {product_id: units for product_id, units in {**shelf.taken, **left}.items() if units > 0}
-    return _judged(shelf._replace(taken=taken), order_id, {})
+    held = {other: units for other, units in shelf.held.items() if other != order_id}
+    return _remembered(shelf._replace(taken=taken, held=held), order_id)
 
 
-def _judged(shelf: Shelf, order_id: str, held: Mapping[int, int]) -> Shelf:
-    return shelf._replace(judged={**shelf.judged, order_id: held})
+def _remembered(shelf: Shelf, order_id: str) -> Shelf:
+    return shelf._replace(recent=(*shelf.recent, order_id)[-REMEMBERED_IDS:])
 
 
 def pack(shelf: Shelf) -> str:
@@ -57,12 +69,15 @@ def pack(shelf: Shelf) -> str:
 
 
 def unpack(text: str | None) -> Shelf:
+    """Earlier forms of state listed all orders together: by name only, then each with what it holds."""
     if text is None:
         return Shelf()
-    day, taken, judged = json.loads(text)
-    if isinstance(judged, list):  # the first version of state: it did not say what an order holds
-        judged = {order_id: {} for order_id in judged}
-    return Shelf(day, _by_number(taken), {order_id: _by_number(held) for order_id, held in judged.items()})
+    day, taken, orders, *recent = json.loads(text)
+    if isinstance(orders, list):
+        orders = {order_id: {} for order_id in orders}
+    nothing = recent[0] if recent else [order_id for order_id, units in orders.items() if not units]
+    held = {order_id: _by_number(units) for order_id, units in orders.items() if units}
+    return Shelf(day, _by_number(taken), held, tuple(nothing[-REMEMBERED_IDS:]))
 
 
 def _by_number(units: Mapping[str, int]) -> dict[int, int]:

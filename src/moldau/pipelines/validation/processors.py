@@ -91,7 +91,7 @@ class StockCheck(_Check[Shelf]):
             return memory, [_answered(row, row.fault)]
         if customer.is_ahead(row.ordered_ms, row.accepted_ms):
             return memory, [_answered(row, Reason.CLOCK_AHEAD)]
-        if row.order_id in memory.judged:
+        if memory.knows(row.order_id):
             return memory, [self.letter(row, Reason.REPEATED)]
         wanted = dict(row.wanted)  # Spark hands a map to a state processor as a list of pairs
         memory, fault = inventory.reserve(unpack_catalogue(self.packed_catalogue), memory, row.order_id, row.ordered_ms, wanted)
@@ -136,7 +136,7 @@ class Aggregator(StatefulProcessor):
             for event in _events(row):
                 if verdict.is_repeat(order, event):
                     yield dead_letter(self.topics.dead_letters, row, Reason.REPEATED)
-                if (store_id := verdict.freed_late(order, event)) is not None:
+                if (store_id := verdict.reserved_in_vain(order, event)) is not None:
                     yield _release(self.topics, key[0], store_id)
                 order, judged = verdict.step(order, event)
                 if judged is not None:
@@ -170,6 +170,8 @@ class Aggregator(StatefulProcessor):
             self.handle.registerTimer(due_ms)
         elif order.is_judged or order.created is None:
             self.packed.clear()
+            if order.store_id is not None:  # the order itself never came
+                yield _release(self.topics, key[0], order.store_id)
         elif now_ms - due_ms > AWAY_MS:
             self._keep(order, now_ms + self._wait_ms(order), timer_ms=None)
         elif (judged := verdict.expire(order)) is not None:

@@ -51,9 +51,10 @@ class Verdict(NamedTuple):
         return JUDGED if self.state is State.VALIDATED else VOID
 
 
-def freed_late(order: Open, event: Created | Answer) -> str | None:
-    """The store that reserved something for an order that had failed by then."""
-    return event.store_id if isinstance(event, Answer) and order.is_void else None
+def reserved_in_vain(order: Open, event: Created | Answer) -> str | None:
+    """The store that reserved something for an order that was judged by then, or that had its answer already."""
+    counts_not = isinstance(event, Answer) and (order.is_judged or event.check in order.faults)
+    return event.store_id if isinstance(event, Answer) and counts_not else None
 
 
 def is_repeat(order: Open, event: Created | Answer) -> bool:

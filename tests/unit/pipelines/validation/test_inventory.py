@@ -3,6 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.pipelines.customer import REMEMBERED_IDS
 from moldau.pipelines.rolling import DAY_MS
 from moldau.pipelines.validation.inventory import Shelf, freed, pack, reserve, unpack
 from moldau.pipelines.validation.model import Reason
@@ -30,7 +31,7 @@ def test_shelves_are_filled_at_midnight_and_not_by_an_order_from_before() -> Non
 
 
 def test_a_product_nobody_knows() -> None:
-    assert reserve(CATALOGUE, Shelf(), "a", 0, {3: 1}) == (Shelf(judged={"a": {}}), Reason.UNKNOWN_PRODUCT)
+    assert reserve(CATALOGUE, Shelf(), "a", 0, {3: 1}) == (Shelf(recent=("a",)), Reason.UNKNOWN_PRODUCT)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4 * DAY_MS), WANTED), max_size=40))
@@ -52,10 +53,23 @@ def test_what_is_freed_is_as_if_it_had_never_been_reserved(first: dict[int, int]
     before, _ = reserve(CATALOGUE, Shelf(), "a", 0, first)
     shelf, _ = reserve(CATALOGUE, before, "b", 0, second)
     shelf = freed(unpack(pack(shelf)), "b")
-    assert {product: units for product, units in before.taken.items() if units} == shelf.taken
+    assert (shelf.taken, shelf.held) == (before.taken, before.held)
+    assert shelf.knows("b")
     assert freed(shelf, "b") == shelf
     assert freed(shelf, "nobody") == shelf
 
 
-def test_the_first_version_of_state_is_read() -> None:
-    assert unpack('[3,{"1":2},["a"]]') == Shelf(3, {1: 2}, {"a": {}})
+def test_a_store_that_has_sold_out_keeps_no_list_of_all_who_ask() -> None:
+    shelf, _ = reserve(CATALOGUE, Shelf(), "first", 0, {2: 3})
+    for number in range(3 * REMEMBERED_IDS):
+        shelf, fault = reserve(CATALOGUE, shelf, f"o{number}", 0, {2: 1})
+        assert fault is Reason.OUT_OF_STOCK
+    assert len(shelf.recent) == REMEMBERED_IDS
+    assert shelf.knows("first")
+    assert shelf.knows(f"o{2 * REMEMBERED_IDS}")
+    assert unpack(pack(shelf)) == shelf
+
+
+def test_earlier_forms_of_state_are_read() -> None:
+    assert unpack('[3,{"1":2},["a"]]') == Shelf(3, {1: 2}, {}, ("a",))
+    assert unpack('[3,{"1":2},{"a":{},"b":{"1":2}}]') == Shelf(3, {1: 2}, {"b": {1: 2}}, ("a",))

@@ -202,6 +202,25 @@ def test_an_order_that_timed_out_gives_its_stock_back_whenever_that_is_known() -
     assert released(late.test("o", [answer("inventory", None, "s")])) == [RELEASE]
 
 
+def test_an_order_that_never_came_gives_its_stock_back() -> None:
+    tester = aggregator()
+    tester.test("o", [answer("inventory", None, "s")])
+    assert released(tester.setProcessingTime(601)) == [RELEASE]
+    assert tester.peekValueState("packed", "o") is None
+
+
+def test_what_a_repeated_request_reserved_is_given_back() -> None:
+    """A store's state forgets ids at midnight, and another store never knew them."""
+    tester = aggregator()
+    tester.test("o", [answer("inventory", None, "s")])
+    again = (TOPICS.stock_requests, "t", b'{"order_id":"o","released":true}')
+    assert released(tester.test("o", [answer("inventory", None, "t")])) == [again]
+    (final,) = tester.test("o", [created(), answer("fraud"), answer("details")])
+    assert json.loads(final.value)["state"] == "VALIDATED"
+    assert released(tester.test("o", [answer("inventory", None, "t")])) == [again]
+    assert released(tester.test("o", [answer("inventory", "OUT_OF_STOCK")])) == []
+
+
 def test_a_dead_letter_passes_as_it_came() -> None:
     (letter,) = aggregator().test("", [created(malformed="LATE")])
     assert (letter.topic, letter.key, letter.value, letter.reason, letter.source) == ("orders.dlq", b"k", b"v", "LATE", "orders-1@9")

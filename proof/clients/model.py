@@ -12,6 +12,7 @@ effect.
 import asyncio
 import logging
 import random
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
@@ -61,6 +62,8 @@ T = TypeVar("T")
 PORT: Final = 9092
 CLIENT: Final = "client"
 REMEMBERED_BATCHES: Final = 5
+LOOKS_AGAIN_S: Final = 0.1
+"""A fetch that waits for records notices a new leader after so long."""
 
 
 @dataclass(slots=True)
@@ -75,6 +78,8 @@ class ModelPartition:
     leader: int
     leader_epoch: int = 0
     batches: list[bytes] = field(default_factory=list)
+    next_offsets: list[int] = field(default_factory=list)
+    """The offset behind each batch."""
     log_start_offset: int = 0
     end_offset: int = 0
     producers: dict[int, ModelProducer] = field(default_factory=dict)
@@ -104,17 +109,17 @@ class ModelPartition:
         patch_offsets(batch, 0, base, self.leader_epoch)
         self.batches.append(bytes(batch))
         self.end_offset = base + header.last_offset_delta + 1
+        self.next_offsets.append(self.end_offset)
         if producer is not None:
             producer.written = [*producer.written, (header.base_sequence, header.last_sequence, base)][-REMEMBERED_BATCHES:]
         return ErrorCode.NONE, base
 
     def read(self, offset: int, max_bytes: int) -> bytes:
         found = bytearray()
-        for batch in self.batches:
-            if read_header(batch).next_offset > offset:
-                if found and len(found) + len(batch) > max_bytes:
-                    break
-                found += batch
+        for batch in self.batches[bisect_right(self.next_offsets, offset) :]:
+            if found and len(found) + len(batch) > max_bytes:
+                break
+            found += batch
         return bytes(found)
 
     @property
@@ -172,6 +177,8 @@ class ModelCluster:
         self.connections: dict[int, set[Connection]] = defaultdict(set)
         self._versions = versions or {}
         self._next_producer_id = 1000
+        self._appended: dict[int, asyncio.Future[None]] = {}
+        """Node → what its fetches wait for.  No two nodes share one: an append would wake the tasks of a dead machine."""
         for node_id, machine in self.machines.items():
             world.network.add(machine)
             world.loop.start(machine, self._serve(node_id))
@@ -201,6 +208,7 @@ class ModelCluster:
     def kill(self, node_id: int, *, silently: bool) -> None:
         """End the broker.  Others lead its partitions at once."""
         machine = self.machines[node_id]
+        self._appended.pop(node_id, None)
         self.world.loop.kill(machine)
         self.world.network.crash(machine, silently=silently)
         alive = [other for other, one in self.machines.items() if one.is_alive]
@@ -260,9 +268,8 @@ class ModelCluster:
         return answer
 
     def _on_ApiVersionsRequest(self, seen: Seen, request: ApiVersionsRequest) -> Response:
-        served = [key for key in REQUESTS if hasattr(self, f"_on_{REQUESTS[key].__name__}")]
         keys = []
-        for key in served:
+        for key in SERVED:
             low, high = self._versions.get(key, (REQUESTS[key].VERSIONS[0], REQUESTS[key].VERSIONS[-1]))
             keys.append(ApiVersion(api_key=key, min_version=low, max_version=high))
         return ApiVersionsResponse(api_keys=keys)
@@ -326,6 +333,8 @@ class ModelCluster:
             return PartitionProduceResponse(index=data.index, error_code=partition, base_offset=-1)
         assert isinstance(data.records, memoryview)
         code, base_offset = partition.append(bytes(data.records))
+        if (waiting := self._appended.pop(seen.node_id, None)) is not None:
+            waiting.set_result(None)
         return PartitionProduceResponse(index=data.index, error_code=code, base_offset=base_offset)
 
     # consumers
@@ -344,7 +353,12 @@ class ModelCluster:
                 responses.append(FetchableTopicResponse(topic=topic.topic, topic_id=topic.topic_id, partitions=answers))
             if size >= request.min_bytes or is_failed or loop.time() >= until:
                 return FetchResponse(responses=responses)
-            await asyncio.sleep(0.01)
+            await self._until_appended(seen.node_id, min(LOOKS_AGAIN_S, until - loop.time()))
+
+    async def _until_appended(self, node_id: int, within_s: float) -> None:
+        if node_id not in self._appended:
+            self._appended[node_id] = self.world.loop.create_future()
+        await asyncio.wait([self._appended[node_id]], timeout=within_s)
 
     def _fetch(self, seen: Seen, name: str | None, asked: FetchPartition) -> PartitionData:
         partition = self._led(seen.node_id, name, asked.partition)
@@ -392,6 +406,10 @@ class ModelCluster:
         return ListOffsetsPartitionResponse(
             partition_index=asked.partition_index, offset=offset, timestamp=timestamp, leader_epoch=partition.leader_epoch
         )
+
+
+SERVED: Final = tuple(key for key, request in REQUESTS.items() if hasattr(ModelCluster, f"_on_{request.__name__}"))
+"""The keys of the APIs that the model has."""
 
 
 class World:

@@ -30,7 +30,10 @@ from moldau.types import NO_LEADER, TopicPartition
 from proof.clients.model import Seen, Verdict, World
 
 TOPIC: Final = "t"
-QUIET_S: Final = 60.0
+QUIET_S: Final = 60
+"""The consumer has so long for what was left."""
+DOUBLES_SHOW_S: Final = 3.0
+"""A record that is handed out twice has to come within so long of the last one."""
 REFUSALS: Final = (
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.NOT_ENOUGH_REPLICAS,
@@ -147,7 +150,11 @@ class Schedule:
             faults.cancel()
             await asyncio.wait([faults])
             self._calm_down()
-        await asyncio.sleep(QUIET_S)
+        for _ in range(QUIET_S):
+            await asyncio.sleep(1)
+            if all(len(self.consumed[index]) >= world.cluster.partition(TOPIC, index).end_offset for index in range(self.partitions)):
+                break
+        await asyncio.sleep(DOUBLES_SHOW_S)
         reading.cancel()
         await asyncio.wait([reading])
         await consumer.close()

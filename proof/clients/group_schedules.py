@@ -26,6 +26,7 @@ from moldau.testing.loop import Machine, Stuck
 from moldau.types import TopicPartition
 from proof.clients.broker_room import BOOTSTRAP, HOST, RoomWorld
 from proof.clients.cruelty import Cruelty
+from proof.clients.plants import CONSUMER_PLANTS
 from proof.clients.seeds import run_seeds
 from proof.transactions.schedules.room import DATA
 
@@ -274,4 +275,4 @@ class GroupSchedule:
 
 
 if __name__ == "__main__":
-    raise SystemExit(run_seeds(GroupSchedule))
+    raise SystemExit(run_seeds(GroupSchedule, CONSUMER_PLANTS))

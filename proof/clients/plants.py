@@ -4,7 +4,7 @@ with planted(CONSUMER_PLANTS["keeps-reading"]):
     violations = GroupSchedule(seed).run()
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 from unittest.mock import patch
@@ -14,6 +14,9 @@ from moldau.clients.consumer.commits import Commits
 from moldau.clients.consumer.heartbeat import HeartbeatMember
 from moldau.clients.consumer.positions import Positions
 from moldau.clients.consumer.work import ConsumerWork
+from moldau.clients.errors import Fenced
+from moldau.clients.producer.transactions import FENCED_BY, Transaction
+from moldau.clients.producer.transactor import Transactor
 from moldau.errors import KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from moldau.types import TopicPartition
@@ -51,6 +54,40 @@ def _takes_from_behind(self: Positions, max_records: int | None) -> list[Any]:
     return _take(self, max_records)[::-1]
 
 
+async def _commits_at_once(self: Transactor, flush: Callable[[], Awaitable[None]]) -> None:
+    """Commit without a look at what is still on its way."""
+
+    async def nothing() -> None: ...
+
+    await _commit(self, nothing)
+
+
+def _forgives(self: Transaction, error: KafkaError) -> KafkaError:
+    """Go on with a transaction that has lost a record."""
+    return _fail(self, error) if isinstance(error, Fenced) or error.code in FENCED_BY else error
+
+
+async def _commits_an_abort(self: Transactor, *, committed: bool) -> None:
+    await _end(self, committed=True)
+
+
+async def _keeps_offsets(self: Transactor, offsets: object, group: object) -> None:
+    """Take offsets for a transaction, and send none."""
+
+
+async def _seeks_no_new_epoch(self: Transactor, settle: Callable[[], Awaitable[None]]) -> None:
+    """Go on under the same epoch after a gap in a sequence."""
+    with patch.object(Transactor, "_init_producer_id", _nothing):
+        await _abort(self, settle)
+
+
+async def _nothing(self: Transactor, producer_id: int, producer_epoch: int) -> None: ...
+
+
+_commit: Final = Transactor.commit
+_abort: Final = Transactor.abort
+_end: Final = Transactor._end
+_fail: Final = Transaction.fail
 _commit_quietly: Final = Commits._commit_quietly
 _take: Final = Positions.take
 
@@ -59,6 +96,14 @@ CONSUMER_PLANTS: Final[dict[str, Plant]] = {
     "commits-what-was-fetched": (Commits, "_commit_quietly", _commits_ahead),
     "forgets-an-assignment": (HeartbeatMember, "_aim_at", _forgets_names),
     "hands-out-backwards": (Positions, "take", _takes_from_behind),
+}
+
+TRANSACTION_PLANTS: Final[dict[str, Plant]] = {
+    "commits-at-once": (Transactor, "commit", _commits_at_once),
+    "forgives-a-lost-record": (Transaction, "fail", _forgives),
+    "commits-an-abort": (Transactor, "_end", _commits_an_abort),
+    "keeps-offsets": (Transactor, "_commit_offsets", _keeps_offsets),
+    "seeks-no-new-epoch": (Transactor, "abort", _seeks_no_new_epoch),
 }
 
 

@@ -1,11 +1,13 @@
-"""● Runs schedules from the command line: `python -m proof.clients.group_schedules FIRST COUNT`."""
+"""● Runs schedules from the command line: `python -m proof.clients.group_schedules FIRST COUNT [--plant NAME]`."""
 
 import argparse
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext, suppress
 from typing import Protocol
+
+from proof.clients.plants import Plant, planted
 
 SHOWN = 4
 """The number of violations of a seed that are printed."""
@@ -20,22 +22,29 @@ class Seeded(Protocol):
     def run(self) -> list[str]: ...
 
 
-def run_seeds(new: Callable[[int], Seeded]) -> int:
-    """Print each violation with its seed.  Ctrl-C ends the run early, with its summary.  Returns the exit status."""
+def run_seeds(new: Callable[[int], Seeded], plants: Mapping[str, Plant]) -> int:
+    """Print each violation with its seed.  With a planted fault the first seed that finds it is the last.
+
+    Ctrl-C ends the run early, with its summary.  Returns the exit status.
+    """
     parser = argparse.ArgumentParser(description="Runs schedules of faults, each from a seed.")
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
+    parser.add_argument("--plant", choices=plants, help="break the client in this way, and stop at the first seed that shows it")
     given = parser.parse_args()
     tried, failed, done, began = 0, 0, Counter[str](), time.monotonic()
     with suppress(KeyboardInterrupt):
         for seed in range(given.first, given.first + given.count):
             schedule = new(seed)
-            violations = schedule.run()
+            with planted(plants[given.plant]) if given.plant else nullcontext():
+                violations = schedule.run()
             tried += 1
             done.update(schedule.done)
             failed += bool(violations)
             for violation in violations[:SHOWN]:
                 print(f"seed {seed}: {violation}", flush=True)
+            if given.plant and violations:
+                break
     counted = ", ".join(f"{count} {name}" for name, count in sorted(done.items()))
     print(f"{tried} schedules, {failed} with violations, {time.monotonic() - began:.0f} s; {counted}")
     return 1 if failed else 0

@@ -13,11 +13,15 @@ and no timer is set raises `Stuck` instead of hanging.
 import asyncio
 import contextvars
 from collections.abc import Coroutine
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from moldau.testing.trace import Trace
 
 T = TypeVar("T")
+
+MOST_AWAITS_AT_THE_END: Final = 100
+"""The awaits in `finally` blocks of a dead task; more would be a loop."""
 
 
 class Stuck(RuntimeError):
@@ -117,7 +121,13 @@ class SimLoop(asyncio.BaseEventLoop):
         self._tasks = {task: owner for task, owner in self._tasks.items() if owner is not machine}
 
     def forget_the_dead(self) -> None:
-        """Let the tasks of killed machines be collected, once the simulation is over."""
+        """Let the tasks of killed machines be collected, once the simulation is over.
+
+        They are closed here: a `finally` that asks for the loop would be reported by garbage collection at any time.
+        """
+        for one in self._buried:
+            if isinstance(one, asyncio.Task):
+                _close(one)
         self._buried.clear()
 
     def remember(self, task: "asyncio.Task[Any]") -> None:
@@ -137,6 +147,14 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]  # it never returns
         raise RuntimeError("threads do not belong into a simulation: blocking work goes through Files.run")
+
+
+def _close(task: "asyncio.Task[Any]") -> None:
+    work = task.get_coro()
+    for _ in range(MOST_AWAITS_AT_THE_END):
+        with suppress(Exception):  # of a `finally` that awaits, or misses the loop
+            work.close()
+            return
 
 
 def _make_task(loop: asyncio.AbstractEventLoop, work: Any, *, context: contextvars.Context | None = None) -> "asyncio.Task[Any]":

@@ -83,7 +83,7 @@ class Producer:
         return self
 
     async def close(self, *, timeout_ms: int | None = None) -> None:
-        """Deliver every record that was sent, and end.
+        """Deliver every record that was sent, and end.  A transaction that is open is aborted.
 
         After `timeout_ms` (None: delivery_timeout_ms) the records that are left fail.
         """
@@ -161,7 +161,8 @@ class Producer:
     async def transaction(self) -> AsyncIterator[Self]:
         """Begin a transaction, and commit it at the end of the block.
 
-        An exception aborts it, and is raised again.  Errors: ClientError.
+        An exception aborts it, and is raised again.  Errors: ClientError; RetriableError of the commit: it is not known how the transaction
+        ended, call `commit_transaction` again.
         """
         await self.begin_transaction()
         try:
@@ -169,10 +170,11 @@ class Producer:
             await self.commit_transaction()
         except BaseException as error:
             if not isinstance(error, GeneratorExit):
-                await self._work.abort_unless_fatal()
+                await self._work.end_after(error)
             raise
 
     async def begin_transaction(self) -> None:
+        """Begin, after an abort that is not done yet.  Errors: ClientError."""
         await self._work.begin()
 
     async def commit_transaction(self) -> None:

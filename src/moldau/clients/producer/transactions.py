@@ -38,6 +38,11 @@ ALLOWED: Final[Mapping[State, frozenset[State]]] = {
     State.FATAL: frozenset(),
 }
 
+WAYS_OUT: Final[Mapping[State, str]] = {
+    State.READY: "begin a transaction first",
+    State.COMMITTING: "commit it again until it is known how it ended",
+}
+"""What a caller should do instead."""
 FENCED_BY: Final = frozenset({ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH})
 ENDS_PRODUCER: Final = frozenset(
     {
@@ -64,6 +69,11 @@ class Transaction:
         self.has_begun_at_coordinator = False
         """Whether there is something to commit or abort."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether an abort would end something."""
+        return self.state in (State.IN_TRANSACTION, State.ABORTABLE, State.ABORTING)
+
     def enter(self, state: State) -> None:
         """Enter a state.  Errors: ClientError if the table does not have the step."""
         if state not in ALLOWED[self.state]:
@@ -76,7 +86,7 @@ class Transaction:
     def _misuse(self, state: State) -> KafkaError:
         if self.error is not None:
             return self.error
-        way_out = "begin a transaction first" if self.state is State.READY else "one transaction at a time"
+        way_out = WAYS_OUT.get(self.state, "one transaction at a time")
         return FatalError(ErrorCode.INVALID_TXN_STATE, f"the producer is {self.state.value} and cannot be {state.value}: {way_out}")
 
     def check_sendable(self) -> None:

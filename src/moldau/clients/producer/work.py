@@ -19,6 +19,7 @@ from moldau.clients.options import OptionError, parse_options
 from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulating, Accumulator
 from moldau.clients.producer.batch import RECORD_OVERHEAD, size_of
 from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery, RecordMetadata, Token
+from moldau.clients.producer.ending import Ending
 from moldau.clients.producer.options import ProducerOptions
 from moldau.clients.producer.outgoing import Headers, acknowledged, columns_of, header_list, intercepted, serialized
 from moldau.clients.producer.placement import Placement, Queue
@@ -69,6 +70,7 @@ class ProducerWork:
         self._progress: asyncio.Event | None = None
         self._sender: Sender | None = None
         self._transactor: Transactor | None = None
+        self._ending = Ending()
         self._failure: KafkaError | None = None
         self._is_closed = False
 
@@ -119,6 +121,10 @@ class ProducerWork:
             try:
                 async with asyncio.timeout((self.options.delivery_timeout_ms if timeout_ms is None else timeout_ms) / 1000):
                     await self.flush()
+                    if self._transactor is not None:
+                        await self._ending.wait()
+                        if self._transactor.transaction.is_open:
+                            await self._ending.run(self.abort())
             except TimeoutError:
                 LOG.warning("the producer is closed before all was delivered")
         await self.stop()
@@ -126,6 +132,7 @@ class ProducerWork:
     async def stop(self) -> None:
         """Stop at once: records that are left fail."""
         self._is_closed = True
+        self._ending.cancel()
         sender = self._sender
         if sender is not None:
             self._waiting.close()
@@ -256,7 +263,11 @@ class ProducerWork:
 
     async def begin(self) -> None:
         await self.start()
-        await self._with_transactions().begin()
+        transactor = self._with_transactions()
+        await self._ending.wait()
+        if transactor.transaction.state is State.ABORTING:
+            await self.abort()
+        await transactor.begin()
 
     async def commit(self) -> None:
         await self._with_transactions().commit(self.flush)
@@ -264,10 +275,16 @@ class ProducerWork:
     async def abort(self) -> None:
         await self._with_transactions().abort(self._settle)
 
-    async def abort_unless_fatal(self) -> None:
-        """Abort to the end, even when the waiting task is cancelled."""
-        if self._with_transactions().transaction.state is not State.FATAL:
-            await asyncio.shield(self.abort())
+    async def end_after(self, error: BaseException) -> None:
+        """End the transaction of a block that raised: abort it, or commit it to the end if the commit was cancelled on its way.
+
+        The caller raises the block's own error.  If an abort fails, the next `begin` tries it again.
+        """
+        transaction = self._with_transactions().transaction
+        if transaction.state is State.COMMITTING and isinstance(error, asyncio.CancelledError):
+            await self._ending.run(self.commit())
+        elif transaction.is_open:
+            await self._ending.run(self.abort())
 
     async def send_offsets(self, offsets: Mapping[TopicPartition, int | Offset], group: GroupMetadata | str) -> None:
         given = {one: offset if isinstance(offset, Offset) else Offset(offset) for one, offset in offsets.items()}

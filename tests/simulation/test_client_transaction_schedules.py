@@ -1,0 +1,28 @@
+"""A few seeds of the transactions' schedules at the desk; `python -m proof.clients.transaction_schedules` takes thousands."""
+
+import pytest
+
+from proof.clients.plants import TRANSACTION_PLANTS, planted
+from proof.clients.transaction_schedules import TransactionSchedule
+
+
+@pytest.mark.parametrize("seed", [2, 16, 18, 28, 44])
+def test_transactions_are_all_or_nothing(seed: int) -> None:
+    assert TransactionSchedule(seed).run() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"),
+    [
+        ("commits-at-once", 0),
+        ("forgives-a-lost-record", 17),
+        ("commits-an-abort", 0),
+        ("keeps-offsets", 0),
+        ("seeks-no-new-epoch", 18),
+    ],
+)
+def test_a_planted_fault_is_found(name: str, seed: int) -> None:
+    """The same seed finds nothing without the fault."""
+    assert TransactionSchedule(seed).run() == []
+    with planted(TRANSACTION_PLANTS[name]):
+        assert TransactionSchedule(seed).run() != []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.errors import ErrorCode
+from moldau.testing.files import Fault
 from moldau.testing.loop import Machine, SimLoop
 from moldau.types import NO_LEADER
 from proof.replication.cluster import ReplicaBroker, ReplicaCluster
@@ -267,3 +268,28 @@ def test_a_partition_that_leaves_while_it_is_synced_does_not_hold_up_the_others(
         assert set(cluster.partitions[1].isr) == {1, 2, 3}, "no replica left the in-sync set"
 
     play(story, partitions=2, properties={"log.flush.policy": "ack"})
+
+
+@pytest.mark.parametrize("policy", ["ack", "os"])
+def test_a_follower_whose_disk_has_failed_does_not_tell_its_end(policy: str) -> None:
+    """The leader takes an end that it is told for records on the follower's stable storage, and acknowledges them."""
+
+    async def story(cluster: ReplicaCluster) -> None:
+        first, second = cluster.brokers[1], cluster.brokers[2]
+        await acknowledged(cluster, b"warm")
+        await until_equal(cluster)
+        stored = second.log().recovery_point if policy == "ack" else second.log().log_end_offset
+        second.files.hook = lambda call, path: Fault() if call == "sync" else None
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        first.append(b"lost", on_acknowledged=answer)
+        await until(lambda: second.log().log_end_offset > stored)
+        second.flusher.want(second.log())
+        await until(lambda: second.log().failure is not None)
+        told = first.partition().followers[2].log_end_offset
+        await asyncio.sleep(1)
+        assert first.partition().followers[2].log_end_offset == told
+        if policy == "ack":
+            assert told == stored
+            assert not answer.done(), "a replica in sync has not stored the record"
+
+    play(story, properties={"log.flush.policy": policy})

@@ -99,9 +99,14 @@ class Followed:
 
     @property
     def is_flushed(self) -> bool:
-        """Whether the log's end may be told to the leader.  That says that everything before the end is stored here."""
+        """Whether no flush has to end before the leader is asked again.  The end that is told says that all before it is stored here."""
         log = self.partition.log
         return log.is_flushed or log.config.flush_policy != "ack" or log.failure is not None
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the leader may be asked.  After a failed sync nobody knows what is stored, so the log's end is not told."""
+        return self.stage is Stage.FETCHING and self.partition.log.failure is None
 
     @property
     def is_start_noted(self) -> bool:
@@ -223,7 +228,7 @@ class Follower:
         for key in self._changed:
             topic_id, index = key
             followed = self._followed.get(key)
-            if followed is None or followed.stage is not Stage.FETCHING:
+            if followed is None or not followed.may_ask:
                 if self._asked.pop(key, None) is not None:
                     forgotten.setdefault(topic_id, ForgottenTopic(topic_id=topic_id, partitions=[])).partitions.append(index)
                 continue

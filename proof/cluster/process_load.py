@@ -54,6 +54,8 @@ class History:
     violations: list[str] = field(default_factory=list)
     explanations: list[str] = field(default_factory=list)
     """The evidence around each violation."""
+    journal: list[str] = field(default_factory=list)
+    """The copier's transactions, with the ranges of offsets that they hold."""
 
 
 class Client(threading.Thread):
@@ -73,6 +75,12 @@ class Client(threading.Thread):
 
     def work(self) -> None:
         raise NotImplementedError
+
+    def stop_writing(self) -> None:
+        """Send nothing new, and wait until all that was sent is acknowledged."""
+
+    def stop(self) -> None:
+        self.told_to_stop.set()
 
     def configured(self, **more: Any) -> dict[str, Any]:
         return {"bootstrap.servers": self.bootstrap, "error_cb": self._note, "log_level": 0, **more}
@@ -98,6 +106,10 @@ class Writer(Client):
             producer.poll(0)
         if left := producer.flush(WITHIN_S):
             self.history.violations.append(f"{self.name}: {left} records were neither acknowledged nor refused")
+
+    def stop_writing(self) -> None:
+        self.stop()
+        self.join(WITHIN_S)
 
     def _acknowledged(self, error: KafkaError | None, message: Message) -> None:
         if error is not None:
@@ -174,6 +186,7 @@ class Copier(Client):
                     try:
                         self._copy(consumer, producer, messages)
                     except GivenUp as reason:
+                        self._note_in_journal(f"given up: {reason}", messages)
                         self.history.reasons[str(reason)] += 1
                         given_up.append(producer)  # kept, because ending this producer would wait, too
                         self.history.replaced_producers += 1
@@ -199,6 +212,7 @@ class Copier(Client):
             except GivenUp as error:  # nobody knows whether the transaction is committed, so nothing may be copied again
                 raise AssertionError(str(error)) from error
             self.history.committed_transactions += 1
+            self._note_in_journal("committed", messages)
             self.history.copied |= {partition: value for partition, _, value in map(placed, messages)}
         except KafkaException as error:
             self.history.errors[error.args[0].name()] += 1
@@ -211,13 +225,22 @@ class Copier(Client):
     def _abort(self, consumer: Consumer, producer: Producer, messages: list[Message]) -> None:
         self._until_done(producer.abort_transaction, PATIENCE_S)
         self.history.aborted_transactions += 1
+        self._note_in_journal("aborted", messages)
         self._go_back(consumer, messages)
+
+    def _note_in_journal(self, what: str, messages: list[Message]) -> None:
+        held: dict[int, list[int]] = defaultdict(list)
+        for partition, offset, _ in map(placed, messages):
+            held[partition].append(offset)
+        ranges = ", ".join(f"{partition}: {offsets[0]}–{offsets[-1]}" for partition, offsets in sorted(held.items()))
+        self.history.journal.append(f"{time.monotonic():.1f} {what}; {ranges}")
 
     def _go_back(self, consumer: Consumer, messages: list[Message]) -> None:
         first: dict[int, int] = {}
         for partition, offset, _ in map(placed, messages):
             first.setdefault(partition, offset)
         mine = {one.partition for one in consumer.assignment()}
+        self._note_in_journal(f"back to {first} with {sorted(mine)}", messages)
         for partition, offset in first.items():
             if partition in mine:
                 consumer.seek(TopicPartition(ORDERS, partition, offset))

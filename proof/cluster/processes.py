@@ -28,8 +28,8 @@ from moldau.protocol.messages.describe_quorum import (
 )
 from moldau.testing.child import BrokerFailed
 from moldau.testing.cluster import Cluster
+from proof.cluster.audit import METADATA_LOG, Lane, different_logs
 from proof.cluster.process_load import COPIES, ORDERS, PARTITIONS, WITHIN_S, Client, Copier, History, Reader, Writer, read_everything
-from proof.cluster.stored import written
 
 WHOLE_WITHIN_S: Final = 30.0
 CAUGHT_UP_WITHIN_S: Final = 90.0
@@ -39,8 +39,6 @@ CALM_S: Final = (0.5, 3.0)
 BETWEEN_LOOKS_S: Final = 0.1
 SHOWN_VIOLATIONS: Final = 20
 SHORT_GAP_S: Final = 0.2
-METADATA_LOG: Final = "__cluster_metadata"
-COMPARED: Final = (ORDERS, COPIES, "__consumer_offsets", "__transaction_state", METADATA_LOG)
 QUICK: Final = {"broker.session.timeout.ms": str(int(SESSION_S * 1000)), "broker.heartbeat.interval.ms": "500"}
 
 
@@ -49,10 +47,10 @@ class Hurting:
 
     def __init__(self, cluster: Cluster, seed: int, say: Callable[[str], None] = print, *, has_copier: bool = True) -> None:
         self.cluster: Final = cluster
-        self._has_copier: Final = has_copier
         self.choice: Final = Random(seed)
         self.say: Final = say
         self.history: Final = History()
+        self.lanes: Final = [Lane(ORDERS, COPIES, self.history, has_copier)]
         self.faults: Final[Counter[str]] = Counter()
         self.whole_after_s: Final[list[float]] = []
         self._never: Final = threading.Event()
@@ -89,40 +87,53 @@ class Hurting:
         finally:
             self._end()
         self._audit()
-        return self.history.violations
+        return self.violations
+
+    @property
+    def violations(self) -> list[str]:
+        return [line for lane in self.lanes for line in lane.history.violations]
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics of all lanes."""
+        return tuple(topic for lane in self.lanes for topic in (lane.source, lane.copies))
 
     def _begin(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
-        for future in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in (ORDERS, COPIES)]).values():
+        for future in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in self.topics]).values():
             future.result(WITHIN_S)
-        where, history = self.cluster.bootstrap, self.history
-        self._clients = [Writer("writer", where, history), *(Reader(f"reader {number}", where, history) for number in (1, 2))]
-        if self._has_copier:
-            self._clients.append(Copier("copier", where, history))
+        self._clients = list(self._new_clients())
         for client in self._clients:
             client.start()
-        while not history.acknowledged_at_s:
+        until_s = time.monotonic() + WITHIN_S
+        while not all(lane.history.acknowledged_at_s for lane in self.lanes):
+            assert time.monotonic() < until_s, f"nothing is acknowledged: {self.violations}"
             self._calm(BETWEEN_LOOKS_S)
 
+    def _new_clients(self) -> Iterator[Client]:
+        where, history = self.cluster.bootstrap, self.history
+        yield Writer("writer", where, history)
+        yield from (Reader(f"reader {number}", where, history) for number in (1, 2))
+        if self.lanes[0].has_copier:
+            yield Copier("copier", where, history)
+
     def _catch_up(self) -> None:
-        """Check that nothing hangs: without new records, the group and the copier reach the end."""
-        writer, history = self._clients[0], self.history
-        writer.told_to_stop.set()
-        writer.join(WITHIN_S)
+        """Check that nothing hangs: without new records, every reader reaches the end."""
+        for client in self._clients:
+            client.stop_writing()
         until_s = time.monotonic() + CAUGHT_UP_WITHIN_S
-        while time.monotonic() < until_s:
-            last = {partition: values[-1] for partition, values in history.acknowledged.items()}
-            behind = [f"the group at {partition}" for partition, value in last.items() if not history.read[partition, value]]
-            if self._has_copier:
-                behind += [f"the copier at {partition}" for partition, value in last.items() if history.copied.get(partition, -1) < value]
-            if not behind:
+        while behind := self._behind():
+            if time.monotonic() > until_s:
+                self.history.violations.append(f"not at the end {CAUGHT_UP_WITHIN_S:.0f} s after the last record: {behind}")
                 return
             self._calm(BETWEEN_LOOKS_S)
-        history.violations.append(f"not at the end {CAUGHT_UP_WITHIN_S:.0f} s after the last record: {behind}")
+
+    def _behind(self) -> list[str]:
+        return [who for lane in self.lanes for who in lane.behind()]
 
     def _end(self) -> None:
         for client in self._clients:
-            client.told_to_stop.set()
+            client.stop()
         for client in self._clients:
             client.join(2 * WITHIN_S)
             if client.is_alive():
@@ -221,28 +232,11 @@ class Hurting:
                             yield f"{node.name}: {topic.name}-{one.partition_index} led by {one.leader_id}, in sync {sorted(one.isr_nodes)}"
 
     def _audit(self) -> None:
-        wrong = self.history.violations
-        orders, copies = (read_everything(self.cluster.bootstrap, topic) for topic in (ORDERS, COPIES))
+        read = {topic: read_everything(self.cluster.bootstrap, topic) for topic in self.topics}
         self._stop_all_for_good()
-        any_broker = next(node for node in self.cluster.nodes.values() if node.is_broker)
-        for partition in range(PARTITIONS):
-            there, copied, stored = orders[partition], copies[partition], written(any_broker.log_dir / f"{ORDERS}-{partition}")
-            if there != stored.values:
-                wrong.append(f"{ORDERS}-{partition}: what is read is not what {any_broker.name} has stored")
-            wrong += _differences(f"{ORDERS}-{partition}", self.history.acknowledged[partition], stored.sent_once)
-            self.history.resent += stored.resent
-            wrong += [
-                f"{reader}: {ORDERS}-{partition} gave {value} after {before}"
-                for reader, at, before, value in self.history.jumps
-                if at == partition and (before, value) not in stored.seams
-            ]
-            if copied != there[: len(copied)]:
-                wrong += _differences(f"{COPIES}-{partition}", there[: len(copied)], copied)
-            unread = max((value for at, value in self.history.read if at == partition), default=-1) + 1
-            skipped = [value for value in range(unread) if not self.history.read[partition, value]]
-            if skipped:
-                wrong.append(f"the group left out {len(skipped)} records of {ORDERS}-{partition}: {skipped[:5]}…")
-        wrong += different_logs(self.cluster)
+        for lane in self.lanes:
+            lane.history.violations += lane.audit(self.cluster, read[lane.source], read[lane.copies])
+        self.history.violations += different_logs(self.cluster, self.topics)
 
     def _stop_all_for_good(self) -> None:
         for node_id in self.cluster.nodes:
@@ -253,11 +247,8 @@ class Hurting:
         at_s = history.acknowledged_at_s
         long = sorted(later - sooner for sooner, later in pairwise(at_s) if later - sooner > SHORT_GAP_S)
         yield f"faults: {dict(sorted(self.faults.items()))}"
-        yield f"{sum(map(len, history.acknowledged.values())):,} records acknowledged, {sum(history.read.values()):,} read by the group"
-        yield f"{history.committed_transactions} transactions committed, {history.aborted_transactions} aborted"
-        yield f"{history.resent} records sent again by librdkafka under a newer epoch of its own"
-        yield f"{history.replaced_producers} transactional producers given up: {dict(history.reasons)}"
-        yield f"errors that clients were told of: {dict(history.errors)}"
+        for lane in self.lanes:
+            yield from _of_lane(lane)
         spans = {"gaps without an acknowledgement": long, "until whole again": sorted(self.whole_after_s)}
         spans |= {f"calls of {name}": sorted(values) for name, values in sorted(history.calls_s.items())}
         for what, values in spans.items():
@@ -266,39 +257,17 @@ class Hurting:
                 yield f"{what}: {len(values)}, {parts}, longest {values[-1]:.2f} s"
 
 
-def _differences(where: str, wanted: list[int], there: list[int]) -> Iterator[str]:
-    count = Counter(there)
-    if lost := [value for value in wanted if not count[value]]:
-        yield f"{where}: {len(lost)} records are lost: {lost[:5]}…"
-    if doubled := [value for value, times in count.items() if times > 1]:
-        yield f"{where}: {len(doubled)} records are there more than once: {doubled[:5]}…"
-    if there != sorted(there):
-        yield f"{where}: records are out of order"
-    if wanted != there and not lost and not doubled:
-        yield f"{where}: {len(set(there) - set(wanted))} records are there that nobody was promised"
+def _of_lane(lane: Lane) -> Iterator[str]:
+    history, name = lane.history, lane.source
+    yield f"{name}: {sum(map(len, history.acknowledged.values())):,} records acknowledged, {sum(history.read.values()):,} read by the group"
+    yield f"{name}: {history.committed_transactions} transactions committed, {history.aborted_transactions} aborted"
+    yield f"{name}: {history.resent} records sent again by librdkafka under a newer epoch of its own"
+    yield f"{name}: {history.replaced_producers} transactional producers given up: {dict(history.reasons)}"
+    yield f"{name}: errors that clients were told of: {dict(history.errors)}"
 
 
 def _quantile(ordered: Sequence[float], part: float) -> float:
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
-
-
-def different_logs(cluster: Cluster) -> Iterator[str]:
-    """Partitions with files that differ between stopped nodes, compared from the first offset that all nodes have."""
-    for name in COMPARED:
-        folders: dict[str, dict[int, bytes]] = {}
-        for node in cluster.nodes.values():
-            for folder in sorted(node.log_dir.glob(f"{name}-*")):
-                folders.setdefault(folder.name, {})[node.node_id] = _bytes_of(folder)
-        for folder_name, by_node in folders.items():
-            if name == METADATA_LOG:  # the last node to stop may have written records that the others never saw
-                shortest = min(map(len, by_node.values()))
-                by_node = {node_id: data[:shortest] for node_id, data in by_node.items()}
-            if len(set(by_node.values())) > 1:
-                yield f"{folder_name}: replicas differ: { ({node_id: len(data) for node_id, data in by_node.items()}) } bytes"
-
-
-def _bytes_of(folder: Path) -> bytes:
-    return b"".join(segment.read_bytes() for segment in sorted(folder.glob("*.log")))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -311,18 +280,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--directory", type=Path, help="where the nodes' folders are left")
     options = parser.parse_args(arguments)
     with Cluster(options.brokers, options.controllers, properties=QUICK, directory=options.directory) as cluster:
-        hurting = Hurting(cluster, options.seed, _say)
+        hurting = Hurting(cluster, options.seed, say_line)
         try:
             violations = hurting.run(options.rounds, options.only)
         finally:
             for line in hurting.figures():
-                _say(line)
-            for line in hurting.history.violations[:SHOWN_VIOLATIONS]:
-                _say(f"WRONG: {line}")
+                say_line(line)
+            for line in hurting.violations[:SHOWN_VIOLATIONS]:
+                say_line(f"WRONG: {line}")
     return 1 if violations else 0
 
 
-def _say(line: str) -> None:
+def say_line(line: str) -> None:
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 

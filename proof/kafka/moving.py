@@ -27,8 +27,9 @@ from moldau.protocol.messages.alter_partition_reassignments import (
 )
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from moldau.testing.cluster import Cluster
+from proof.cluster.audit import INTERNAL, METADATA_LOG
 from proof.cluster.process_load import ORDERS, PARTITIONS
-from proof.cluster.processes import BETWEEN_LOOKS_S, COMPARED, METADATA_LOG, QUICK, SHOWN_VIOLATIONS, WHOLE_WITHIN_S, Hurting
+from proof.cluster.processes import BETWEEN_LOOKS_S, QUICK, SHOWN_VIOLATIONS, WHOLE_WITHIN_S, Hurting
 from proof.cluster.stored import around, different_histories, wrong_indexes
 from proof.kafka.mixed import MixedCluster
 
@@ -107,7 +108,7 @@ class Moving(Hurting):
 
     def _audit(self) -> None:
         super()._audit()
-        self.history.violations += untrue_files(self.cluster)
+        self.history.violations += untrue_files(self.cluster, self.topics)
         for line in list(self.history.violations):
             self.history.explanations += explained(self.cluster, line)
         self.history.explanations = list(dict.fromkeys(self.history.explanations))
@@ -117,9 +118,9 @@ class Moving(Hurting):
         yield from super().figures()
 
 
-def untrue_files(cluster: Cluster) -> Iterator[str]:
+def untrue_files(cluster: Cluster, topics: tuple[str, ...]) -> Iterator[str]:
     """Files of stopped nodes that contradict the records beside them."""
-    for name in COMPARED:
+    for name in (*topics, *INTERNAL):
         folders: dict[str, dict[int, Path]] = {}
         for node in cluster.nodes.values():
             for folder in sorted(node.log_dir.glob(f"{name}-*")):

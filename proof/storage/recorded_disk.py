@@ -73,7 +73,7 @@ class RecordedDisk:
         """Switch the power on and mount the block device.  Errors: CalledProcessError."""
         shutil.copyfile(self.durable, self.current)
         command = [sys.executable, "-m", __spec__.name, str(self._fuse), str(self.durable), str(self.current)]
-        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
         assert self._server.stdout is not None
         if self._server.stdout.readline() != b"mounted\n":
             raise OSError(f"no FUSE mount at {self._fuse}")

@@ -10,14 +10,11 @@ disk without flushing it, as the kernel's own writeback does, so that the cache 
 """
 
 import argparse
-import ctypes
-import os
 import random
 import shutil
 import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from confluent_kafka import Message
@@ -26,6 +23,7 @@ from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopi
 from moldau.testing.process import BrokerProcess
 from proof.storage.acknowledged import AcknowledgedLoad, read_back
 from proof.storage.recorded_disk import RecordedDisk
+from proof.storage.writeback import write_back
 
 PARTITIONS = 3
 KEYS = 50
@@ -33,7 +31,6 @@ DISK_BYTES = 512 << 20
 RECORDS_A_SECOND = 200
 COMPACTED = "compacted"
 TOPIC = "acknowledged"
-SYNC_FILE_RANGE_WRITE = 2
 
 
 class Load(AcknowledgedLoad):
@@ -82,7 +79,6 @@ class Writeback:
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self._folder = folder
         self._chance = chance
-        self._libc = ctypes.CDLL(None)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
@@ -93,11 +89,7 @@ class Writeback:
 
     def push(self, share: float) -> None:
         """Writes the pages of about `share` of the files."""
-        with suppress(OSError):
-            for path in [path for path in self._folder.glob("*/*") if self._chance.random() < share]:
-                file = os.open(path, os.O_RDONLY)
-                self._libc.sync_file_range(file, ctypes.c_int64(0), ctypes.c_int64(0), SYNC_FILE_RANGE_WRITE)
-                os.close(file)
+        write_back(self._folder, share, self._chance)
 
     def stop(self) -> None:
         self._stop.set()

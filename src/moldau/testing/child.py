@@ -185,6 +185,8 @@ class NodeProcess(ChildProcess):
         weakref.finalize(self, holding.close)
         self.port, self.controller_port = holding.enter_context(held_ports(2))
         self.extra = dict(properties or {})
+        self.host = HOST
+        """The address that the process listens on and tells to others."""
 
     @abstractmethod
     def format_folder(self) -> None:
@@ -192,7 +194,7 @@ class NodeProcess(ChildProcess):
 
     @property
     def bootstrap(self) -> str:
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def log_dir(self) -> Path:
@@ -208,9 +210,9 @@ class NodeProcess(ChildProcess):
         return {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "controller.quorum.bootstrap.servers": f"{HOST}:{self.controller_port}",
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            "controller.quorum.bootstrap.servers": f"{self.host}:{self.controller_port}",
+            "listeners": f"PLAINTEXT://{self.host}:{self.port},CONTROLLER://{self.host}:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.host}:{self.port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",

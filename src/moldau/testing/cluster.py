@@ -22,7 +22,7 @@ from typing import Final, Self
 from uuid import uuid4
 
 from moldau.protocol.messages.metadata import MetadataResponse
-from moldau.testing.child import CLUSTER_ID, HOST, READY_WITHIN_S, BrokerFailed
+from moldau.testing.child import CLUSTER_ID, READY_WITHIN_S, BrokerFailed
 from moldau.testing.process import FORMAT_WITHIN_S, BrokerProcess, moldau_command
 from moldau.types import usable_uuid, uuid_to_text
 
@@ -55,13 +55,13 @@ class ClusterNode(BrokerProcess):
         return self.process is not None and self.process.poll() is None
 
     def server_properties(self) -> dict[str, str]:
-        listeners = {"broker": f"PLAINTEXT://{HOST}:{self.port}", "controller": f"CONTROLLER://{HOST}:{self.controller_port}"}
+        listeners = {"broker": f"PLAINTEXT://{self.host}:{self.port}", "controller": f"CONTROLLER://{self.host}:{self.controller_port}"}
         own = {
             "process.roles": ",".join(self.roles),
             "node.id": str(self.node_id),
             "listeners": ",".join(listeners[role] for role in self.roles),
             "advertised.listeners": ",".join(listeners[role] for role in self.roles),
-            "controller.quorum.bootstrap.servers": ",".join(f"{HOST}:{each.controller_port}" for each in self.controllers),
+            "controller.quorum.bootstrap.servers": ",".join(f"{each.host}:{each.controller_port}" for each in self.controllers),
         }
         return {**super().server_properties(), **own, **self.extra}
 
@@ -74,7 +74,7 @@ class ClusterNode(BrokerProcess):
 
     def format_arguments(self) -> Sequence[str]:
         """The arguments of `storage format`, with the first voters."""
-        voters = ",".join(f"{each.node_id}@{HOST}:{each.controller_port}:{each.directory_id}" for each in self.controllers)
+        voters = ",".join(f"{each.node_id}@{each.host}:{each.controller_port}:{each.directory_id}" for each in self.controllers)
         return ("--initial-controllers", voters) if self.is_controller else ("--no-initial-controllers",)
 
     def is_ready(self) -> bool:

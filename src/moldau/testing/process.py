@@ -21,7 +21,7 @@ from moldau.net.correlation import Correlation
 from moldau.net.framing import Framing, ReceiveBuffers
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from moldau.protocol.wire import AnyResponse, Request
-from moldau.testing.child import CLUSTER_ID, HOST, BrokerFailed, NodeProcess
+from moldau.testing.child import CLUSTER_ID, BrokerFailed, NodeProcess
 
 FORMAT_WITHIN_S: Final = 120.0
 ANSWER_WITHIN_S: Final = 60.0
@@ -65,7 +65,7 @@ class BrokerProcess(NodeProcess):
         correlation = Correlation("moldau-testing")
         framing = Framing(1 << 30, ReceiveBuffers())
         _, parts = correlation.request(request, version)
-        with socket.create_connection((HOST, self.port), timeout=ANSWER_WITHIN_S) as connection:
+        with socket.create_connection((self.host, self.port), timeout=ANSWER_WITHIN_S) as connection:
             connection.sendall(b"".join(cast(list[bytes], parts)))
             while True:
                 count = connection.recv_into(framing.get_buffer())

@@ -19,11 +19,12 @@ def one_by_one(columns: Columns, options: BatchOptions) -> bytearray:
     return builder.build()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(150))
 def test_the_same_bytes(seed: int) -> None:
     choice = random.Random(seed)
     count = choice.choice((1, 2, 63, 64, 65, 300, 9000))
-    sizes = choice.choice(((0, 1), (63, 65), (100, 100), (0, 400), (8190, 8195)))
+    sizes = choice.choice(((0, 1), (63, 65), (100, 100), (0, 400), (4085, 4100), (8170, 8195)))
+    late_ms = choice.choice(((0, 0), (0, 63), (0, 64), (64, 8191), (64, 8192), (-5000, 5000)))
 
     def some(nulls: bool) -> list[bytes | None]:
         return [None if nulls and choice.random() < 0.1 else bytes(choice.randint(*sizes)) for _ in range(count)]
@@ -32,7 +33,7 @@ def test_the_same_bytes(seed: int) -> None:
     columns = Columns(
         None if choice.random() < 0.3 else some(choice.random() < 0.3),
         some(choice.random() < 0.3),
-        [now_ms] * count if choice.random() < 0.5 else [now_ms + choice.randint(-5000, 5000) for _ in range(count)],
+        [now_ms, *(now_ms + choice.randint(*late_ms) for _ in range(count - 1))],
         None if choice.random() < 0.7 else [[("h", b"1")] * choice.randint(0, 2) for _ in range(count)],
     )
     options = BatchOptions(codec=choice.choice(list(Codec)), producer_id=7, producer_epoch=1, base_sequence=5, is_transactional=True)

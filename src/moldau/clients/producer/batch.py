@@ -44,6 +44,7 @@ class PendingBatch(Generic[T]):
         "producer_id",
         "reserved_bytes",
         "retry_at_ms",
+        "run",
         "size",
         "timestamps",
         "tokens",
@@ -60,6 +61,8 @@ class PendingBatch(Generic[T]):
         self.timestamps: list[int] = []
         self.headers: list[Headers] | None = None
         self.tokens: list[T] = []
+        self.run: T | None = None
+        """The last token, if further records may join it."""
         self.size = HEADER_SIZE
         self.reserved_bytes = 0
         self.attempts = 0

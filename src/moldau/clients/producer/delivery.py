@@ -38,32 +38,169 @@ class Token(Protocol):
     def written(self, topic_partition: TopicPartition, base_offset: int, timestamp: int | None, error: KafkaError | None) -> None: ...
 
 
-class Delivery(asyncio.Future[RecordMetadata]):
-    """The delivery of one record."""
+class Outcome(NamedTuple):
+    """The end of the records of a run.  With acks=0 `base_offset` is -1.  `timestamp`: the broker's, in milliseconds, if it sets one."""
 
-    count = 1
+    topic_partition: TopicPartition
+    base_offset: int
+    timestamp: int | None
+    error: KafkaError | None
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, timestamp: int, on_delivery: OnDelivery | None = None) -> None:
-        super().__init__(loop=loop)
-        self.timestamp = timestamp
-        self.on_delivery = on_delivery
+    def of(self, number: int, timestamp: int) -> RecordMetadata:
+        """The place of record `number`.  Errors: that of the run."""
+        if self.error is not None:
+            raise self.error
+        topic, partition = self.topic_partition
+        offset = self.base_offset + number if self.base_offset >= 0 else -1
+        return RecordMetadata(topic, partition, offset, timestamp if self.timestamp is None else self.timestamp)
+
+
+class Run:
+    """Neighbouring records of a batch that were sent one by one.
+
+    The run ends with the batch.  Only callers that wait for a record or gave a callback cost anything then.
+    """
+
+    __slots__ = ("_callbacks", "_loop", "count", "futures", "outcome", "parts")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, count: int = 1) -> None:
+        self.count = count
+        self.outcome: Outcome | None = None
+        self.futures: dict[int, tuple[int, asyncio.Future[RecordMetadata]]] = {}
+        """The futures of records for which somebody waits, by number, each with the record's timestamp."""
+        self.parts: tuple[Run, Run] | None = None
+        """The halves of a run whose batch was split."""
+        self._callbacks: list[tuple[int, int, OnDelivery]] = []
+        self._loop = loop
+
+    def call(self, number: int, timestamp: int, on_delivery: OnDelivery) -> None:
+        """Call `on_delivery` when record `number` has ended; at once if it has."""
+        outcome = self.outcome
+        if outcome is None:
+            self._callbacks.append((number, timestamp, on_delivery))
+        else:
+            _call(on_delivery, None if outcome.error is not None else outcome.of(number, timestamp), outcome.error)
+
+    def future(self, number: int, timestamp: int) -> "asyncio.Future[RecordMetadata]":
+        """The future of record `number`.  The first caller who waits for the record makes it."""
+        found = self.futures.get(number)
+        if found is not None:
+            return found[1]
+        future: asyncio.Future[RecordMetadata] = self._loop.create_future()
+        self.futures[number] = timestamp, future
+        if self.outcome is not None:
+            _settle(future, self.outcome, number, timestamp)
+        return future
 
     def written(self, topic_partition: TopicPartition, base_offset: int, timestamp: int | None, error: KafkaError | None) -> None:
-        if error is None:
-            where = RecordMetadata(topic_partition[0], topic_partition[1], base_offset, self.timestamp if timestamp is None else timestamp)
-            if not self.done():
-                self.set_result(where)
-            if self.on_delivery is not None:
-                _call(self.on_delivery, where, None)
-            return
-        if not self.done():
-            self.set_exception(error)
-            self.exception()  # no caller has to look at the error
-        if self.on_delivery is not None:
-            _call(self.on_delivery, None, error)
+        outcome = self.outcome = Outcome(topic_partition, base_offset, timestamp, error)
+        for number, (sent_at, future) in self.futures.items():
+            if not future.done():
+                _settle(future, outcome, number, sent_at)
+        callbacks, self._callbacks = self._callbacks, []
+        for number, sent_at, on_delivery in callbacks:
+            _call(on_delivery, None if error is not None else outcome.of(number, sent_at), error)
 
-    def halves(self) -> "tuple[Delivery, Delivery]":
-        raise AssertionError("one record has no halves")
+    def halves(self) -> "tuple[Run, Run]":
+        half = self.count // 2
+        first, second = Run(self._loop, half), Run(self._loop, self.count - half)
+        for number, waiting in self.futures.items():
+            if number < half:
+                first.futures[number] = waiting
+            else:
+                second.futures[number - half] = waiting
+        for number, sent_at, on_delivery in self._callbacks:
+            if number < half:
+                first.call(number, sent_at, on_delivery)
+            else:
+                second.call(number - half, sent_at, on_delivery)
+        self.futures, self._callbacks = {}, []
+        self.parts = first, second
+        return self.parts
+
+
+def _settle(future: "asyncio.Future[RecordMetadata]", outcome: Outcome, number: int, timestamp: int) -> None:
+    if outcome.error is None:
+        future.set_result(outcome.of(number, timestamp))
+        return
+    future.set_exception(outcome.error)
+    future.exception()  # no caller has to look at the error
+
+
+class Delivery:
+    """The delivery of one record.
+
+    Await it, or use it as an `asyncio.Future`: with `gather`, `wait`, `wait_for`, callbacks.  It becomes a future only when somebody waits:
+    a record for which nobody does costs no more than this object.  `timestamp`: that of the record, in milliseconds.
+    """
+
+    __slots__ = ("_number", "_run", "timestamp")
+
+    _asyncio_future_blocking = False
+    """asyncio takes for a future what has this attribute; awaiting goes through a real one."""
+
+    def __init__(self, run: Run, number: int, timestamp: int) -> None:
+        self._run = run
+        self._number = number
+        self.timestamp = timestamp
+
+    def __repr__(self) -> str:
+        run = self._where()
+        if run.outcome is None:
+            return "<Delivery pending>"
+        return f"<Delivery {run.outcome.error or run.outcome.of(self._number, self.timestamp)!r}>"
+
+    def _where(self) -> Run:
+        """The run that has the record now."""
+        while (parts := self._run.parts) is not None:
+            if self._number < parts[0].count:
+                self._run = parts[0]
+            else:
+                self._number -= parts[0].count
+                self._run = parts[1]
+        return self._run
+
+    def _future(self) -> "asyncio.Future[RecordMetadata]":
+        return self._where().future(self._number, self.timestamp)
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        run = self._where()
+        if run.outcome is not None and self._number not in run.futures:
+            return run.outcome.of(self._number, self.timestamp)
+        return (yield from self._future())
+
+    __iter__ = __await__
+
+    def done(self) -> bool:
+        run = self._where()
+        found = run.futures.get(self._number)
+        return run.outcome is not None if found is None else found[1].done()
+
+    def cancelled(self) -> bool:
+        found = self._where().futures.get(self._number)
+        return found is not None and found[1].cancelled()
+
+    def cancel(self, msg: Any = None) -> bool:
+        """Give the delivery up.  A record that is in a batch already is sent nevertheless."""
+        return not self.done() and self._future().cancel(msg)
+
+    def result(self) -> RecordMetadata:
+        """The place of the record.  Errors: ClientError; CancelledError; InvalidStateError while the delivery has not ended."""
+        return self._future().result()
+
+    def exception(self) -> BaseException | None:
+        """The error with which the delivery ended; None for a record that was written.  Errors: CancelledError, InvalidStateError."""
+        return self._future().exception()
+
+    def add_done_callback(self, function: "Callable[[asyncio.Future[RecordMetadata]], object]", *, context: Any = None) -> None:
+        """Call `function` with a future of the same end.  The loop calls it soon after the delivery has ended."""
+        self._future().add_done_callback(function, context=context)
+
+    def remove_done_callback(self, function: "Callable[[asyncio.Future[RecordMetadata]], object]") -> int:
+        return self._future().remove_done_callback(function)
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return self._future().get_loop()
 
 
 def _call(on_delivery: OnDelivery, where: RecordMetadata | None, error: KafkaError | None) -> None:

@@ -42,29 +42,41 @@ class StickyPartitioner:
     def __init__(self, batch_bytes: int, *, is_adaptive: bool = True) -> None:
         self._batch_bytes = batch_bytes
         self._is_adaptive = is_adaptive
-        self._places: dict[str, tuple[int, int]] = {}
+        self._places: dict[str, list[int]] = {}
+        """By topic: the present partition, and how many bytes it has got."""
 
     def partition(self, topic: str, size: int, partition_count: int, load: Callable[[int], float] | None = None) -> int:
         """The next record's partition.  `load`: how many bytes wait for a partition; infinite where it has no leader."""
         current = self.stay(topic, size, partition_count)
         if current < 0:
-            current, _ = self._places.get(topic, (0, 0))
-            current = self._next(current, partition_count, load)
-            self._places[topic] = (current, size)
+            current = self._next(self._places[topic][0], partition_count, load)
+            self._places[topic] = [current, size]
         return current
 
     def stay(self, topic: str, size: int, partition_count: int) -> int:  # hot: 0.2 µs
         """The same partition as before.  -1: it is the next one's turn."""
-        current, filled = self._places.get(topic, (0, 0))
+        place = self._places.get(topic)
+        if place is None:
+            place = self._places[topic] = [0, 0]
+        current, filled = place
         if (filled and filled + size > self._batch_bytes) or current >= partition_count:
             return -1
-        self._places[topic] = (current, filled + size)
+        place[1] = filled + size
         return current
+
+    def room(self, topic: str) -> int:
+        """How many bytes the present partition gets before it is the next one's turn."""
+        place = self._places.get(topic)
+        return 0 if place is None else max(0, self._batch_bytes - place[1])
+
+    def filled(self, topic: str, size: int) -> None:
+        """Note that the present partition has got `size` bytes more."""
+        self._places[topic][1] += size
 
     def leave(self, topic: str, partition_count: int, load: Callable[[int], float] | None = None) -> None:
         """Choose another partition from the next record on, because this one takes nothing now."""
         current, _ = self._places.get(topic, (0, 0))
-        self._places[topic] = (self._next(current, partition_count, load), 0)
+        self._places[topic] = [self._next(current, partition_count, load), 0]
 
     def _next(self, current: int, partition_count: int, load: Callable[[int], float] | None) -> int:
         following = [(current + step) % partition_count for step in range(1, partition_count + 1)]

@@ -43,6 +43,14 @@ class Placement:
         index = self._sticky.stay(topic, size, len(queues))
         return index if index >= 0 else self._sticky.partition(topic, size, len(queues), self._load_of(topic, queues))
 
+    def room(self, topic: str) -> int:
+        """How many bytes of records without a key go where the last one went.  0: each is placed by itself."""
+        return self._sticky.room(topic) if self._partitioner is None else 0
+
+    def filled(self, topic: str, size: int) -> None:
+        """Note that records of `size` bytes went there."""
+        self._sticky.filled(topic, size)
+
     def _load_of(self, topic: str, queues: Sequence[Queue]) -> Callable[[int], float]:
         leaders = self._cluster.view.leaders
 

@@ -63,6 +63,7 @@ class Producer:
         from moldau.clients.producer.work import ProducerWork
 
         self._work = ProducerWork(servers, options, given, ssl_context=ssl_context, sasl=sasl, network=network, clock=clock)
+        self._send = self._work.send
 
     @property
     def options(self) -> "ProducerOptions":
@@ -122,7 +123,7 @@ class Producer:
         Errors at once: BufferFull if too many records wait and no delivery is awaited; FatalError, AbortableError of the producer; whatever
         a serializer raises.  All other errors come with the delivery.
         """
-        return self._work.send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+        return self._send(topic, value, key, headers, partition, timestamp_ms, on_delivery)
 
     async def send_many(
         self,
@@ -144,7 +145,10 @@ class Producer:
         return await self._work.send_many(topic, values, keys, headers, partition, timestamps_ms)
 
     async def drain(self) -> None:
-        """Wait until no record waits for room any more.  Use it between calls of `send` whose deliveries you do not await."""
+        """Wait until no record waits for room any more.  Use it between calls of `send` whose deliveries you do not await.
+
+        Batches that may leave do so even when no record waits.
+        """
         await self._work.drain()
 
     async def flush(self) -> None:

@@ -69,7 +69,8 @@ class Sender:
         self._in_flight: dict[int, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
         self._identifying: asyncio.Task[None] | None = None
-        self._is_scheduled = False
+        self.is_scheduled = False
+        """Whether a turn begins soon."""
         self._is_closed = False
         self._timer: asyncio.TimerHandle | None = None
 
@@ -77,12 +78,12 @@ class Sender:
 
     def wake(self) -> None:
         """Begin a turn soon."""
-        if not self._is_scheduled and not self._is_closed:
-            self._is_scheduled = True
+        if not self.is_scheduled and not self._is_closed:
+            self.is_scheduled = True
             self._loop.call_soon(self._turn)
 
     def _turn(self) -> None:
-        self._is_scheduled = False
+        self.is_scheduled = False
         if self._is_closed:
             return
         accumulator, now_ms = self._accumulator, self._clock.monotonic_ms()

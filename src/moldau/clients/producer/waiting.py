@@ -11,7 +11,7 @@ from typing import NamedTuple
 from moldau.clients.cluster import Cluster, Unreachable
 from moldau.clients.errors import BufferFull, ClientError, ClusterUnreachable, error_of
 from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulator
-from moldau.clients.producer.delivery import Delivery, Token
+from moldau.clients.producer.delivery import Delivery, Run, Token
 from moldau.clients.producer.options import ProducerOptions
 from moldau.clients.producer.placement import Placement
 from moldau.clients.topics import Topics
@@ -30,6 +30,7 @@ class Waiting(NamedTuple):
     headers: Sequence[tuple[str, bytes | None]]
     size: int
     delivery: Delivery
+    run: Run
     until_ms: int
     asked: int
     """How many answers about topics had come before the record: only a later error concerns it."""
@@ -75,16 +76,18 @@ class WaitingRoom:
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]],
         size: int,
-        delivery: Delivery,
-    ) -> None:
-        """Let a record wait for its topic or for room, or fail."""
+        timestamp: int,
+        run: Run,
+    ) -> Delivery:
+        """Let a record wait for its topic or for room, or fail.  `run`: of this record alone.  Errors: BufferFull."""
         options = self._options
+        delivery = Delivery(run, 0, timestamp)
         if size > options.max_request_size or size + MEMORY_OVERHEAD > options.buffer_memory:
             limit = "max.request.size" if size > options.max_request_size else "buffer.memory"
             allowed = min(options.max_request_size, options.buffer_memory)
             error = ClientError(ErrorCode.MESSAGE_TOO_LARGE, f"a record for {topic} has {size} bytes, {limit} allows {allowed}")
-            delivery.written(TopicPartition(topic, -1), -1, None, error)
-            return
+            run.written(TopicPartition(topic, -1), -1, None, error)
+            return delivery
         waits = size + MEMORY_OVERHEAD
         if self.bytes + waits > options.buffer_memory:
             raise BufferFull(
@@ -92,7 +95,7 @@ class WaitingRoom:
                 "await a delivery, drain(), or use send_many, which waits by itself"
             )
         until_ms = self._clock.monotonic_ms() + options.max_block_ms
-        waiting = Waiting(topic, partition, key, value, headers, size, delivery, until_ms, self._topics.answer_count)
+        waiting = Waiting(topic, partition, key, value, headers, size, delivery, run, until_ms, self._topics.answer_count)
         self.lines.setdefault(topic, deque()).append(waiting)
         self.bytes += waits
         self._topics.use(topic)
@@ -100,6 +103,7 @@ class WaitingRoom:
             self._topics.refresh_soon()
         self.admit()
         self._set_timer()
+        return delivery
 
     def admit(self) -> None:
         """Move the records that now have a place into the accumulator.  The records of a topic, or of a partition, keep their order."""
@@ -123,7 +127,7 @@ class WaitingRoom:
         error = self._placement.error_of(one.topic)
         if error is not None and self._topics.answer_count > one.asked:
             self.bytes -= one.size + MEMORY_OVERHEAD
-            one.delivery.written(TopicPartition(one.topic, -1), -1, None, error)
+            one.run.written(TopicPartition(one.topic, -1), -1, None, error)
             return True
         queues = self._placement.queues.get(one.topic)
         if queues is None:
@@ -134,14 +138,14 @@ class WaitingRoom:
         if not 0 <= index < len(queues):
             self.bytes -= one.size + MEMORY_OVERHEAD
             detail = f"topic {one.topic} has no partition {index}: there are {len(queues)}"
-            one.delivery.written(TopicPartition(one.topic, index), -1, None, ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail))
+            one.run.written(TopicPartition(one.topic, index), -1, None, ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail))
             return True
         queue = queues[index]
         line = self.lines.get(queue.topic_partition) if place is not queue.topic_partition else None
         if not line and self._accumulator.has_room(queue, one.size + MEMORY_OVERHEAD):
             self.bytes -= one.size + MEMORY_OVERHEAD
             self._accumulator.append(
-                queue, one.key, one.value, one.delivery.timestamp, one.headers, one.size, one.delivery, self._clock.monotonic_ms()
+                queue, one.key, one.value, one.delivery.timestamp, one.headers, one.size, one.run, self._clock.monotonic_ms()
             )
             return True
         if place is queue.topic_partition or place == queue.topic_partition:
@@ -164,7 +168,7 @@ class WaitingRoom:
             while line and line[0].until_ms <= now_ms:
                 one = line.popleft()
                 self.bytes -= one.size + MEMORY_OVERHEAD
-                one.delivery.written(TopicPartition(one.topic, -1), -1, None, self._too_long(one, isinstance(place, str)))
+                one.run.written(TopicPartition(one.topic, -1), -1, None, self._too_long(one, isinstance(place, str)))
             if not line:
                 self.lines.pop(place, None)
         self._set_timer()
@@ -191,7 +195,7 @@ class WaitingRoom:
         for place in [place for place in self.lines if isinstance(place, str) or not of_unknown_topics_only]:
             for one in self.lines.pop(place):
                 self.bytes -= one.size + MEMORY_OVERHEAD
-                one.delivery.written(TopicPartition(one.topic, -1), -1, None, error)
+                one.run.written(TopicPartition(one.topic, -1), -1, None, error)
 
     def close(self) -> None:
         if self._timer is not None:

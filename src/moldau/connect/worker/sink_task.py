@@ -9,7 +9,7 @@ Source: WorkerSinkTask.
 import asyncio
 import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -58,7 +58,7 @@ class SinkRun(TaskRun):
         """The next offset of each partition that has put records whose offsets are not committed."""
         self._open: set[TopicPartition] = set()
         self._dead: Producer | None = None
-        self._letters: list[asyncio.Future[RecordMetadata]] = []
+        self._letters: list[Awaitable[RecordMetadata]] = []
         """Dead letters on their way."""
         self._consumed: dict[tuple[str, int, int], ConsumerRecord] = {}
         """The consumed records from which the records being put were made."""

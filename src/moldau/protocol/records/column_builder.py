@@ -16,13 +16,19 @@ from operator import add
 from typing import Final, NamedTuple
 
 from moldau.protocol.records.builder import BatchOptions, NewRecord, RecordBatchBuilder, seal_batch
-from moldau.protocol.records.offset_deltas import offset_deltas
+from moldau.protocol.records.offset_deltas import WIDTHS, offset_deltas
 from moldau.protocol.varint import write_signed
 
 Headers = Sequence[tuple[str, bytes | None]]
 
 NULL: Final = b"\x01"
 _NO_HEADERS: Final = b"\x00"
+_MOST_TABLED: Final = 1 << 13
+"""Larger records are written without tables: their own bytes cost more than their numbers."""
+_MOST_NUMBER_BYTES: Final = 5 + 5 + 3
+"""Two lengths, and a time that is found in a table."""
+_FIXED_BYTES: Final = 2
+"""Attributes and the count of headers."""
 
 
 class Columns(NamedTuple):
@@ -55,7 +61,61 @@ def _build_one_by_one(columns: Columns, options: BatchOptions) -> bytearray:
 
 
 def _encode(keys: Sequence[bytes] | None, values: Sequence[bytes], timestamp_deltas: Sequence[int] | None) -> bytes:
-    """The records' bytes: length, attributes, timestamp delta, offset delta, key, value, no headers.  The parts give the body's size."""
+    """The records' bytes: length, attributes, timestamp delta, offset delta, key, value, no headers."""
+    sizes = list(map(len, values))
+    key_sizes = None if keys is None else list(map(len, keys))
+    most = max(sizes) + (0 if key_sizes is None else max(key_sizes)) + _MOST_NUMBER_BYTES
+    if most > _MOST_TABLED:
+        return _encode_any(keys, values, timestamp_deltas)
+    if timestamp_deltas is None:
+        return _encode_tabled(keys, values, None, sizes, key_sizes, most)
+    latest = max(timestamp_deltas)
+    if min(timestamp_deltas) < 0 or latest > _MOST_TABLED:
+        return _encode_any(keys, values, timestamp_deltas)
+    times = list(map(_tables(latest)[1].__getitem__, timestamp_deltas))
+    return _encode_tabled(keys, values, times, sizes, key_sizes, most)
+
+
+def _encode_tabled(
+    keys: Sequence[bytes] | None,
+    values: Sequence[bytes],
+    times: Sequence[bytes] | None,
+    sizes: Sequence[int],
+    key_sizes: Sequence[int] | None,
+    most: int,
+) -> bytes:  # hot: 0.2 µs a record
+    """Records whose numbers are found in tables.  No key and value with their lengths have more than `most` bytes."""
+    count = len(values)
+    offsets = offset_deltas(count)
+    with_length, lengths, null_and_lengths = _tables(most)
+    fields: Iterable[int] = map(with_length.__getitem__, sizes)
+    if key_sizes is not None:
+        fields = map(add, fields, map(with_length.__getitem__, key_sizes))
+    if times is not None:
+        fields = map(add, fields, map(len, times))
+    fields = list(fields)
+    fixed = (0 if times is not None else 1) + (0 if keys is not None else 1) + _FIXED_BYTES
+    heads: list[bytes] = []
+    start = 0
+    for width, end in enumerate((*WIDTHS, count), 1):
+        table = _heads(fixed + width, most, is_timed=times is not None)
+        heads += map(table.__getitem__, fields[start:end])
+        start = end
+        if end >= count:
+            break
+    heads[0] = heads[0][1:]  # no record ends before the first
+    parts: list[Iterable[bytes]] = [heads] if times is None else [heads, times]
+    parts.append(offsets)
+    if keys is None:
+        parts.append(map(null_and_lengths.__getitem__, sizes))
+    else:
+        parts += [map(lengths.__getitem__, key_sizes or ()), keys, map(lengths.__getitem__, sizes)]
+    parts.append(values)
+    return b"".join(chain(chain.from_iterable(zip(*parts, strict=True)), (_NO_HEADERS,)))
+
+
+def _encode_any(keys: Sequence[bytes] | None, values: Sequence[bytes], timestamp_deltas: Sequence[int] | None) -> bytes:
+    """The same without tables, for large records and times that are not in the tables.  The parts give the body's size."""
     count = len(values)
     offsets = offset_deltas(count)
     value_sizes = list(map(len, values))
@@ -91,3 +151,30 @@ _length: Final = lru_cache(maxsize=8192)(write_signed)
 def _record_head(size: int) -> bytes:
     """A record's length and its attributes, of which Kafka defines none."""
     return write_signed(size) + b"\x00"
+
+
+_known_lengths: Final[tuple[list[int], list[bytes], list[bytes]]] = ([], [], [])
+
+
+def _tables(most: int) -> tuple[list[int], list[bytes], list[bytes]]:
+    """By the size of a key or value: its bytes together with its length's, the length as it is written, and that behind no key."""
+    with_length, lengths, null_and_lengths = _known_lengths
+    for size in range(len(lengths), most + 1):
+        written = write_signed(size)
+        with_length.append(size + len(written))
+        lengths.append(written)
+        null_and_lengths.append(NULL + written)
+    return _known_lengths
+
+
+_known_heads: Final[dict[tuple[int, bool], list[bytes]]] = {}
+
+
+def _heads(fixed: int, most: int, *, is_timed: bool) -> list[bytes]:
+    """By the size of what takes no fixed place: the end of the record before, a record's length and attributes, and time 0 unless
+    `is_timed`.
+    """
+    table = _known_heads.setdefault((fixed, is_timed), [])
+    tail = b"\x00" if is_timed else b"\x00\x00"
+    table += [_NO_HEADERS + write_signed(size + fixed) + tail for size in range(len(table), most + 1)]
+    return table

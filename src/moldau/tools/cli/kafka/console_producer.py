@@ -139,7 +139,7 @@ async def produce_lines(cluster: Cluster, topic: str, reader: LineReader, option
             delivery = producer.send(topic, record.value, key=record.key, headers=record.headers)
             delivery.add_done_callback(note)
             if sync:
-                await asyncio.wait([delivery])
+                await asyncio.gather(delivery, return_exceptions=True)
             else:
                 await producer.drain()
     if failures:

@@ -6,7 +6,7 @@ DIFFERENCES
 - names of Java's classes before the text of an error
 - the text of an error of a regular expression: each language has its own
 - the documentation of an option: ours is in our own words
-- the list of connectors: ours is longer; the converters, transforms and predicates are the same
+- the list of plugins: ours has connectors, converters and transforms beside Kafka's; those of Kafka are the same
 - the order of entries in a JSON object, of the configs in an answer to validate, and of methods in an answer to OPTIONS
 """
 
@@ -52,7 +52,7 @@ def _body(body: Any) -> Any:
     if isinstance(body, dict) and "configs" in body:
         return {**body, "configs": {one["definition"]["name"]: _config(one) for one in body["configs"]}}
     if isinstance(body, list) and body and isinstance(body[0], dict) and "class" in body[0]:
-        return [one for one in body if one["type"] not in KINDS or one["class"] in CONNECTORS]
+        return [one for one in body if one["class"] in CONNECTORS or (one["type"] not in KINDS and one["class"].startswith("org.apache."))]
     if isinstance(body, list) and body and isinstance(body[0], dict) and "default_value" in body[0]:
         return {one["name"]: {**one, "documentation": ""} for one in body}
     return body

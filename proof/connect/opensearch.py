@@ -5,14 +5,11 @@ with OpenSearch() as search:
 """
 
 import os
-import shutil
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from moldau.pipelines.provision import java_home
 from moldau.pipelines.provision.jars import jar_set
@@ -29,7 +26,7 @@ class OpenSearch(ChildProcess):
     name = "OpenSearch"
 
     def __init__(self) -> None:
-        super().__init__(Path(tempfile.mkdtemp(prefix="opensearch-")))
+        super().__init__()
         (self.port,) = free_ports(1)
 
     @property
@@ -49,15 +46,3 @@ class OpenSearch(ChildProcess):
                 return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)

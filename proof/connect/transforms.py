@@ -16,12 +16,13 @@ from moldau.connect.converters.header_values import SimpleHeaderConverter
 from moldau.connect.converters.json_converter import JsonConverter
 from moldau.connect.data import Record
 from moldau.connect.errors import ConnectError
-from moldau.connect.transforms.catalogue import TRANSFORM_PLUGINS
+from moldau.connect.transforms.catalogue import NEW_RECORD_STATE, TRANSFORM_PLUGINS
+from moldau.connect.transforms.new_record_state import HANDLING
+from moldau.pipelines.provision.jars import jar_set
 from proof.kafka.apache import java_command
 from proof.metadata.oracle import compiled
 
 SOURCE: Final = Path(__file__).parent / "oracle" / "Transforms.java"
-PACKAGE: Final = "org.apache.kafka.connect.transforms."
 Case = dict[str, Any]
 
 
@@ -31,7 +32,7 @@ class Oracle:
     def __enter__(self) -> Self:
         command = java_command("Transforms", flags=("-XX:+UseSerialGC", "-Xmx256m", "-XX:TieredStopAtLevel=1"))
         position = command.index("-cp") + 1
-        command[position] = os.pathsep.join([str(compiled(SOURCE)), command[position]])
+        command[position] = os.pathsep.join([str(compiled(SOURCE)), *map(str, jar_set("debezium-3.3.2")), command[position]])
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, encoding="utf-8"
         )
@@ -173,7 +174,36 @@ def _part(random: Random, *, schemas: bool) -> Any:
             else _plain(random, 0)
         )
     schema, value = _struct(random, 2) if random.random() < 0.85 else _field(random, 0)
-    return {"schema": schema, "payload": value}
+    return {"schema": {**schema, "optional": random.random() < 0.3}, "payload": value}
+
+
+def _event(random: Random) -> Any:
+    """A change of a row in Debezium's envelope."""
+    row, before = _struct(random, 1)
+    other = {**row, "fields": row["fields"]}
+    after = {one["field"]: _again(random, one, before[one["field"]]) for one in row["fields"]}
+    op = random.choice("ccuudrt")
+    source = {"type": "struct", "optional": False, "name": "Source", "fields": [
+        {"type": "string", "optional": False, "field": "table"}, {"type": "int64", "optional": True, "field": "lsn"},
+        {"type": "string", "optional": True, "default": "false", "field": "snapshot"},
+    ]}  # fmt: skip
+    fields = [
+        {**row, "optional": True, "name": "t.Value", "field": "before"}, {**other, "optional": True, "name": "t.Value", "field": "after"},
+        {**source, "field": "source"}, {"type": "string", "optional": False, "field": "op"},
+        {"type": "int64", "optional": True, "field": "ts_ms"},
+    ]  # fmt: skip
+    payload = {
+        "before": before if op in "ud" else None,
+        "after": after if op in "cur" else None,
+        "source": {"table": "t", "lsn": random.choice((None, 7)), "snapshot": None},
+        "op": op,
+        "ts_ms": random.choice((None, 5)),
+    }
+    return {"schema": {"type": "struct", "name": "t.Envelope", "optional": False, "fields": fields}, "payload": payload}
+
+
+def _again(random: Random, schema: dict[str, Any], value: Any) -> Any:
+    return None if schema["optional"] and random.random() < 0.2 else value
 
 
 def _some(random: Random, *, least: int = 1) -> str:
@@ -186,6 +216,13 @@ def _config(random: Random, name: str) -> dict[str, str]:
         "Cast": {"spec": one((one(TYPES), f"a:{one(TYPES)}", f"a:{one(TYPES)},b:{one(TYPES)}"))},
         "DropHeaders": {"headers": "a"},
         "ExtractField": {"field": one(("a", "b", "a.b", "zz")), "field.syntax.version": one(("V1", "V2"))},
+        "ExtractNewRecordState": {
+            "delete.tombstone.handling.mode": one(HANDLING),
+            **one(({}, {"add.fields": one(("op", "table,lsn", "source.table,op:OP", "ts_ms,zz", "snapshot:s"))})),
+            **one(({}, {"add.headers": one(("op", "table,op", "source.lsn:LSN")), "add.headers.prefix": one(("__", "x-"))})),
+            **one(({}, {}, {"route.by.field": one(FIELDS)})),
+            "replace.null.with.default": one(("true", "false")),
+        },
         "Filter": {},
         "Flatten": {"delimiter": one((".", "_"))},
         "HeaderFrom": {"fields": one(FIELDS), "headers": "h", "operation": one(("move", "copy"))},
@@ -212,15 +249,16 @@ def _config(random: Random, name: str) -> dict[str, str]:
 
 def case(random: Random) -> Case:
     kind = random.choice(sorted(TRANSFORM_PLUGINS))
-    schemas = random.random() < 0.6
+    schemas = random.random() < 0.6 or kind == NEW_RECORD_STATE
+    value = _event(random) if kind == NEW_RECORD_STATE and random.random() < 0.8 else _part(random, schemas=schemas)
     return {
         "type": kind,
-        "config": _config(random, kind.removeprefix(PACKAGE).partition("$")[0]),
+        "config": _config(random, kind.rpartition(".")[2].partition("$")[0]),
         "topic": "orders",
         "partition": 3,
         "timestamp": random.choice((1_709_251_199_123, 0)),
         "offset": random.choice((None, 42)),
         "schemas": schemas,
         "key": _part(random, schemas=schemas),
-        "value": _part(random, schemas=schemas),
+        "value": value,
     }

@@ -1,13 +1,9 @@
 """● One distributed worker of Kafka Connect as a process, Kafka's or ours, asked over its REST API."""
 
-import shutil
-import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
-from pathlib import Path
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar
 
 from moldau.testing.child import HOST, ChildProcess, free_ports
 
@@ -41,7 +37,7 @@ class Worker(ChildProcess):
     """The path that answers 200 once the worker serves."""
 
     def __init__(self, bootstrap: str, *, properties: Mapping[str, str] | None = None) -> None:
-        super().__init__(Path(tempfile.mkdtemp(prefix="connect-")))
+        super().__init__()
         (self.port,) = free_ports(1)
         self.properties = worker_properties(bootstrap, self.port, properties or {})
 
@@ -55,15 +51,3 @@ class Worker(ChildProcess):
                 return bool(answer.status == 200)
         except (OSError, urllib.error.URLError):
             return False
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.kill()
-        shutil.rmtree(self.directory, ignore_errors=True)

@@ -1,6 +1,6 @@
 """● Provides everything that tests and benchmarks need beside pip's packages.
 
-Java, Apache Kafka 4.3.1, Kafka Streams, Spark's connector, OpenSearch, kcat.
+Java, Apache Kafka 4.3.1, Kafka Streams, Spark's connector, OpenSearch, Debezium, kcat.
 
 `python -m proof.kafka.provision` brings everything, with progress.  Each function brings its part if that is missing, so
 a single test run alone works too.  Jars and Java stay in the user's cache (`moldau.pipelines.provision`), which every
@@ -52,6 +52,7 @@ def main() -> int:
         print(f"Kafka Streams {KAFKA_VERSION}: {len(streams_jars())} jars", flush=True)
         print(f"Spark's Kafka connector: {len(spark_connector_jars())} jars", flush=True)
         print(f"OpenSearch 2.19.1: {len(jar_set('opensearch-2.19.1'))} jars", flush=True)
+        print(f"Debezium 3.3.2: {len(jar_set('debezium-3.3.2'))} jars", flush=True)
     except ProvisionError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -36,13 +36,6 @@ class Part(ChildProcess):
     def is_ready(self) -> bool:
         return any(words in self.said for words in READY)
 
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.kill()
-
 
 class Web(Part):
     """The part that answers HTTP.  It keeps its port."""

@@ -3,8 +3,9 @@
     class BrokerProcess(NodeProcess): …        our broker            testing/process.py
     class ApacheKafka(NodeProcess): …          Kafka's               proof/kafka/apache.py
 
-`ChildProcess` is the life of any program.  `NodeProcess` is a broker with a `server.properties`, ours or Kafka's: a test can do to both
-the same things.  Waiting ends with the program's own answer, never with a fixed time.
+`ChildProcess` is the life of any program; `with` starts it, waits until it serves, and ends it.  `NodeProcess` is a broker with a
+`server.properties`, ours or Kafka's: a test can do to both the same things.  Waiting ends with the program's own answer, never with a
+fixed time.
 """
 
 import asyncio
@@ -57,7 +58,11 @@ def free_ports(count: int) -> list[int]:
 
 
 class ChildProcess(ABC):
-    """One program that runs in a folder, which also holds its output."""
+    """One program that runs in a folder, which also holds its output.
+
+    `with` starts the program and waits until it is ready.  Leaving ends it and removes its folder; a folder that was passed in stays.
+    `async with` does the same and waits in a thread.
+    """
 
     name: ClassVar[str]
     has_own_session: ClassVar[bool] = False
@@ -66,8 +71,9 @@ class ChildProcess(ABC):
     No terminal's signals reach it then, and the scheduler shares processors by session first (sched(7), autogroup).
     """
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path | None = None) -> None:
+        self.owns_directory = directory is None
+        self.directory = directory or Path(tempfile.mkdtemp(prefix=f"{type(self).__name__.lower()}-"))
         self.process: subprocess.Popen[bytes] | None = None
         self._launched_at = 0
 
@@ -170,17 +176,35 @@ class ChildProcess(ABC):
             process.kill()
             return process.wait()
 
+    def leave(self) -> None:
+        """End the process at the end of `with`: SIGKILL, as a machine that loses power.  A test of an orderly end calls `stop`."""
+        self.kill()
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.leave()
+        if self.owns_directory:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    async def __aenter__(self) -> Self:
+        return await asyncio.to_thread(self.__enter__)
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
 
 class NodeProcess(ChildProcess):
-    """One combined broker and controller.  Its ports stay its own for the object's whole life, started or not.
-
-    `with` starts the broker and waits until it serves.  Leaving ends it and removes its folder; a folder that was passed in stays.
-    `async with` does the same and waits in a thread.
-    """
+    """One combined broker and controller.  Its ports stay its own for the object's whole life, started or not."""
 
     def __init__(self, *, properties: Mapping[str, str] | None = None, directory: Path | None = None) -> None:
-        self.owns_directory = directory is None
-        super().__init__(directory or Path(tempfile.mkdtemp(prefix=f"{type(self).__name__.lower()}-")))
+        super().__init__(directory)
         holding = contextlib.ExitStack()
         weakref.finalize(self, holding.close)
         self.port, self.controller_port = holding.enter_context(held_ports(2))
@@ -233,26 +257,3 @@ class NodeProcess(ChildProcess):
         self.properties_file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
         if not (Path(properties["log.dirs"].split(",")[0]) / "meta.properties").exists():
             self.format_folder()
-
-    def leave(self) -> None:
-        """End the process at the end of `with`: it gets a moment to close its files."""
-        self.stop()
-
-    def __enter__(self) -> Self:
-        try:
-            self.start()
-        except BaseException:
-            self.__exit__(None, None, None)
-            raise
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.leave()
-        if self.owns_directory:
-            shutil.rmtree(self.directory, ignore_errors=True)
-
-    async def __aenter__(self) -> Self:
-        return await asyncio.to_thread(self.__enter__)
-
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        await asyncio.to_thread(self.__exit__, kind, error, trace)

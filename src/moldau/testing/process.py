@@ -56,10 +56,6 @@ class BrokerProcess(NodeProcess):
             return False
         return any(broker.port == self.port for broker in brokers)
 
-    def leave(self) -> None:
-        """Kill the process, as a machine that loses power.  A test of an orderly end calls `stop`."""
-        self.kill()
-
     def ask(self, request: Request[AnyResponse], *, version: int) -> AnyResponse:
         """Send one request on a connection of its own, blocking.  Errors: OSError."""
         correlation = Correlation("moldau-testing")

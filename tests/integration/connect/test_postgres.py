@@ -1,10 +1,6 @@
 """Changes of a real PostgreSQL 15: the events add up to the table, whatever happened and wherever reading begins again."""
 
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,50 +8,28 @@ import psycopg
 import pytest
 
 from moldau.connect.connectors.postgres import source
-from moldau.connect.connectors.postgres.envelope import UNAVAILABLE
 from moldau.connect.connectors.postgres.source import PostgresTask
 from moldau.connect.data import Record
+from proof.connect.postgres import IS_INSTALLED, MISSING, Postgres
 
-BIN = Path("/usr/lib/postgresql/15/bin")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.timeout(180),
-    pytest.mark.skipif(not BIN.exists(), reason="PostgreSQL 15 is not installed: Debian's package is postgresql-15"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180), pytest.mark.skipif(not IS_INSTALLED, reason=MISSING)]
 STEPS = 120
+UNAVAILABLE = "__debezium_unavailable_value"
 
 
 @pytest.fixture(scope="module")
-def folder() -> Iterator[Path]:
-    """The folder of a server's socket.  The server ends with the module."""
-    path = Path(tempfile.mkdtemp(prefix="pg-"))
-    shutil.chown(path, "postgres")
-    path.chmod(0o755)
-
-    def run(*command: str) -> None:
-        subprocess.run(["runuser", "-u", "postgres", "--", *command], check=True, capture_output=True, cwd=path)
-
-    data = str(path / "data")
-    run(str(BIN / "initdb"), "-D", data, "-A", "trust", "-E", "UTF8")
-    options = f"-c listen_addresses= -k {path} -c wal_level=logical -c fsync=off"
-    run(str(BIN / "pg_ctl"), "-D", data, "-w", "-l", str(path / "log"), "-o", options, "start")
-    try:
-        yield path
-    finally:
-        run(str(BIN / "pg_ctl"), "-D", data, "-m", "immediate", "stop")
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def connect(folder: Path) -> "psycopg.Connection[Any]":
-    return psycopg.connect(host=str(folder), user="postgres", dbname="postgres", autocommit=True)
+def server() -> Iterator[Postgres]:
+    """A server that ends with the module."""
+    with Postgres() as one:
+        yield one
 
 
 class Story:
     """A connector's life: its offsets, and what its events add up to."""
 
-    def __init__(self, folder: Path, name: str, **options: str) -> None:
+    def __init__(self, server: Postgres, name: str, **options: str) -> None:
         self.config = {
-            "database.hostname": str(folder), "database.user": "postgres", "database.dbname": "postgres", "topic.prefix": "db",
+            **server.options, "topic.prefix": "db",
             "table.include.list": f"public.{name}", "slot.name": name, "publication.name": name, "poll.interval.ms": "1", **options,
         }  # fmt: skip
         self.committed: Mapping[str, Any] | None = None
@@ -96,13 +70,13 @@ class Story:
         await task.stop()
 
 
-async def test_a_random_story_adds_up_to_the_table_wherever_reading_was_cut_off(folder: Path) -> None:
+async def test_a_random_story_adds_up_to_the_table_wherever_reading_was_cut_off(server: Postgres) -> None:
     random = Random(7)
-    with connect(folder) as db:
+    with server.connect() as db:
         db.execute("CREATE TABLE story (id int PRIMARY KEY, name text, big text)")
         db.execute("ALTER TABLE story ALTER COLUMN big SET STORAGE EXTERNAL")
         db.execute("INSERT INTO story SELECT n, 'row ' || n, repeat('x', 5000) FROM generate_series(1, 50) n")
-        story = Story(folder, "story", **{"max.batch.size": "7"})
+        story = Story(server, "story", **{"max.batch.size": "7"})
         await story.read(polls=3)
         assert len(story.rows) == 21, "reading was cut off within the snapshot"
         for step in range(STEPS):
@@ -131,11 +105,11 @@ async def test_a_random_story_adds_up_to_the_table_wherever_reading_was_cut_off(
     assert {"r", "c", "u", "d"} <= set(story.ops)
 
 
-async def test_a_change_while_the_snapshot_is_taken_is_told_once(folder: Path) -> None:
-    with connect(folder) as db:
+async def test_a_change_while_the_snapshot_is_taken_is_told_once(server: Postgres) -> None:
+    with server.connect() as db:
         db.execute("CREATE TABLE busy (id int PRIMARY KEY)")
         db.execute("INSERT INTO busy SELECT generate_series(1, 20)")
-        story = Story(folder, "busy", **{"max.batch.size": "5"})
+        story = Story(server, "busy", **{"max.batch.size": "5"})
         task = PostgresTask()
         await task.start(story.config, story)
         db.execute("INSERT INTO busy VALUES (21)")  # in the log and in the snapshot
@@ -149,15 +123,15 @@ async def test_a_change_while_the_snapshot_is_taken_is_told_once(folder: Path) -
     assert story.ops == ["r"] * 21 + ["c"]
 
 
-async def test_types_are_those_of_debezium(folder: Path) -> None:
-    with connect(folder) as db:
+async def test_types_are_those_of_debezium(server: Postgres) -> None:
+    with server.connect() as db:
         db.execute(
             "CREATE TABLE kinds (id bigint PRIMARY KEY, small smallint, price numeric(10, 2), yes boolean, day date, at timestamp, "
             "zoned timestamptz, raw bytea, ratio float8, doc jsonb)"
         )
         values = "1.50, true, '2024-02-29', '2024-02-29 12:00:00.25', '2024-02-29 12:00:00+02', '\\x00ff', 0.5, '{\"a\": 1}'"
         db.execute(f"INSERT INTO kinds VALUES (1, 2, {values})")
-        story = Story(folder, "kinds")
+        story = Story(server, "kinds")
         await story.read()
         db.execute(f"INSERT INTO kinds VALUES (2, 2, {values})")
         await story.read()
@@ -176,13 +150,13 @@ def confirmed(db: "psycopg.Connection[Any]", slot: str) -> int:
 
 
 @pytest.mark.parametrize("beats", [True, False])
-async def test_the_slot_advances_while_only_other_tables_change(folder: Path, monkeypatch: pytest.MonkeyPatch, beats: bool) -> None:
+async def test_the_slot_advances_while_only_other_tables_change(server: Postgres, monkeypatch: pytest.MonkeyPatch, beats: bool) -> None:
     name = f"quiet_{beats}".lower()
     monkeypatch.setattr(source, "IDLE_ADVANCE_S", 0.0)
-    with connect(folder) as db:
+    with server.connect() as db:
         db.execute(f"CREATE TABLE {name} (id int PRIMARY KEY)")
         db.execute(f"CREATE TABLE {name}_other (id int)")
-        story = Story(folder, name, **({"heartbeat.interval.ms": "1"} if beats else {}))
+        story = Story(server, name, **({"heartbeat.interval.ms": "1"} if beats else {}))
         task = PostgresTask()
         await task.start(story.config, story)
         db.execute(f"INSERT INTO {name} VALUES (1)")
@@ -207,10 +181,10 @@ async def test_the_slot_advances_while_only_other_tables_change(folder: Path, mo
     assert ("__debezium-heartbeat.db" in topics) is beats
 
 
-async def test_a_transaction_is_told_whole_whichever_of_its_changes_reading_ended_behind(folder: Path) -> None:
-    with connect(folder) as db:
+async def test_a_transaction_is_told_whole_whichever_of_its_changes_reading_ended_behind(server: Postgres) -> None:
+    with server.connect() as db:
         db.execute("CREATE TABLE cut (id int PRIMARY KEY)")
-        story = Story(folder, "cut", **{"snapshot.mode": "never", "max.batch.size": "3"})
+        story = Story(server, "cut", **{"snapshot.mode": "never", "max.batch.size": "3"})
         await story.read()
         total = 0
         for size in (1, 1, 7, 1, 2, 8, 1):
@@ -220,3 +194,60 @@ async def test_a_transaction_is_told_whole_whichever_of_its_changes_reading_ende
         await story.read()
     assert len(story.ops) == total
     assert sorted(story.rows) == [(number,) for number in range(total)]
+
+
+async def test_a_changed_key_is_told_whole_if_reading_ends_between_its_records(server: Postgres) -> None:
+    with server.connect() as db:
+        db.execute("CREATE TABLE halves (id int PRIMARY KEY)")
+        story = Story(server, "halves", **{"snapshot.mode": "never", "max.batch.size": "1"})
+        await story.read()
+        db.execute("INSERT INTO halves VALUES (1)")
+        await story.read()
+        db.execute("UPDATE halves SET id = 2")
+        task = PostgresTask()
+        await task.start(story.config, story)
+        while "d" not in story.ops:
+            story.take(await task.poll())
+        await task.stop()
+        assert story.ops == ["c", "d"], "the creation of the new key is still to come"
+        await story.read()
+    assert sorted(story.rows) == [(2,)]
+
+
+async def test_only_included_tables_and_columns_are_told_whatever_the_publication_has(server: Postgres) -> None:
+    with server.connect() as db:
+        db.execute("CREATE TABLE chosen (id int PRIMARY KEY, open text, secret text)")
+        db.execute("CREATE TABLE chosen_not (id int PRIMARY KEY)")
+        db.execute("CREATE PUBLICATION chosen FOR TABLE chosen, chosen_not")
+        options = {"column.exclude.list": r"public\.chosen\.SECRET", "publication.autocreate.mode": "disabled"}
+        story = Story(server, "chosen", **{"snapshot.mode": "never", **options})
+        await story.read()
+        db.execute("INSERT INTO chosen VALUES (1, 'o', 's')")
+        db.execute("INSERT INTO chosen_not VALUES (7)")
+        await story.read()
+    assert story.rows == {(1,): {"id": 1, "open": "o"}}
+
+
+async def test_a_table_that_is_made_later_is_told_from_the_next_start_on(server: Postgres) -> None:
+    with server.connect() as db:
+        db.execute("CREATE TABLE later (id int PRIMARY KEY)")
+        story = Story(server, "later", **{"table.include.list": "public.later.*"})
+        await story.read()
+        db.execute("CREATE TABLE later_too (id int PRIMARY KEY)")
+        await story.read(polls=1)
+        db.execute("INSERT INTO later_too VALUES (5)")
+        await story.read()
+    assert sorted(story.rows) == [(5,)]
+
+
+async def test_truncations_are_told_on_request(server: Postgres) -> None:
+    with server.connect() as db:
+        db.execute("CREATE TABLE cleared (id int PRIMARY KEY)")
+        story = Story(server, "cleared", **{"skipped.operations": "none", "snapshot.mode": "never"})
+        task = PostgresTask()
+        await task.start(story.config, story)
+        db.execute("INSERT INTO cleared VALUES (1)")
+        db.execute("TRUNCATE cleared")
+        records = list(await task.poll())
+        await task.stop()
+    assert [(record.value.values["op"], record.key is None) for record in records] == [("c", False), ("t", True)]

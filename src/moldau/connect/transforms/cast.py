@@ -88,7 +88,7 @@ class Cast:
         for one in schema.fields:
             if one.name in self._fields:
                 values[one.name] = cast(one.schema, values[one.name], self._fields[one.name])
-        other = with_fields(schema, kinds)
+        other = replace(with_fields(schema, kinds), optional=schema.optional)
         return self._part.replaced(record, other, Struct(other, values))
 
     def _kind(self, name: str, schema: Schema) -> Schema:

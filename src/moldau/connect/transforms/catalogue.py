@@ -1,4 +1,4 @@
-"""◇ Kafka's transforms and predicates by class name: their options, and the classes that run them."""
+"""◇ Kafka's transforms and predicates, and one of Debezium, by class name: their options, and the classes that run them."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -16,12 +16,15 @@ from moldau.connect.transforms.fields import (
     ValueToKey,
     check_renames,
 )
+from moldau.connect.transforms.new_record_state import OPTIONS as NEW_STATE
+from moldau.connect.transforms.new_record_state import ExtractNewRecordState
 from moldau.connect.transforms.parts import Part, Transform
 from moldau.connect.transforms.predicates import HasHeaderKey, Predicate, RecordIsTombstone, TopicNameMatches
 from moldau.connect.transforms.routing import DropHeaders, Filter, HeaderFrom, InsertHeader, RegexRouter, SetSchemaMetadata
 from moldau.connect.transforms.times import PRECISIONS, TARGETS, TimestampConverter, TimestampRouter
 
 TRANSFORMS: Final = "org.apache.kafka.connect.transforms."
+NEW_RECORD_STATE: Final = "io.debezium.transforms.ExtractNewRecordState"
 PREDICATES: Final = "org.apache.kafka.connect.transforms.predicates."
 
 
@@ -139,6 +142,7 @@ _OF_RECORDS: Final[dict[str, tuple[Make, Definition]]] = {
 TRANSFORM_PLUGINS: Final[dict[str, TransformPlugin]] = {
     **{f"{TRANSFORMS}{name}${part}": TransformPlugin(make, part, keys) for name, (make, keys) in _OF_PARTS.items() for part in Part},
     **{f"{TRANSFORMS}{name}": TransformPlugin(make, Part.VALUE, keys) for name, (make, keys) in _OF_RECORDS.items()},
+    NEW_RECORD_STATE: TransformPlugin(ExtractNewRecordState, Part.VALUE, NEW_STATE),
 }
 PREDICATE_PLUGINS: Final[dict[str, PredicatePlugin]] = {
     f"{PREDICATES}HasHeaderKey": PredicatePlugin(

@@ -51,8 +51,8 @@ def required_struct(value: Any, purpose: str) -> Struct:
 
 
 def with_fields(schema: Schema, fields: Mapping[str, Schema]) -> Schema:
-    """The same struct with other fields."""
-    return replace(schema, fields=tuple(Field(name, one) for name, one in fields.items()))
+    """The same struct with other fields.  As in Kafka it is required, even if the former one was optional (SchemaUtil.copySchemaBasics)."""
+    return replace(schema, optional=False, fields=tuple(Field(name, one) for name, one in fields.items()))
 
 
 def fields_of(schema: Schema) -> dict[str, Schema]:

@@ -49,12 +49,12 @@ class TimestampConverter:
         if (declared := schema.field(self._field)) is not None:
             _require_time(declared)
         if value is None:
-            return self._part.replaced(record, with_fields(schema, kinds), None)
+            return self._part.replaced(record, replace(with_fields(schema, kinds), optional=schema.optional), None)
         old = required_struct(value, "converting timestamp formats")
         values = {one.name: old.get(one.name, with_default=self._fills_in) for one in schema.fields}
         if self._field in values:
             values[self._field] = self._converted(schema.field(self._field), values[self._field])
-        other = with_fields(schema, kinds)
+        other = replace(with_fields(schema, kinds), optional=schema.optional)
         return self._part.replaced(record, other, Struct(other, values))
 
     def _without_schema(self, value: Any) -> Any:

@@ -9,7 +9,6 @@ Promise: at least once; with exactly.once.source.support=enabled in the worker, 
 """
 
 import asyncio
-import re
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -20,58 +19,24 @@ from psycopg import sql
 
 from moldau.connect import data
 from moldau.connect.connectors.connector import Connector, OffsetReader, SourceTask
-from moldau.connect.connectors.postgres.envelope import Origin, Table
-from moldau.connect.connectors.postgres.pgoutput import Begin, Change, Column, Commit, Relation, parse
-from moldau.connect.data import Record, Struct
-from moldau.connect.declare import validators as check
-from moldau.connect.declare.definition import REQUIRED, Config, Definition, Key, Kind
+from moldau.connect.connectors.postgres import catalog
+from moldau.connect.connectors.postgres.envelope import Origin, Table, Told
+from moldau.connect.connectors.postgres.modes import modes_of
+from moldau.connect.connectors.postgres.options import OPTIONS
+from moldau.connect.connectors.postgres.pgoutput import Begin, Change, Commit, Relation, Truncate, parse
+from moldau.connect.data import Header, Record, Struct
+from moldau.connect.declare.definition import Config
 from moldau.connect.errors import ConfigError, ConnectError, RetriableError
 from moldau.version import __version__
 
-OPTIONS: Final = Definition(
-    Key("database.hostname", Kind.STRING, REQUIRED, "HIGH", "The server's host, or the folder of its socket."),
-    Key("database.port", Kind.INT, 5432, "HIGH", "The server's port."),
-    Key("database.user", Kind.STRING, REQUIRED, "HIGH", "The user, who needs REPLICATION."),
-    Key("database.password", Kind.PASSWORD, None, "HIGH", "The user's password."),
-    Key("database.dbname", Kind.STRING, REQUIRED, "HIGH", "The database."),
-    Key("topic.prefix", Kind.STRING, REQUIRED, "HIGH", "Topics are this, the schema and the table, with dots.", check.non_empty),
-    Key("table.include.list", Kind.LIST, [], "HIGH", "Regular expressions of schema.table; without it, all tables."),
-    Key("slot.name", Kind.STRING, "debezium", "MEDIUM", "The replication slot; made when it is not there."),
-    Key("publication.name", Kind.STRING, "dbz_publication", "MEDIUM", "The publication; made for the tables when it is not there."),
-    Key("plugin.name", Kind.STRING, "pgoutput", "MEDIUM", "pgoutput, the plug-in that PostgreSQL has.", check.one_of("pgoutput")),
-    Key(
-        "snapshot.mode",
-        Kind.STRING,
-        "initial",
-        "MEDIUM",
-        "Whether rows that are there come first.",
-        check.one_of("initial", "no_data", "never"),
-    ),
-    Key("tombstones.on.delete", Kind.BOOLEAN, True, "MEDIUM", "Whether a record without a value follows a deletion."),
-    Key("max.batch.size", Kind.INT, 2048, "MEDIUM", "How many messages one poll takes.", check.at_least(1)),
-    Key(
-        "heartbeat.interval.ms",
-        Kind.INT,
-        0,
-        "MEDIUM",
-        "How often a record tells how far the log was read; 0: never.",
-        check.at_least(0),
-    ),
-    Key("heartbeat.topics.prefix", Kind.STRING, "__debezium-heartbeat", "LOW", "Before the dot and topic.prefix: the topic of heartbeats."),
-    Key("heartbeat.action.query", Kind.STRING, None, "LOW", "A statement that is run with each heartbeat."),
-    Key("poll.interval.ms", Kind.INT, 500, "MEDIUM", "How long to wait when there was nothing.", check.at_least(1)),
-)
-KEY_COLUMNS: Final = """
-    SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY(i.indkey)
-    WHERE i.indrelid = format('%%I.%%I', %s::text, %s::text)::regclass AND i.indisprimary ORDER BY array_position(i.indkey, a.attnum)"""
-COLUMNS: Final = """
-    SELECT attname, atttypid::int8, atttypmod FROM pg_attribute
-    WHERE attrelid = format('%%I.%%I', %s::text, %s::text)::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum"""
 PEEK: Final = """
-    SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)"""
+    SELECT (lsn - '0/0')::int8, data
+    FROM pg_logical_slot_peek_binary_changes(%s, NULL, %s, 'proto_version', '1', 'publication_names', %s)"""
 XID: Final = 1 << 32
 IDLE_ADVANCE_S: Final = 10.0
 """How often the slot advances while only other tables change.  PostgreSQL keeps its log from the slot on."""
+CONTEXT: Final = "__debezium.context."
+CURSOR_ROWS: Final = 2000
 BEAT_KEY: Final = data.struct({"serverName": data.STRING}, name="io.debezium.connector.common.ServerNameKey")
 BEAT: Final = data.struct({"ts_ms": data.INT64}, name="io.debezium.connector.common.Heartbeat")
 
@@ -82,10 +47,18 @@ class PostgresTask(SourceTask):
         self._partition = {"server": self._options["topic.prefix"]}
         found = offsets.offset(self._partition)
         self._lsn, self._within, self._told, self._seen = 0, 0, 0, ""
+        self._last_commit: int | None = None
         if found is not None and "lsn" in found:
             self._lsn, self._seen = int(found["lsn"]), str(found.get("snapshot_seen", ""))
             self._within, self._told = int(found.get("transaction", 0)), int(found.get("changes", 0))
-        self._tables: dict[int, Table] = {}
+            self._last_commit = found.get("lsn_commit")
+        self._chosen = catalog.Chosen(self._options)
+        self._modes = modes_of(self._options)
+        self._skipped = set(self._options["skipped.operations"])
+        names = {"connectorName": "postgresql", "connectorLogicalName": self._options["topic.prefix"], "taskId": "0"}
+        is_extended = self._options["extended.headers.enabled"]
+        self._headers = tuple(Header(f"{CONTEXT}{name}", data.STRING, value) for name, value in names.items() if is_extended)
+        self._tables: dict[int, Table | None] = {}
         self._messages: Iterator[Record | None] | None = None
         self._given = self._committed = self._lsn
         self._connection: psycopg.Connection[Any] | None = None
@@ -125,9 +98,14 @@ class PostgresTask(SourceTask):
             user=options["database.user"],
             password=options["database.password"],
             dbname=options["database.dbname"],
+            sslmode=options["database.sslmode"],
+            application_name="moldau connect",
             autocommit=True,
         )
         connection.execute("SET datestyle = ISO")
+        connection.execute("SET intervalstyle = postgres")
+        connection.execute("SET extra_float_digits = 1")
+        connection.execute("SET bytea_output = hex")
         connection.execute("SET timezone = 'UTC'")
         return connection
 
@@ -136,9 +114,7 @@ class PostgresTask(SourceTask):
     def _prepare(self) -> None:
         connection, options = self._connected(), self._options
         names = self._included(connection)
-        if not connection.execute("SELECT 1 FROM pg_publication WHERE pubname = %s", [options["publication.name"]]).fetchone():
-            listed = sql.SQL(", ").join(sql.Identifier(*name) for name in names)
-            connection.execute(sql.SQL("CREATE PUBLICATION {} FOR TABLE {}").format(sql.Identifier(options["publication.name"]), listed))
+        self._publish(connection, names)
         slot = connection.execute("SELECT 1 FROM pg_replication_slots WHERE slot_name = %s", [options["slot.name"]]).fetchone()
         self._is_first = slot is None
         if slot is None:
@@ -152,53 +128,81 @@ class PostgresTask(SourceTask):
 
     def _included(self, connection: psycopg.Connection[Any]) -> list[tuple[str, str]]:
         """Errors: ConfigError."""
-        patterns = [re.compile(one) for one in self._options["table.include.list"]]
-        query = "SELECT schemaname, tablename FROM pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema') ORDER BY 1, 2"
-        found = [(schema, table) for schema, table in connection.execute(query)]
-        names = [one for one in found if not patterns or any(pattern.fullmatch(".".join(one)) for pattern in patterns)]
+        names = catalog.tables(connection, self._chosen)
         if not names:
             raise ConfigError.invalid("table.include.list", self._options["table.include.list"], "no table matches")
         return names
+
+    def _publish(self, connection: psycopg.Connection[Any], names: list[tuple[str, str]]) -> None:
+        """Make the publication, or add tables that it does not have.  Errors: ConfigError."""
+        name, mode = self._options["publication.name"], self._options["publication.autocreate.mode"]
+        found = connection.execute("SELECT puballtables FROM pg_publication WHERE pubname = %s", [name]).fetchone()
+        publication = sql.Identifier(name)
+        if found is None and mode == "disabled":
+            raise ConfigError.invalid("publication.name", name, "there is no such publication, and publication.autocreate.mode is disabled")
+        if found is None and mode == "all_tables":
+            connection.execute(sql.SQL("CREATE PUBLICATION {} FOR ALL TABLES").format(publication))
+            return
+        query = "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s"
+        published = set() if found is None else set(connection.execute(query, [name]).fetchall())
+        listed = sql.SQL(", ").join(sql.Identifier(*one) for one in names if one not in published)
+        if found is None:
+            connection.execute(sql.SQL("CREATE PUBLICATION {} FOR TABLE {}").format(publication, listed))
+        elif mode == "filtered" and not found[0] and not published.issuperset(names):
+            connection.execute(sql.SQL("ALTER PUBLICATION {} ADD TABLE {}").format(publication, listed))
 
     def _snapshot(self, names: list[tuple[str, str]]) -> Iterator[Record | None]:
         """The rows as they were at one moment.  The last row's offset tells where the log goes on."""
         with self._connect() as connection:
             connection.autocommit = False
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-            row = connection.execute("SELECT pg_current_snapshot()::text, (pg_current_wal_lsn() - '0/0')::int8").fetchone()
+            query = (
+                "SELECT pg_current_snapshot()::text, (pg_current_wal_lsn() - '0/0')::int8, txid_current() %% %s, "
+                "(extract(epoch FROM now()) * 1000000)::int8"
+            )
+            row = connection.execute(query, [XID]).fetchone()
             assert row is not None
-            seen, lsn = row
-            last: Record | None = None
-            now_ms = _now_ms()
-            origin = Origin(__version__, self._options["topic.prefix"], self._options["database.dbname"], "true", now_ms, None, lsn)
-            for schema, name in names:
-                columns = tuple(Column(one, oid, modifier, False) for one, oid, modifier in connection.execute(COLUMNS, [schema, name]))
-                table = self._table(connection, Relation(0, schema, name, columns))
-                texts = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(column.name)) for column in columns)
-                with connection.cursor(name=f"snapshot_{name}"[:60]) as cursor:
-                    cursor.execute(sql.SQL("SELECT {} FROM {}").format(texts, sql.Identifier(schema, name)))
-                    for cells in cursor:
-                        if last is not None:
-                            yield last
-                        change = Change("r", 0, None, tuple(cells))
-                        last = self._records(table, change, origin, {"snapshot": True})[0]
+            seen, lsn, xid, time_us = row
+            origin = Origin(__version__, self._options["topic.prefix"], self._options["database.dbname"], "true", time_us, xid, lsn, None)
+            last: tuple[Table, Change, str] | None = None
+            for number, (schema, name) in enumerate(names):
+                relation = Relation(0, schema, name, catalog.columns(connection, schema, name))
+                table = self._table(connection, relation)
+                place = "first_in_data_collection" if number else "first"
+                for change in _rows(connection, relation):
+                    if last is not None:
+                        yield from self._snapshot_row(*last, origin)
+                    last = table, change, place
+                    place = "true"
+                if last is not None and last[0] is table:
+                    last = *last[:2], "last_in_data_collection"
         self._seen, self._begins = seen if self._is_first else "", False
         if last is not None:
-            yield replace(last, source_offset=self._offset())
+            for record in self._snapshot_row(*last[:2], "last", origin):
+                yield replace(record, source_offset=self._offset())
+
+    def _snapshot_row(self, table: Table, change: Change, place: str, origin: Origin) -> list[Record]:
+        events = table.events(change, replace(origin, snapshot=place), time.time_ns(), tombstones=False)
+        return [self._record(table, event, {"snapshot": True}) for event in events]
 
     def _table(self, connection: psycopg.Connection[Any], relation: Relation) -> Table:
-        key = [name for (name,) in connection.execute(KEY_COLUMNS, [relation.schema, relation.name])]
-        return Table(self._options["topic.prefix"], relation, key)
+        schema, name = relation.schema, relation.name
+        wanted = [one for one in relation.columns if self._chosen.column(schema, name, one.name)]
+        facts = catalog.facts(connection, schema, name, wanted)
+        return Table(self._options["topic.prefix"], relation, catalog.key_columns(connection, schema, name), facts, self._modes)
 
     # ------------------------------------------------------------ the log
 
     def _offset(self) -> dict[str, Any]:
-        return {"lsn": self._lsn, "transaction": self._within, "changes": self._told, "snapshot_seen": self._seen}
+        return {
+            "lsn": self._lsn, "transaction": self._within, "changes": self._told, "snapshot_seen": self._seen,
+            "lsn_commit": self._last_commit,
+        }  # fmt: skip
 
-    def _records(self, table: Table, change: Change, origin: Origin, offset: dict[str, Any]) -> list[Record]:
-        tombstones = self._options["tombstones.on.delete"]
-        events = table.events(change, origin, _now_ms(), tombstones=tombstones)
-        return [Record(table.topic, None, *event, source_partition=self._partition, source_offset=offset) for event in events]
+    def _record(self, table: Table, event: Told, offset: dict[str, Any]) -> Record:
+        schemas = event.key_schema, event.key, event.value_schema, event.value
+        headers = event.headers + self._headers
+        return Record(table.topic, None, *schemas, headers=headers, source_partition=self._partition, source_offset=offset)
 
     def _log(self) -> Iterator[Record | None]:
         """The records of all whole transactions that the slot has now.  None: a message that gives no record."""
@@ -210,31 +214,49 @@ class PostgresTask(SourceTask):
         row = connection.execute("SELECT (pg_current_wal_flush_lsn() - '0/0')::int8").fetchone()
         assert row is not None
         with connection.transaction(), connection.cursor(name="log") as cursor:
+            cursor.itersize = CURSOR_ROWS
             cursor.execute(PEEK, [options["slot.name"], options["max.batch.size"], options["publication.name"]])
-            for (message,) in cursor:
+            for lsn, message in cursor:
                 is_empty = False
                 event = parse(bytes(message))
                 if isinstance(event, Relation):
-                    self._tables[event.id] = self._table(connection, event)
+                    is_chosen = self._chosen.table(event.schema, event.name)
+                    self._tables[event.id] = self._table(connection, event) if is_chosen else None
                 elif isinstance(event, Begin):
                     number, skipped = 0, self._told if event.final_lsn == self._within else 0
-                    is_known = event.final_lsn < self._lsn or _is_seen(event.xid, self._seen)
+                    within = event.final_lsn
+                    is_known = within < self._lsn or _is_seen(event.xid, self._seen)
                     names = options["topic.prefix"], options["database.dbname"]
-                    origin = Origin(__version__, *names, "false", event.time_us // 1000, event.xid, event.final_lsn)
+                    origin = Origin(__version__, *names, None, event.time_us, event.xid, 0, self._last_commit)
                 elif isinstance(event, Commit):
                     self._lsn = max(self._lsn, event.end_lsn)
                     self._within = self._told = 0
+                    self._last_commit = self._last_commit if is_known else event.end_lsn
                     yield None
-                elif isinstance(event, Change):
+                elif isinstance(event, Change | Truncate):
                     number += 1
                     if is_known or number <= skipped:
                         continue
                     assert origin is not None
-                    self._within, self._told = origin.lsn or 0, number
-                    yield from self._records(self._tables[event.relation], event, origin, self._offset())
+                    events = self._told_of(event, replace(origin, lsn=lsn))
+                    self._within = within
+                    for position, (table, told) in enumerate(events, 1):
+                        self._told = number if position == len(events) else number - 1  # a change counts once all its records are out
+                        yield self._record(table, told, self._offset())
 
         if is_empty:
             self._lsn = max(self._lsn, row[0])  # all that was committed until then concerns other tables
+
+    def _told_of(self, event: Change | Truncate, origin: Origin) -> list[tuple[Table, Told]]:
+        """The records of one change, each with its table.  Errors: DataError."""
+        now_ns = time.time_ns()
+        if isinstance(event, Truncate):
+            tables = [] if "t" in self._skipped else [self._tables[one] for one in event.relations]
+            return [(table, table.truncated(origin, now_ns)) for table in tables if table is not None]
+        found = self._tables[event.relation]
+        if found is None or event.op in self._skipped:
+            return []
+        return [(found, told) for told in found.events(event, origin, now_ns, tombstones=self._options["tombstones.on.delete"])]
 
     async def poll(self) -> Sequence[Record]:
         found: list[Record] = await self._asked(self._next)
@@ -257,13 +279,13 @@ class PostgresTask(SourceTask):
             self._connected().execute(self._options["heartbeat.action.query"])
         prefix = self._options["topic.prefix"]
         topic = f"{self._options['heartbeat.topics.prefix']}.{prefix}"
-        key, value = Struct(BEAT_KEY, {"serverName": prefix}), Struct(BEAT, {"ts_ms": _now_ms()})
+        key, value = Struct(BEAT_KEY, {"serverName": prefix}), Struct(BEAT, {"ts_ms": time.time_ns() // 1_000_000})
         offset = self._offset()
         return Record(topic, None, BEAT_KEY, key, BEAT, value, source_partition=self._partition, source_offset=offset)
 
     def _next(self) -> list[Record]:
         """Up to `max.batch.size` records."""
-        begin = self._lsn, self._within, self._told
+        begin = self._lsn, self._within, self._told, self._last_commit
         if self._messages is None:
             self._messages = self._log()
         found: list[Record] = []
@@ -274,7 +296,7 @@ class PostgresTask(SourceTask):
                 if len(found) >= self._options["max.batch.size"]:
                     return found
         except Exception:
-            self._lsn, self._within, self._told = begin  # records that were not given out are read again
+            self._lsn, self._within, self._told, self._last_commit = begin  # records that were not given out are read again
             raise
         self._messages = None
         self._given = self._lsn
@@ -308,8 +330,13 @@ def _is_seen(xid: int, snapshot: str) -> bool:
     return (int(high) - own - 1) % XID < XID // 2
 
 
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000
+def _rows(connection: psycopg.Connection[Any], relation: Relation) -> Iterator[Change]:
+    """The rows of a table, in the texts that the log has, too."""
+    columns = sql.SQL(", ").join(sql.Identifier(column.name) for column in relation.columns)
+    query = sql.SQL("COPY (SELECT {} FROM {}) TO STDOUT").format(columns, sql.Identifier(relation.schema, relation.name))
+    with connection.cursor() as cursor, cursor.copy(query) as copy:
+        for cells in copy.rows():
+            yield Change("r", 0, None, tuple(cells))
 
 
 class PostgresSource(Connector):

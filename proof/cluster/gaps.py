@@ -1,11 +1,14 @@
-"""● How long a stock producer gets no acknowledgement when nodes of a cluster are killed, by default options.
+"""● How long a stock producer gets no acknowledgement when nodes of a cluster are killed, paused or stopped, by default options.
 
     python -m proof.cluster.gaps --kills 20 --of both --controllers 3
+    python -m proof.cluster.gaps --kills 20 --of leader --how paused
 
 `--of leader` kills the leader of a partition, `--of controller` the active controller, `--of both` the two at once.  Without
-`--controllers` every broker is a controller, and `both` is one node that is both.  One idempotent producer (librdkafka, acks=all) sends a
-record every few milliseconds to that partition.  Two times are printed over all kills: the longest time between two acknowledgements around
-each kill, and the time until the brokers that live name a leader that lives, or another active controller.
+`--controllers` every broker is a controller, and `both` is one node that is both.  With `--how paused` the nodes stand still and
+keep their connections.  With `--how stopped` they hand over first.  With `--how moved` no node is touched: another leader of the
+partition is preferred and elected.  One idempotent producer (librdkafka, acks=all) sends a record every few milliseconds to that
+partition.  Two times are printed over all rounds: the longest time between two acknowledgements around each event, and the time
+until the brokers that live name a leader that lives, or another active controller.
 """
 
 import argparse
@@ -20,12 +23,17 @@ from confluent_kafka import Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from moldau.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from moldau.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumRequestPartitionData,
     DescribeQuorumRequestTopicData,
 )
-from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from moldau.testing.child import BrokerFailed
 from moldau.testing.cluster import Cluster, ClusterNode
 
@@ -38,6 +46,7 @@ BETWEEN_SENDS_S: Final = 0.005
 AROUND_S: Final = 1.0
 T = TypeVar("T")
 KINDS: Final = ("leader", "controller", "both")
+WAYS: Final = ("killed", "paused", "stopped", "moved")
 
 
 def active_controller(cluster: Cluster, *, but: Sequence[int] = ()) -> int | None:
@@ -51,7 +60,7 @@ def active_controller(cluster: Cluster, *, but: Sequence[int] = ()) -> int | Non
 
 
 def serving(cluster: Cluster) -> list[ClusterNode]:
-    return [node for node in cluster.nodes.values() if node.is_broker and node.is_running]
+    return [node for node in cluster.nodes.values() if node.is_broker and node.is_running and not node.is_paused]
 
 
 class Load(threading.Thread):
@@ -83,14 +92,16 @@ class Load(threading.Thread):
 class Measuring:
     """One cluster, killed and put together again and again."""
 
-    def __init__(self, cluster: Cluster, of: str) -> None:
+    def __init__(self, cluster: Cluster, of: str, how: str = "killed") -> None:
         self.cluster: Final = cluster
         self.of: Final = of
+        self.how: Final = how
         self.gaps_s: Final[list[float]] = []
         self.moved_s: Final[list[float]] = []
         """The seconds until there is a live leader, or a live active controller."""
         self.errors: list[str] = []
         self._pause: Final = threading.Event()
+        self._stopping: threading.Thread | None = None
 
     def prepare(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.cluster.bootstrap})
@@ -112,7 +123,7 @@ class Measuring:
         self._until(lambda: len(load.at_s) > 100, "acknowledgements")
         killed_s = time.monotonic()
         for victim in dict.fromkeys(victims):
-            cluster.kill(victim)
+            self._strike(victim, partition)
         if self.of == "controller":
             self._until(lambda: active_controller(cluster, but=victims), "another controller")
         else:
@@ -125,7 +136,29 @@ class Measuring:
         self.gaps_s.append(load.longest_gap_s(killed_s))
         self.errors += load.errors
         for victim in dict.fromkeys(victims):
-            cluster.start_again(victim)
+            if self.how == "paused":
+                cluster.resume(victim)
+            elif self.how != "moved":
+                if self._stopping is not None:
+                    self._stopping.join()
+                cluster.start_again(victim)
+
+    def _strike(self, victim: int, partition: int) -> None:
+        match self.how:
+            case "killed":
+                self.cluster.kill(victim)
+            case "paused":
+                self.cluster.pause(victim)
+            case "stopped":
+                self._stopping = threading.Thread(target=self.cluster.stop, args=(victim,))
+                self._stopping.start()
+            case "moved":
+                others = [node.node_id for node in serving(self.cluster) if node.node_id != victim]
+                placed = ReassignablePartition(partition_index=partition, replicas=[*others, victim])
+                asked = AlterPartitionReassignmentsRequest(topics=[ReassignableTopic(name=TOPIC, partitions=[placed])])
+                node = serving(self.cluster)[0]
+                node.ask(asked, version=1)
+                node.ask(ElectLeadersRequest(topic_partitions=[TopicPartitions(topic=TOPIC, partitions=[partition])]), version=2)
 
     def _leaders(self) -> dict[int, int]:
         (topic,) = serving(self.cluster)[-1].metadata(TOPIC).topics
@@ -157,24 +190,25 @@ def spread(values: Sequence[float]) -> str:
     ordered = sorted(values)
     places = ((0.5, "p50"), (0.9, "p90"), (0.99, "p99"))
     told = ", ".join(f"{name} {ordered[min(len(ordered) - 1, int(part * len(ordered)))]:.2f} s" for part, name in places)
-    return f"{len(ordered)} kills: {told}, longest {ordered[-1]:.2f} s"
+    return f"{len(ordered)} rounds: {told}, longest {ordered[-1]:.2f} s"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--of", choices=KINDS, default="both")
+    parser.add_argument("--how", choices=WAYS, default="killed")
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--controllers", type=int, default=0)
     options = parser.parse_args(arguments)
     with Cluster(options.brokers, options.controllers) as cluster:
-        measuring = Measuring(cluster, options.of)
+        measuring = Measuring(cluster, options.of, options.how)
         measuring.prepare()
         for number in range(options.kills):
             measuring.kill_once()
-            say(f"kill {number}: moved after {measuring.moved_s[-1]:.2f} s, no acknowledgement for {measuring.gaps_s[-1]:.2f} s")
-    say(f"{options.of} killed; until another was told of: {spread(measuring.moved_s)}")
-    say(f"{options.of} killed; without an acknowledgement: {spread(measuring.gaps_s)}")
+            say(f"round {number}: moved after {measuring.moved_s[-1]:.2f} s, no acknowledgement for {measuring.gaps_s[-1]:.2f} s")
+    say(f"{options.of} {options.how}; until another was told of: {spread(measuring.moved_s)}")
+    say(f"{options.of} {options.how}; without an acknowledgement: {spread(measuring.gaps_s)}")
     for error in measuring.errors:
         say(f"WRONG: a record was refused: {error}")
     return 1 if measuring.errors else 0

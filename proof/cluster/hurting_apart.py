@@ -91,8 +91,7 @@ class HurtingApart(Hurting):
         for node_id in nodes:
             self.cluster.kill(node_id)
         self._calm(self.choice.choice((0.0, 0.5, 2.0, SESSION_S + 1)))
-        for node_id in nodes:
-            self.cluster.start_again(node_id)
+        self.cluster.start()
 
     def _unplug(self, node_id: int) -> None:
         """Kill a node whose connections do not end: the others notice only that it is silent."""

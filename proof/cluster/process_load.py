@@ -168,9 +168,14 @@ class Copier(Client):
     Each transaction holds the copied records and the copier's offsets.
     """
 
+    def __init__(self, name: str, bootstrap: str, history: History, *, debug: str = "") -> None:
+        """`debug` names contexts of librdkafka's debug log, which the producers then write to stderr."""
+        super().__init__(name, bootstrap, history)
+        self._logging: Final[dict[str, Any]] = {"debug": debug, "log_level": 7} if debug else {}
+
     def new_producer(self) -> Producer:
         """A new producer.  It fences the one before and aborts its transaction."""
-        producer = Producer(self.configured(**{"transactional.id": "copier", "transaction.timeout.ms": 60_000}))
+        producer = Producer(self.configured(**{"transactional.id": "copier", "transaction.timeout.ms": 60_000, **self._logging}))
         self._until_done(producer.init_transactions, PATIENCE_S, patience_s=WITHIN_S)
         return producer
 

@@ -47,6 +47,8 @@ class Hurting:
 
     def __init__(self, cluster: Cluster, seed: int, say: Callable[[str], None] = print, *, has_copier: bool = True) -> None:
         self.cluster: Final = cluster
+        self.copier_debug = ""
+        """The contexts of librdkafka's debug log that the copier's producers write to stderr."""
         self.choice: Final = Random(seed)
         self.say: Final = say
         self.history: Final = History()
@@ -115,7 +117,7 @@ class Hurting:
         yield Writer("writer", where, history)
         yield from (Reader(f"reader {number}", where, history) for number in (1, 2))
         if self.lanes[0].has_copier:
-            yield Copier("copier", where, history)
+            yield Copier("copier", where, history, debug=self.copier_debug)
 
     def _catch_up(self) -> None:
         """Check that nothing hangs: without new records, every reader reaches the end."""
@@ -278,9 +280,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--controllers", type=int, default=0)
     parser.add_argument("--only", action="append", default=[], help="a kind of fault; may be given several times")
     parser.add_argument("--directory", type=Path, help="where the nodes' folders are left")
+    parser.add_argument("--copier-debug", default="", help="contexts of librdkafka's debug log for the copier, such as eos,protocol")
     options = parser.parse_args(arguments)
     with Cluster(options.brokers, options.controllers, properties=QUICK, directory=options.directory) as cluster:
         hurting = Hurting(cluster, options.seed, say_line)
+        hurting.copier_debug = options.copier_debug
         try:
             violations = hurting.run(options.rounds, options.only)
         finally:

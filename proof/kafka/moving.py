@@ -151,9 +151,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", default=[], help="a kind of fault; may be given several times")
     parser.add_argument("--without-copier", action="store_true", help="nothing is transactional")
     parser.add_argument("--directory", type=Path, help="where the nodes' folders are left")
+    parser.add_argument("--copier-debug", default="", help="contexts of librdkafka's debug log for the copier, such as eos,protocol")
     options = parser.parse_args(arguments)
     with MixedCluster(len(BROKERS), options.controllers, java=options.java, properties=QUICK, directory=options.directory) as cluster:
         moving = Moving(cluster, options.seed, _say, has_copier=not options.without_copier, moves=options.moves)
+        moving.copier_debug = options.copier_debug
         try:
             violations = moving.run(options.rounds, options.only)
         finally:

@@ -46,6 +46,8 @@ BETWEEN_SENDS_S: Final = 0.005
 AROUND_S: Final = 1.0
 T = TypeVar("T")
 KINDS: Final = ("leader", "controller", "both")
+PATIENCE: Final = {"socket.timeout.ms": 2000}
+"""Options of the producer if nodes are paused.  By default librdkafka waits a minute for a request that nobody answers."""
 WAYS: Final = ("killed", "paused", "stopped", "moved")
 
 
@@ -66,13 +68,14 @@ def serving(cluster: Cluster) -> list[ClusterNode]:
 class Load(threading.Thread):
     """One producer that sends to one partition until it is told to stop."""
 
-    def __init__(self, bootstrap: str, partition: int) -> None:
+    def __init__(self, bootstrap: str, partition: int, more: dict[str, int]) -> None:
         super().__init__(name="load", daemon=True)
         self.at_s: Final[list[float]] = []
         self.errors: Final[list[str]] = []
         self.stopped: Final = threading.Event()
         self._partition: Final = partition
-        self._producer: Final = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "log_level": 0})
+        options = {"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True, "log_level": 0, **more}
+        self._producer: Final = Producer(options)
 
     def run(self) -> None:
         while not self.stopped.wait(BETWEEN_SENDS_S):
@@ -118,7 +121,7 @@ class Measuring:
         combined = controller in leaders.values()
         partition = next((one for one, leader in leaders.items() if leader == controller), 0) if self.of == "both" and combined else 0
         victims = {"leader": [leaders[partition]], "controller": [controller], "both": [leaders[partition], controller]}[self.of]
-        load = Load(cluster.bootstrap, partition)
+        load = Load(cluster.bootstrap, partition, PATIENCE if self.how == "paused" else {})
         load.start()
         self._until(lambda: len(load.at_s) > 100, "acknowledgements")
         killed_s = time.monotonic()

@@ -7,7 +7,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from proof.fleet.fleet import SHAPES
-from proof.fleet.life import live
+from proof.fleet.hunts import Hunt
+from proof.fleet.life import Life, live
 from proof.fleet.plants import PLANTS, planted
 
 
@@ -17,19 +18,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--seeds", type=int, default=20, help="how many")
     parser.add_argument("--shape", choices=[str(one) for one in SHAPES], help="only this one; otherwise the seed chooses")
+    parser.add_argument("--hunt", action="store_true", help="lives that bring rare events together on purpose")
+    parser.add_argument("--plant", choices=sorted(PLANTS), action="append", help="plant only this fault; may be given several times")
     parser.add_argument("--plants", action="store_true", help="plant each fault in turn, and tell which seed finds it")
     parser.add_argument("--verbose", action="store_true", help="show what the nodes log")
     given = parser.parse_args(arguments)
     shape = next((one for one in SHAPES if str(one) == given.shape), None)
-    if given.plants:
-        return sum(not _found(name, given.first, given.seeds) for name in PLANTS)
+    kind = Hunt if given.hunt else Life
+    if given.plants or given.plant:
+        return sum(not _found(name, kind, given.first, given.seeds) for name in given.plant or PLANTS)
     done: Counter[str] = Counter()
     shapes: Counter[str] = Counter()
     alive_s: list[float] = []
     bad: list[int] = []
     virtual_s, looks, begun = 0.0, 0, time.process_time()
     for number, seed in enumerate(range(given.first, given.first + given.seeds), start=1):
-        result = live(seed, shape=shape, verbose=given.verbose)
+        result = live(seed, kind=kind, shape=shape, verbose=given.verbose)
         done += result.done
         shapes[result.shape] += 1
         virtual_s, looks = virtual_s + result.virtual_s, looks + result.looks
@@ -47,10 +51,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(bool(bad))
 
 
-def _found(name: str, first: int, seeds: int) -> bool:
+def _found(name: str, kind: type[Life], first: int, seeds: int) -> bool:
     with planted(name):
         for number in range(seeds):
-            result = live(first + number)
+            result = live(first + number, kind=kind)
             if result.violations:
                 _say(f"{name}: {number + 1}: {result.violations[0][:200]}")
                 return True

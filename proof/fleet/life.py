@@ -425,8 +425,11 @@ async def _all(work: "list[asyncio.Task[None]]") -> None:
     await asyncio.gather(*work)
 
 
-def live(seed: int, *, shape: Shape | None = None, chaos_s: float = CHAOS_S, verbose: bool = False) -> Result:
-    """Run one life.  Garbage is collected at its end only: a dead machine's `finally`s must not run at a moment that depends on memory."""
+def live(seed: int, *, kind: type[Life] = Life, shape: Shape | None = None, chaos_s: float = CHAOS_S, verbose: bool = False) -> Result:
+    """Run one life of this kind.
+
+    Garbage is collected at its end only: a dead machine's `finally`s must not run at a moment that depends on memory.
+    """
     usual, was_enabled = sys.unraisablehook, gc.isenabled()
     gc.disable()
     gc.freeze()  # the collection at the end need not look through older objects
@@ -434,7 +437,7 @@ def live(seed: int, *, shape: Shape | None = None, chaos_s: float = CHAOS_S, ver
         logging.disable()  # nodes that are killed over and over log thousands of lines
     try:
         with warnings.catch_warnings(action="ignore", category=RuntimeWarning):
-            result = Life(seed, shape=shape, chaos_s=chaos_s).run()
+            result = kind(seed, shape=shape, chaos_s=chaos_s).run()
             sys.unraisablehook = lambda _: None
             gc.collect()
         return result

@@ -18,6 +18,7 @@ from moldau.raft.driver import RaftDriver
 from moldau.raft.machine.leading import Leading
 from moldau.raft.machine.node import RaftNode
 from moldau.raft.roles import Leader, Unattached
+from moldau.replication.follower import Followed, Stage
 from moldau.replication.partition import Partition
 from moldau.server.node import taken_folders
 from moldau.storage.log import Log
@@ -162,6 +163,10 @@ PLANTS: Final[dict[str, tuple[str, Callable[[], Patch]]]] = {
     "anybody's-disk": (
         "a node starts on the disk of another",
         lambda: patch.object(taken_folders, "check_folders", lambda metas, node_id: _CLUSTER_ID),
+    ),
+    "end-told-after-failed-sync": (
+        "a follower whose sync has failed tells the leader its end all the same",
+        lambda: patch.object(Followed, "may_ask", property(lambda self: self.stage is Stage.FETCHING)),
     ),
     "producers-unnoticed": (
         "a follower does not note which producer wrote what",

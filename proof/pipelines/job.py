@@ -1,20 +1,27 @@
-"""● A driver that is to be killed.  It copies a topic, or keeps sums of it, until all present records are written.
+"""● A driver that is to be killed.  It copies a topic, or keeps sums or counts of it, until all present records are written.
 
-    python -m proof.pipelines.job copy|sum BOOTSTRAP SOURCE TARGET CHECKPOINT RECORDS_PER_BATCH [TRANSACTION_TIMEOUT_MS [MOST_FAILURES]]
+    python -m proof.pipelines.job KIND BOOTSTRAP SOURCE TARGET CHECKPOINT RECORDS_PER_BATCH [TRANSACTION_TIMEOUT_MS [MOST_FAILURES]]
+
+KIND: copy, sum, or streams, which counts with a topology of `moldau.pipelines.streams`.
 
 A query that fails is started again, as a runner does.  The process ends with 0 when a query has come to the end.
 """
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from moldau.pipelines.session import SHORT_LIVED, open_session
+from moldau.pipelines.streams import STRING, StreamsBuilder, Topology, TopologyError
+from moldau.pipelines.streams.spark import start
+
+Begin = Callable[[], StreamingQuery]
 
 
 class Sums(StatefulProcessor):
@@ -40,6 +47,36 @@ def summed(records: DataFrame) -> DataFrame:
     return keyed.transformWithState(Sums(), "key STRING, value STRING", "Append", "None")
 
 
+def counted(source: str, target: str) -> Topology:
+    """Counts by the numbers' last digit, each update written: the records of a key are 1, 2, 3, … if nothing is lost or repeated."""
+    builder = StreamsBuilder()
+    digits = builder.stream(source, value=STRING).group_by(lambda key, number: number[-1])
+    digits.count().map_values(lambda digit, count: str(count)).to_stream().to(target, value=STRING)
+    return builder.build()
+
+
+def query_of(kind: str, spark: SparkSession, source: str, target: str, given: dict[str, str], per_batch: str, checkpoint: str) -> Begin:
+    """A function that starts the query."""
+    if kind == "streams":
+        bootstrap = given.pop("kafka.bootstrap.servers")
+        return lambda: start(
+            spark,
+            counted(source, target),
+            bootstrap,
+            application_id=target,
+            checkpoint=checkpoint,
+            max_offsets_per_trigger=int(per_batch),
+            trigger={"availableNow": True},
+            options=given,
+        )
+    options = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": per_batch}
+    records = spark.readStream.format("moldau").options(**given, **options).load()
+    frame = summed(records) if kind == "sum" else records.select("key", "value")
+    writer = frame.writeStream.format("moldau").outputMode("append")
+    writer = writer.options(**given, topic=target, checkpointLocation=checkpoint).trigger(availableNow=True)
+    return writer.start
+
+
 def main(
     kind: str,
     bootstrap: str,
@@ -53,15 +90,13 @@ def main(
     log_file = Path(checkpoint).with_name("spark.log")
     spark = open_session("kills", master="local[2]", log_file=log_file, settings={**SHORT_LIVED, "spark.log.level": "OFF"})
     given = {"kafka.bootstrap.servers": bootstrap, "kafka.request.timeout.ms": "10000"}
-    options = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": records_per_batch}
-    records = spark.readStream.format("moldau").options(**given, **options).load()
-    frame = summed(records) if kind == "sum" else records.select("key", "value")
-    writer = frame.writeStream.format("moldau").outputMode("append")
-    writer = writer.options(**given, topic=target, checkpointLocation=checkpoint).trigger(availableNow=True)
-    writer = writer.option("kafka.transaction.timeout.ms", transaction_timeout_ms)
+    given["kafka.transaction.timeout.ms"] = transaction_timeout_ms
+    begin = query_of(kind, spark, source, target, given, records_per_batch, checkpoint)
     for _ in range(int(most_failures)):
         try:
-            writer.start().awaitTermination()
+            begin().awaitTermination()
+        except TopologyError as error:  # the broker is away
+            print("failed:", error, flush=True)
         except StreamingQueryException as error:
             told = [line.strip() for line in str(error).splitlines() if "Error" in line or "Exception" in line]
             print("failed:", (told or [str(error)])[-1][:400], flush=True)

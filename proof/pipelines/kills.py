@@ -187,6 +187,11 @@ class Trial:
             lost = [number for number in range(self.records) if str(number) not in values]
             repeated = {value: count for value, count in values.items() if count > 1}
             assert not lost and not repeated, f"lost {len(lost)}: {lost[:10]}, repeated {len(repeated)}: {list(repeated.items())[:10]}"
+        elif self.kind == "streams":
+            for digit in map(str, range(10)):
+                counts = [int(value) for _, _, key, value in sorted(found) if key == digit]
+                wanted = list(range(1, len(range(int(digit), self.records, 10)) + 1))
+                assert counts == wanted, f"the counts of {digit} are {counts}"
         else:
             last = {key: int(value) for _, _, key, value in sorted(found)}
             expected = {str(tenth): sum(range(tenth, self.records, 10)) for tenth in range(10)}
@@ -198,7 +203,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("broker", choices=["ours", "apache"])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kind", choices=["copy", "sum"], default="copy")
+    parser.add_argument("--kind", choices=["copy", "sum", "streams"], default="copy")
     parser.add_argument(
         "--records", type=int, default=3_000, help="for the first run; so many more each time when kills are left (%(default)s)"
     )

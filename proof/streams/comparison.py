@@ -2,11 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from moldau.pipelines.streams import (
     STRING,
+    BufferFull,
     Driver,
+    EmitStrategy,
     JoinWindows,
     KStream,
     KTable,
@@ -22,47 +24,70 @@ from proof.streams.cases import KEYS, Case
 Written = list[Any]
 """Number of the input, key, value, timestamp, header."""
 NO_ROW = "null"
+DAY_MS: Final = 86_400_000
+"""The retention of windows that are told when they close, as in the oracle."""
 WITHOUT_TABLE = ("windowed", "sliding", "sessions", "time limit")
 """Operators without a comparison of tables.  Their rows at the end are the newest written ones."""
 
 
-def built(options: dict[str, Any]) -> tuple[Driver, KTable | None]:
-    """A driver of the operator, and the table that the operator makes."""
-    builder = StreamsBuilder()
+def wired(builder: StreamsBuilder, options: dict[str, Any], target: str = "o") -> KTable | None:
+    """Put the operator between the topics `a`, `b` and the target.  Returns the table that it makes."""
     out = _operator(builder, options, options["operator"])
-    table = out if isinstance(out, KTable) else None
     stream = out.to_stream() if isinstance(out, KTable) else out
-    stream.map(lambda key, value: (_named(key), value)).to("o", key=STRING, value=STRING)
-    return Driver(builder.build()), table
+    stream.map(lambda key, value: (_named(key), value)).to(target, key=STRING, value=STRING)
+    return out if isinstance(out, KTable) else None
 
 
-def ours(case: Case) -> tuple[list[Written], dict[str, str] | None]:
-    """The written records, and the table at the end."""
-    driver, table = built(case.options)
-    written = []
+class Answer(NamedTuple):
+    """The answer to a case."""
+
+    written: list[Written]
+    table: dict[str, str] | None = None
+    """The table at the end, if the operator makes one without windows."""
+    full: int | None = None
+    """The number of the input at which a suppress ended the application."""
+
+
+def ours(case: Case) -> Answer:
+    """Our own answer."""
+    builder = StreamsBuilder()
+    table = wired(builder, case.options)
+    driver = Driver(builder.build())
+    written: list[Written] = []
     for number, (topic, key, value, timestamp, header) in enumerate(case.records):
-        for _, record in driver.pipe(topic, key, value, timestamp, [("h", header.encode())]):
+        try:
+            results = driver.pipe(topic, key, value, timestamp, [("h", header.encode())])
+        except BufferFull:
+            return Answer(written, full=number)
+        for _, record in results:
             told = dict(record.headers).get("h")
             written.append([number, record.key, record.value, record.timestamp, None if told is None else told.decode()])
     if table is None or case.options["operator"] in WITHOUT_TABLE:
-        return written, None
+        return Answer(written)
     keys = {*KEYS, *"pqrnhx", *(key for _, key, *_ in written if key)}
     rows = {key: driver.table(table.node, key) for key in keys if "@" not in key}
-    return written, {key: str(value) for key, value in rows.items() if value is not None}
+    return Answer(written, {key: str(value) for key, value in rows.items() if value is not None})
 
 
 def differences(case: Case, answer: dict[str, Any]) -> list[str]:
     """The differences in words, by key and in order.  Kafka's answer comes from the oracle."""
-    written, table = ours(case)
-    found = []
-    all_mine, all_theirs = _by_key(written), _by_key(answer["written"])
-    for key in {**all_mine, **all_theirs}:
-        mine, theirs = all_mine.get(key, []), all_theirs.get(key, [])
-        if mine != theirs:
-            place = next((n for n, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), min(len(mine), len(theirs)))
-            found.append(f"key {key}, result {place}: ours {mine[place : place + 2]}, Kafka's {theirs[place : place + 2]}")
+    written, table, full = ours(case)
+    found = [] if full == answer.get("full") else [f"full: ours {full}, Kafka's {answer.get('full')}"]
+    found += rows_that_differ(written, answer["written"])
     if table is not None and "table" in answer and table != answer["table"]:
         found.append(f"the table at the end: ours {table}, Kafka's {answer['table']}")
+    return found
+
+
+def rows_that_differ(ours: list[Written], theirs: list[Written]) -> list[str]:
+    """The first difference of each key, in words."""
+    found = []
+    all_mine, all_theirs = _by_key(ours), _by_key(theirs)
+    for key in {**all_mine, **all_theirs}:
+        mine, other = all_mine.get(key, []), all_theirs.get(key, [])
+        if mine != other:
+            place = next((n for n, pair in enumerate(zip(mine, other, strict=False)) if pair[0] != pair[1]), min(len(mine), len(other)))
+            found.append(f"key {key}, result {place}: ours {mine[place : place + 2]}, Kafka's {other[place : place + 2]}")
     return found
 
 
@@ -82,30 +107,34 @@ def _operator(builder: StreamsBuilder, given: dict[str, Any], operator: str) -> 
 
 def _windowed(a: KStream, given: dict[str, Any]) -> KTable:
     windows = TimeWindows(given["size"], given["grace"], given["advance"])
-    return _closing(_aggregated(a.group_by_key().windowed_by(windows), given), given)
+    return _closing(_aggregated(a.group_by_key().windowed_by(windows).emit_strategy(_strategy(given)), given), given)
 
 
 def _sliding(a: KStream, given: dict[str, Any]) -> KTable:
-    return _closing(_aggregated(a.group_by_key().windowed_by(SlidingWindows(given["size"], given["grace"])), given), given)
+    windows = SlidingWindows(given["size"], given["grace"])
+    return _closing(_aggregated(a.group_by_key().windowed_by(windows).emit_strategy(_strategy(given)), given), given)
 
 
 def _by_sessions(a: KStream, given: dict[str, Any]) -> KTable:
-    return _closing(_sessions(a.group_by_key().session_windowed_by(SessionWindows(given["gap"], given["grace"])), given), given)
+    windows = SessionWindows(given["gap"], given["grace"])
+    return _closing(_sessions(a.group_by_key().session_windowed_by(windows).emit_strategy(_strategy(given)), given), given)
 
 
 def _time_limit(a: KStream, given: dict[str, Any]) -> KTable:
-    return _aggregated(a.group_by_key(), given).suppress_until_time_limit(given["wait"], most_rows=given["most"])
+    table = _aggregated(a.group_by_key(), given)
+    return table.suppress_until_time_limit(given["wait"], most_rows=given["most"], stops_when_full=given["stops"])
 
 
 def _count_grouped(a: KStream, given: dict[str, Any]) -> KTable:
-    return _grouped_table(a.group_by_key().count().map_values(lambda key, count: chr(ord("p") + count % 3)), given)
+    letters = a.group_by_key().count().map_values(lambda key, count: _mark(key) + chr(ord("p") + count % 3))
+    return _grouped_table(letters, given)
 
 
 def _stateless(a: KStream, given: dict[str, Any]) -> KStream:
     kept = a.filter(lambda key, value: value is not None).flat_map_values(lambda key, value: [value, value + "'"])
-    low, high = kept.branch(lambda key, value: value < "q")
+    low, high = kept.branch(lambda key, value: _letter(value) < "q")
     merged = low.map_values(lambda key, value: "low " + value).merge(high)
-    return merged.map(lambda key, value: (value[0], f"{_text(key)}={value}"))
+    return merged.map(lambda key, value: (value, f"{_text(key)}={value}"))
 
 
 def _streams(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> KStream:
@@ -126,38 +155,69 @@ def _global(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> KStre
 
 
 def _foreign(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> KTable:
-    return a.to_table().join_on(builder.table("b", value=STRING), _foreign_key, _joined, is_left=given["kind"] == "left")
+    left, right = _tables_of(builder, a, given)
+    return left.join_on(right, _foreign_key, _joined, is_left=given["kind"] == "left")
 
 
 def _tables(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> KTable:
-    table, b = a.to_table(), builder.table("b", value=STRING)
-    return {"inner": table.join, "left": table.left_join, "outer": table.outer_join}[given["kind"]](b, _joined)
+    left, right = _tables_of(builder, a, given)
+    return {"inner": left.join, "left": left.left_join, "outer": left.outer_join}[given["kind"]](right, _joined)
+
+
+def _tables_of(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> tuple[KTable, KTable]:
+    """The tables of both topics.  The operator's name says whether the left one is versioned."""
+    history = given["history"] if given["operator"].startswith("versioned") else None
+    return a.to_table(history_ms=history), builder.table("b", value=STRING, history_ms=history if given["both"] else None)
+
+
+def _versioned(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> KStream:
+    table = builder.table("b", value=STRING, history_ms=given["history"])
+    join = a.left_join if given["kind"] == "left" else a.join
+    return join(table, _joined, grace_ms=given["join_grace"])
+
+
+def _versioned_filtered(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> KStream:
+    """Both what the table says and what a stream finds in it."""
+    table = builder.table("b", value=STRING, history_ms=given["history"])
+    chosen = table.filter(lambda key, value: _letter(value) < "q").map_values(lambda key, value: value + "!")
+    return a.left_join(chosen, _joined).merge(chosen.to_stream())
 
 
 def _aggregated(grouped: GroupedStream | WindowedStream, given: dict[str, Any]) -> KTable:
+    kept = {"retention_ms": DAY_MS} if given.get("final") == "emit" else {}
     match given["by"]:
         case "count":
-            return grouped.count().map_values(lambda key, value: str(value))
+            return grouped.count(**kept).map_values(lambda key, value: str(value))
         case "reduce":
-            return grouped.reduce(_reduced)
-    return grouped.aggregate(str, _added)
+            return grouped.reduce(_reduced, **kept)
+    return grouped.aggregate(str, _added, **kept)
 
 
 def _sessions(grouped: SessionWindowedStream, given: dict[str, Any]) -> KTable:
+    kept = {"retention_ms": DAY_MS} if given["final"] == "emit" else {}
     match given["by"]:
         case "count":
-            return grouped.count().map_values(lambda key, value: str(value))
+            return grouped.count(**kept).map_values(lambda key, value: str(value))
         case "reduce":
-            return grouped.reduce(_reduced)
-    return grouped.aggregate(str, _added, lambda key, one, other: _text(one) + _text(other))
+            return grouped.reduce(_reduced, **kept)
+    return grouped.aggregate(str, _added, lambda key, one, other: _text(one) + _text(other), **kept)
+
+
+def _strategy(given: dict[str, Any]) -> EmitStrategy:
+    return EmitStrategy.ON_WINDOW_CLOSE if given["final"] == "emit" else EmitStrategy.ON_WINDOW_UPDATE
 
 
 def _closing(table: KTable, given: dict[str, Any]) -> KTable:
-    return table.suppress_until_window_closes() if given["final"] else table
+    match given["final"]:
+        case "suppress":
+            return table.suppress_until_window_closes()
+        case "bounded":
+            return table.suppress_until_window_closes(most_rows=given["most"])
+    return table
 
 
 def _grouped_table(table: KTable, given: dict[str, Any]) -> KTable:
-    grouped: GroupedTable = table.group_by(lambda key, value: (value[0], value))
+    grouped: GroupedTable = table.group_by(lambda key, value: (_group(value), value))
     match given["by"]:
         case "count":
             return grouped.count().map_values(lambda key, value: str(value))
@@ -175,8 +235,22 @@ def _text(value: Any) -> str:
     return NO_ROW if value is None else str(value)
 
 
+def _mark(text: str) -> str:
+    """The beginning of a text that tells cases apart when many run at once: `17:`; or nothing."""
+    return text[: text.find(":") + 1]
+
+
+def _group(value: str) -> str:
+    """The value's group: its mark and its first letter."""
+    return value[: len(_mark(value)) + 1]
+
+
+def _letter(value: str) -> str:
+    return _group(value)[-1:]
+
+
 def _takes_away(value: str | None) -> bool:
-    return value is not None and value.startswith("x")
+    return value is not None and _letter(value) == "x"
 
 
 def _reduced(one: Any, value: str | None) -> str | None:
@@ -192,19 +266,22 @@ def _joined(one: Any, other: Any) -> str:
 
 
 def _foreign_key(key: Any, value: str) -> str | None:
-    return None if value.startswith("n") else value[0]
+    return None if _letter(value) == "n" else _group(value)
 
 
 ONE_TOPIC: Final[dict[str, Callable[[KStream, dict[str, Any]], KStream | KTable]]] = {
     "grouped": lambda a, given: _aggregated(a.group_by_key(), given),
-    "regrouped": lambda a, given: _aggregated(a.group_by(lambda key, value: None if value is None else value[0]), given),
+    "regrouped": lambda a, given: _aggregated(a.group_by(lambda key, value: None if value is None else _group(value)), given),
     "windowed": _windowed,
     "sliding": _sliding,
     "sessions": _by_sessions,
     "time limit": _time_limit,
     "table grouped": lambda a, given: _grouped_table(a.to_table(), given),
+    "versioned grouped": lambda a, given: _grouped_table(a.to_table(history_ms=given["history"]), given),
     "count grouped": _count_grouped,
-    "table filtered": lambda a, given: a.to_table().filter(lambda key, value: value < "q").map_values(lambda key, value: value + "!"),
+    "table filtered": lambda a, given: (
+        a.to_table().filter(lambda key, value: _letter(value) < "q").map_values(lambda key, value: value + "!")
+    ),
     "stateless": _stateless,
 }
 TWO_TOPICS: Final[dict[str, Callable[[StreamsBuilder, KStream, dict[str, Any]], KStream | KTable]]] = {
@@ -213,5 +290,9 @@ TWO_TOPICS: Final[dict[str, Callable[[StreamsBuilder, KStream, dict[str, Any]], 
     "global": _global,
     "foreign key": _foreign,
     "tables": _tables,
+    "versioned": _versioned,
+    "versioned filtered": _versioned_filtered,
+    "versioned tables": _tables,
+    "versioned foreign key": _foreign,
     "tables grouped": lambda builder, a, given: _grouped_table(_tables(builder, a, given), given),
 }

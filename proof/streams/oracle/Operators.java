@@ -12,6 +12,7 @@ import java.time.Instant;
 import java.util.Properties;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
@@ -22,10 +23,15 @@ import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.TestInputTopic;
 import org.apache.kafka.streams.TestOutputTopic;
 import org.apache.kafka.streams.TopologyTestDriver;
+import org.apache.kafka.streams.errors.StreamsException;
 import org.apache.kafka.streams.kstream.*;
+import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.state.BuiltInDslStoreSuppliers;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.Stores;
+import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
@@ -35,6 +41,7 @@ import org.apache.kafka.streams.test.TestRecord;
  *
  *   {"operator": "count", "kind": "inner", "size": ms, ..., "records": [[topic, key, value, timestamp, header], ...]}
  *   {"written": [[number of the input, key, value, timestamp, header], ...], "table": {key: value}}
+ *   with "full": number of the input, when a suppress has ended the application
  *
  * Topics are "a" and "b"; keys and values are text or null.  A windowed key is "key@start/end".
  */
@@ -66,6 +73,7 @@ public class Operators {
         }
         // Joins emit waiting records as soon as they can, and not once a second of the wall clock.
         properties.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 0L);
+        properties.put(StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_WINDOWED_AGGREGATION, 0L);
         StreamsBuilder builder = new StreamsBuilder();
         new Operators(given, builder).build();
         ObjectNode answer = JSON.createObjectNode();
@@ -79,8 +87,13 @@ public class Operators {
             for (JsonNode record : given.get("records")) {
                 RecordHeaders headers = new RecordHeaders();
                 headers.add("h", record.get(4).asText().getBytes(StandardCharsets.UTF_8));
-                (record.get(0).asText().equals("a") ? a : b)
-                    .pipeInput(new TestRecord<>(text(record.get(1)), text(record.get(2)), headers, record.get(3).asLong()));
+                try {
+                    (record.get(0).asText().equals("a") ? a : b)
+                        .pipeInput(new TestRecord<>(text(record.get(1)), text(record.get(2)), headers, record.get(3).asLong()));
+                } catch (StreamsException full) {
+                    answer.put("full", number);
+                    return answer;
+                }
                 for (TestRecord<String, String> result : o.readRecordsToList()) {
                     ArrayNode row = written.addArray().add(number).add(result.key()).add(result.value()).add(result.timestamp());
                     Header header = result.headers().lastHeader("h");
@@ -125,13 +138,42 @@ public class Operators {
         switch (operator) {
             case "grouped" -> write(aggregated(stream("a").groupByKey(TEXT)));
             case "regrouped" -> write(aggregated(stream("a").groupBy((key, value) -> value == null ? null : group(value))));
-            case "windowed" -> write(closing(windowed(stream("a").groupByKey(TEXT).windowedBy(timeWindows()))));
+            case "windowed" -> write(closing(windowed(stream("a").groupByKey(TEXT).windowedBy(timeWindows()).emitStrategy(strategy()))));
             case "sessions" -> write(closing(sessions(stream("a").groupByKey(TEXT)
-                .windowedBy(SessionWindows.ofInactivityGapAndGrace(ms("gap"), ms("grace"))))));
+                .windowedBy(SessionWindows.ofInactivityGapAndGrace(ms("gap"), ms("grace"))).emitStrategy(strategy()))));
             case "sliding" -> write(closing(windowed(stream("a").groupByKey(TEXT)
-                .windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(ms("size"), ms("grace"))))));
-            case "time limit" -> write(aggregated(stream("a").groupByKey(TEXT)).suppress(
-                Suppressed.untilTimeLimit(ms("wait"), Suppressed.BufferConfig.maxRecords(given.get("most").asLong()).emitEarlyWhenFull())));
+                .windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(ms("size"), ms("grace"))).emitStrategy(strategy()))));
+            case "time limit" -> {
+                Suppressed.EagerBufferConfig rows = Suppressed.BufferConfig.maxRecords(given.get("most").asLong());
+                KTable<String, String> table = aggregated(stream("a").groupByKey(TEXT));
+                write(given.get("stops").asBoolean()
+                    ? table.suppress(Suppressed.untilTimeLimit(ms("wait"), rows.shutDownWhenFull()))
+                    : table.suppress(Suppressed.untilTimeLimit(ms("wait"), rows.emitEarlyWhenFull())));
+            }
+            case "versioned" -> {
+                KTable<String, String> table = versioned("b");
+                Joined<String, String, String> how = Joined.with(Serdes.String(), Serdes.String(), Serdes.String(), "joined");
+                if (!given.get("join_grace").isNull()) {
+                    how = how.withGracePeriod(ms("join_grace"));
+                }
+                KStream<String, String> joined = kind.equals("left")
+                    ? stream("a").leftJoin(table, Operators::joined, how) : stream("a").join(table, Operators::joined, how);
+                joined.to("o");
+            }
+            case "versioned filtered" -> {
+                KTable<String, String> table = versioned("b").filter((key, value) -> value.compareTo("q") < 0).mapValues(value -> value + "!");
+                stream("a").leftJoin(table, Operators::joined).to("o");
+                table.toStream().to("o");
+            }
+            case "versioned tables" -> write(tables(kind, versioned("a"), given.get("both").asBoolean() ? versioned("b") : table("b")));
+            case "versioned grouped" -> write(groupedTable(versioned("a")));
+            case "versioned foreign key" -> {
+                Materialized<String, String, KeyValueStore<Bytes, byte[]>> as = Materialized.as(TABLE);
+                KTable<String, String> right = given.get("both").asBoolean() ? versioned("b") : builder.table("b");
+                write(kind.equals("left")
+                    ? versioned("a").leftJoin(right, Operators::foreignKey, Operators::joined, as)
+                    : versioned("a").join(right, Operators::foreignKey, Operators::joined, as));
+            }
             case "streams" -> streams(kind);
             case "stream table" -> {
                 KTable<String, String> table = builder.table("b", Materialized.as(TABLE));
@@ -146,8 +188,8 @@ public class Operators {
                     ? stream("a").leftJoin(table, mapper, Operators::joined) : stream("a").join(table, mapper, Operators::joined);
                 joined.to("o");
             }
-            case "tables" -> write(tables(kind));
-            case "tables grouped" -> write(groupedTable(tables(kind)));
+            case "tables" -> write(tables(kind, table("a"), table("b")));
+            case "tables grouped" -> write(groupedTable(tables(kind, table("a"), table("b"))));
             case "table grouped" -> write(groupedTable(table("a")));
             case "count grouped" -> write(groupedTable(stream("a").groupByKey(TEXT).count().mapValues(count -> group("" + (char) ('p' + count % 3)))));
             case "table filtered" -> write(table("a").filter((key, value) -> value.compareTo("q") < 0).mapValues(value -> value + "!"));
@@ -164,7 +206,7 @@ public class Operators {
                     .branch((key, value) -> value.compareTo("q") < 0, Branched.as("low"))
                     .defaultBranch(Branched.as("high"));
                 parts.get("part-low").mapValues(value -> "low " + value).merge(parts.get("part-high"))
-                    .map((key, value) -> KeyValue.pair(value.substring(0, 1), key + "=" + value)).to("o");
+                    .map((key, value) -> KeyValue.pair(value, key + "=" + value)).to("o");
             }
             default -> throw new IllegalArgumentException(operator);
         }
@@ -176,6 +218,19 @@ public class Operators {
 
     private KTable<String, String> table(String topic) {
         return builder.table(topic, Materialized.as("table-" + topic));
+    }
+
+    private KTable<String, String> versioned(String topic) {
+        return builder.table(topic, Materialized.as(Stores.persistentVersionedKeyValueStore(
+            "versions-" + topic, ms("history"), ms("segment"))));
+    }
+
+    private EmitStrategy strategy() {
+        return isOnClose() ? EmitStrategy.onWindowClose() : EmitStrategy.onWindowUpdate();
+    }
+
+    private boolean isOnClose() {
+        return given.path("final").asText().equals("emit");
     }
 
     private TimeWindows timeWindows() {
@@ -193,27 +248,39 @@ public class Operators {
 
     private KTable<Windowed<String>, String> windowed(TimeWindowedKStream<String, String> grouped) {
         return switch (given.get("by").asText()) {
-            case "count" -> grouped.count().mapValues(value -> value == null ? null : String.valueOf(value));
-            case "reduce" -> grouped.reduce(Operators::reduced);
-            default -> grouped.aggregate(() -> "", Operators::added);
+            case "count" -> grouped.count(this.<Long, WindowStore<Bytes, byte[]>>kept(Serdes.Long()))
+                .mapValues(value -> value == null ? null : String.valueOf(value));
+            case "reduce" -> grouped.reduce(Operators::reduced, this.<String, WindowStore<Bytes, byte[]>>kept(Serdes.String()));
+            default -> grouped.aggregate(() -> "", Operators::added, this.<String, WindowStore<Bytes, byte[]>>kept(Serdes.String()));
         };
     }
 
     private KTable<Windowed<String>, String> sessions(SessionWindowedKStream<String, String> grouped) {
         return switch (given.get("by").asText()) {
-            case "count" -> grouped.count().mapValues(value -> value == null ? null : String.valueOf(value));
-            case "reduce" -> grouped.reduce(Operators::reduced);
-            default -> grouped.aggregate(() -> "", Operators::added, (key, one, other) -> one + other);
+            case "count" -> grouped.count(this.<Long, SessionStore<Bytes, byte[]>>kept(Serdes.Long()))
+                .mapValues(value -> value == null ? null : String.valueOf(value));
+            case "reduce" -> grouped.reduce(Operators::reduced, this.<String, SessionStore<Bytes, byte[]>>kept(Serdes.String()));
+            default -> grouped.aggregate(() -> "", Operators::added, (key, one, other) -> one + other,
+                this.<String, SessionStore<Bytes, byte[]>>kept(Serdes.String()));
         };
     }
 
-    private KTable<Windowed<String>, String> closing(KTable<Windowed<String>, String> table) {
-        return given.get("final").asBoolean() ? table.suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded())) : table;
+    /** With onWindowClose a store has to outlast its windows: otherwise a leap in time deletes windows before they are told. */
+    private <V, S extends StateStore> Materialized<String, V, S> kept(Serde<V> serde) {
+        Materialized<String, V, S> made = Materialized.<String, V, S>with(Serdes.String(), serde);
+        return isOnClose() ? made.withRetention(Duration.ofDays(1)) : made;
     }
 
-    private KTable<String, String> tables(String kind) {
-        KTable<String, String> a = table("a");
-        KTable<String, String> b = table("b");
+    private KTable<Windowed<String>, String> closing(KTable<Windowed<String>, String> table) {
+        return switch (given.get("final").asText()) {
+            case "suppress" -> table.suppress(Suppressed.untilWindowCloses(Suppressed.BufferConfig.unbounded()));
+            case "bounded" -> table.suppress(Suppressed.untilWindowCloses(
+                Suppressed.BufferConfig.maxRecords(given.get("most").asLong()).shutDownWhenFull()));
+            default -> table;
+        };
+    }
+
+    private KTable<String, String> tables(String kind, KTable<String, String> a, KTable<String, String> b) {
         return switch (kind) {
             case "left" -> a.leftJoin(b, Operators::joined);
             case "outer" -> a.outerJoin(b, Operators::joined);

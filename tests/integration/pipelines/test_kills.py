@@ -7,7 +7,7 @@ from proof.pipelines import kills
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
 
-@pytest.mark.parametrize("kind", ["copy", "sum"])
+@pytest.mark.parametrize("kind", ["copy", "sum", "streams"])
 def test_what_is_committed_is_the_input_once(kind: str) -> None:
     kills.main(["ours", "--kills", "4", "--seed", "7", "--records", "900", "--per-batch", "60", "--kind", kind])
 

@@ -1,15 +1,17 @@
-"""Every operator gives what Kafka Streams 4.3.1 gives: the same records in the order of their keys, the same tables at the end."""
+"""Every operator gives what Kafka Streams 4.3.1 gives: the same records in the order of their keys, the same tables at the end.
+
+`python -m proof.streams.run` tries more inputs.
+"""
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-import proof.streams
-from proof.kafka.provision import streams_jars
 from proof.metadata.oracle import Oracle, javac
 from proof.streams.cases import OPERATORS, cases
 from proof.streams.comparison import differences
+from proof.streams.plants import PLANTS, planted
+from proof.streams.run import compared, name_of, streams_oracle
 
 pytestmark = [
     pytest.mark.slow,
@@ -17,25 +19,21 @@ pytestmark = [
     pytest.mark.xdist_group("streams oracle"),
     pytest.mark.skipif(javac() is None, reason="no javac: the program that asks Kafka's classes is compiled here"),
 ]
-CASES = 200
-SOURCE = Path(proof.streams.__file__).parent / "oracle" / "Operators.java"
+CASES = 40
+UNTIL_FOUND = 200
 
 
 @pytest.fixture(scope="module")
 def oracle() -> Iterator[Oracle]:
-    with Oracle(SOURCE, "Operators", streams_jars()) as started:
+    with streams_oracle() as started:
         yield started
 
 
-@pytest.mark.parametrize("number", range(len(OPERATORS)), ids=[" ".join(map(str, options.values())) for options, _ in OPERATORS])
+@pytest.mark.parametrize("number", range(len(OPERATORS)), ids=[name_of(options) for options, _ in OPERATORS])
 def test_an_operator_answers_as_kafka_streams(oracle: Oracle, number: int) -> None:
-    results = 0
-    for case in cases(number, CASES):
-        answer = oracle.answer(case.question())
-        results += len(answer["written"])
-        found = differences(case, answer)
-        assert not found, f"{case.options} {case.records}: {found[0]}"
-    assert results > CASES, "inputs without results show nothing"
+    results, found = compared(oracle, number, CASES)
+    assert not found, found[0]
+    assert results > CASES / 2, "inputs without results show nothing"
 
 
 def test_the_comparison_sees_a_difference(oracle: Oracle) -> None:
@@ -47,3 +45,14 @@ def test_the_comparison_sees_a_difference(oracle: Oracle) -> None:
     assert not differences(case, answer)
     answer["table"].popitem()
     assert differences(case, answer)
+
+
+@pytest.mark.parametrize("name", PLANTS)
+def test_a_planted_fault_is_found(oracle: Oracle, name: str) -> None:
+    operator = PLANTS[name].operator
+    number = next(number for number, (options, _) in enumerate(OPERATORS) if name_of(options) == operator)
+    with planted(name):
+        found = next(
+            (turn for turn, case in enumerate(cases(number, UNTIL_FOUND)) if differences(case, oracle.answer(case.question()))), None
+        )
+    assert found is not None, f"{UNTIL_FOUND} inputs do not show it"

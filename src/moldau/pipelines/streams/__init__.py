@@ -6,6 +6,7 @@ runs a topology in memory, for tests; `spark` runs it on Spark, one task a parti
 """
 
 from moldau.pipelines.streams.builder import GlobalKTable, KStream, KTable, StreamsBuilder, TopologyError
+from moldau.pipelines.streams.on_close import EmitStrategy
 from moldau.pipelines.streams.records import Change, Dropped, Record, Windowed
 from moldau.pipelines.streams.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde, nullable, session_windowed, time_windowed
 from moldau.pipelines.streams.suppress import BufferFull
@@ -13,7 +14,7 @@ from moldau.pipelines.streams.topology import Driver, Topology
 from moldau.pipelines.streams.windows import JoinWindows, SessionWindows, SlidingWindows, TimeWindows, WindowError
 
 __all__ = [
-    "BYTES", "BufferFull", "Change", "DOUBLE", "Driver", "Dropped", "GlobalKTable", "JSON", "JoinWindows", "KStream", "KTable",
-    "LONG", "Record", "STRING", "Serde", "SessionWindows", "SlidingWindows", "StreamsBuilder", "TimeWindows", "Topology",
+    "BYTES", "BufferFull", "Change", "DOUBLE", "Driver", "Dropped", "EmitStrategy", "GlobalKTable", "JSON", "JoinWindows", "KStream",
+    "KTable", "LONG", "Record", "STRING", "Serde", "SessionWindows", "SlidingWindows", "StreamsBuilder", "TimeWindows", "Topology",
     "TopologyError", "WindowError", "Windowed", "nullable", "session_windowed", "time_windowed",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ Source: KStreamAggregate, KStreamReduce, KTableSource, KTableAggregate, KTableRe
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from moldau.pipelines.streams.records import NULL_KEY, NULL_KEY_OR_VALUE, Change, Dropped, Record
+from moldau.pipelines.streams.records import NULL_KEY, NULL_KEY_OR_VALUE, OUT_OF_ORDER, Change, Dropped, Record
 from moldau.pipelines.streams.state import Stores
 from moldau.pipelines.streams.topology import Node, Row
 
@@ -21,7 +21,7 @@ Reducer = Callable[[Any, Any], Any]
 class TableNode(Node):
     """A table with a store of its own: `[value, timestamp]` by key."""
 
-    def lookup(self, key: Any, stores: Stores) -> Row:
+    def lookup(self, key: Any, stores: Stores, at: int | None = None) -> Row:
         kept = stores.store(self.name).get(key)
         return None if kept is None else (kept[0], kept[1])
 
@@ -104,6 +104,9 @@ class RegroupTable(Node):
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         change: Change = record.value
+        if not change.is_latest:
+            yield Dropped(record._replace(value=change.new), OUT_OF_ORDER)
+            return
         old, new = (self._pair(record.key, value) for value in (change.old, change.new))
         if old is not None and new is not None and old[0] == new[0]:
             yield record._replace(key=new[0], value=Change(new[1], old[1]))

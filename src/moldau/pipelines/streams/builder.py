@@ -21,6 +21,7 @@ from moldau.pipelines.streams.stream_join import LEFT, RIGHT, StreamStreamJoin, 
 from moldau.pipelines.streams.suppress import Suppress
 from moldau.pipelines.streams.table_join import FilterTable, Join, MapTable, TableTableJoin, ToStream
 from moldau.pipelines.streams.topology import Node, PassOn, Sink, Stage, Topic, Topology
+from moldau.pipelines.streams.versioned import VersionedTableSource
 from moldau.pipelines.streams.windows import JoinWindows
 
 Mapper = Callable[[Any, Any], Any]
@@ -52,9 +53,12 @@ class StreamsBuilder:
         """A topic as a stream of records."""
         return KStream(self, self._source(topic, key, value), key)
 
-    def table(self, topic: str, *, key: Serde = STRING, value: Serde = JSON) -> "KTable":
-        """A compacted topic as a table: the newest record of a key is its row, a null value removes it."""
-        return self.stream(topic, key=key, value=value).to_table()
+    def table(self, topic: str, *, key: Serde = STRING, value: Serde = JSON, history_ms: int | None = None) -> "KTable":
+        """A compacted topic as a table: the newest record of a key is its row, a null value removes it.
+
+        With `history_ms` the table is versioned: a stream finds a row as it was at the time of its own record, that far back.
+        """
+        return self.stream(topic, key=key, value=value).to_table(history_ms=history_ms)
 
     def global_table(self, topic: str, *, key: Serde = STRING, value: Serde = JSON) -> "GlobalKTable":
         """A compacted topic as a table that every partition has whole, so that a stream joins it by any key."""
@@ -215,16 +219,38 @@ class KStream:
     def group_by(self, selector: Mapper, *, key: Serde = STRING) -> GroupedStream:
         return self.select_key(selector, key=key).group_by_key()
 
-    def to_table(self) -> "KTable":
+    def peek(self, action: Callable[[Any, Any], object]) -> "KStream":
+        """Call `action(key, value)` for each record, perhaps more than once, and pass the record on."""
+
+        def seen(key: Any, value: Any) -> list[tuple[Any, Any]]:
+            action(key, value)
+            return [(key, value)]
+
+        return self._flat_map("KSTREAM-PEEK", seen)
+
+    def to_table(self, *, history_ms: int | None = None) -> "KTable":
+        """The newest record of a key is its row.  With `history_ms` the table is versioned, see `StreamsBuilder.table`."""
+        if history_ms is not None and history_ms < 0:
+            raise TopologyError(f"history_ms is {history_ms}: give 0 ms or more")
         keyed = self.partitioned()
-        table = TableSource(self._builder.named("KTABLE-SOURCE"))
+        name = self._builder.named("KTABLE-SOURCE")
+        table = TableSource(name) if history_ms is None else VersionedTableSource(name, history_ms)
         return KTable(self._builder, self._builder.after(keyed._node, table), keyed._key)
 
-    def join(self, other: "KStream | KTable", joiner: Joiner, windows: JoinWindows | None = None) -> "KStream":
-        return self._joined(other, joiner, windows, frozenset(), is_left=False)
+    def join(
+        self, other: "KStream | KTable", joiner: Joiner, windows: JoinWindows | None = None, *, grace_ms: int | None = None
+    ) -> "KStream":
+        """Join with a stream within `windows`, or with a table.
 
-    def left_join(self, other: "KStream | KTable", joiner: Joiner, windows: JoinWindows | None = None) -> "KStream":
-        return self._joined(other, joiner, windows, frozenset({LEFT}), is_left=True)
+        With `grace_ms` a record waits for late rows of a versioned table; see `StreamsBuilder.table`.  Errors: TopologyError.
+        """
+        return self._joined(other, joiner, windows, frozenset(), is_left=False, grace_ms=grace_ms)
+
+    def left_join(
+        self, other: "KStream | KTable", joiner: Joiner, windows: JoinWindows | None = None, *, grace_ms: int | None = None
+    ) -> "KStream":
+        """As `join`; a record without a partner comes out with None for it."""
+        return self._joined(other, joiner, windows, frozenset({LEFT}), is_left=True, grace_ms=grace_ms)
 
     def outer_join(self, other: "KStream", joiner: Joiner, windows: JoinWindows) -> "KStream":
         return self._joined(other, joiner, windows, frozenset({LEFT, RIGHT}), is_left=True)
@@ -249,13 +275,22 @@ class KStream:
         return KStream(self._builder, node, rekeyed or self._key, is_rekeyed=rekeyed is not None or self._is_rekeyed)
 
     def _joined(
-        self, other: "KStream | KTable", joiner: Joiner, windows: JoinWindows | None, outer: frozenset[int], *, is_left: bool
+        self,
+        other: "KStream | KTable",
+        joiner: Joiner,
+        windows: JoinWindows | None,
+        outer: frozenset[int],
+        *,
+        is_left: bool,
+        grace_ms: int | None = None,
     ) -> "KStream":
+        if grace_ms is not None:
+            _check_grace(other, grace_ms)
         left, right = self.partitioned(), other.partitioned()
         one, another = self._builder.together(left._node, right._node)
         node: Node
         if isinstance(right, KTable):
-            node = StreamTableJoin(self._builder.named("KSTREAM-JOIN"), another, joiner, is_left=is_left)
+            node = StreamTableJoin(self._builder.named("KSTREAM-JOIN"), another, joiner, is_left=is_left, grace_ms=grace_ms)
             return KStream(self._builder, self._builder.after(one, node), left._key)
         if windows is None:
             raise TopologyError("two streams are joined within a window of time: give JoinWindows.of(difference_ms, grace_ms)")
@@ -263,6 +298,15 @@ class KStream:
         self._builder.after(one, node, LEFT)
         self._builder.after(another, node, RIGHT)
         return KStream(self._builder, node, left._key)
+
+
+def _check_grace(other: "KStream | KTable", grace_ms: int) -> None:
+    """Errors: TopologyError for a grace that the joined table cannot serve."""
+    history_ms = other.node.history_ms if isinstance(other, KTable) else None
+    if history_ms is None:
+        raise TopologyError("grace_ms is for a join with a versioned table: give that history_ms; JoinWindows have a grace of their own")
+    if not 0 <= grace_ms <= history_ms:
+        raise TopologyError(f"grace_ms is {grace_ms}: give 0 to the table's history_ms ({history_ms})")
 
 
 class KTable:
@@ -286,6 +330,9 @@ class KTable:
     def filter(self, predicate: Predicate) -> "KTable":
         return self._next(FilterTable(self._builder.named("KTABLE-FILTER"), self._node, predicate))
 
+    def filter_not(self, predicate: Predicate) -> "KTable":
+        return self.filter(lambda key, value: not predicate(key, value))
+
     def map_values(self, mapper: Mapper) -> "KTable":
         return self._next(MapTable(self._builder.named("KTABLE-MAPVALUES"), self._node, mapper))
 
@@ -293,16 +340,28 @@ class KTable:
         node = self._builder.after(self._node, ToStream(self._builder.named("KTABLE-TOSTREAM")))
         return KStream(self._builder, node, self._key)
 
-    def suppress_until_window_closes(self) -> "KTable":
-        """One result for each window, when the window is closed for good.  Errors: TopologyError."""
-        if self._closes_ms is None:
-            raise TopologyError("this table has no windows that close: group its stream, and give windowed_by or session_windowed_by")
-        return self._next(Suppress(self._builder.named("KTABLE-SUPPRESS"), self._closes_ms, is_final=True))
+    def suppress_until_window_closes(self, *, most_rows: int | None = None, most_bytes: int | None = None) -> "KTable":
+        """One result for each window, when the window is closed for good.
 
-    def suppress_until_time_limit(self, wait_ms: int, *, most_rows: int | None = None, stops_when_full: bool = False) -> "KTable":
-        """At most one update a row in `wait_ms` of stream time; earlier when more than `most_rows` wait."""
-        name = self._builder.named("KTABLE-SUPPRESS")
-        return self._next(Suppress(name, wait_ms, most_rows=most_rows, stops_when_full=stops_when_full))
+        More than `most_rows` or `most_bytes` that wait in a partition end the query with BufferFull.  Errors: TopologyError.
+        """
+        if self._closes_ms is None:
+            raise TopologyError("this table has no windows that close, or is told once a window already: give windowed_by, and no strategy")
+        limits: dict[str, Any] = {"most_rows": most_rows, "most_bytes": most_bytes, "stops_when_full": True}
+        return self._next(Suppress(self._builder.named("KTABLE-SUPPRESS"), self._closes_ms, is_final=True, **limits))
+
+    def suppress_until_time_limit(
+        self, wait_ms: int, *, most_rows: int | None = None, most_bytes: int | None = None, stops_when_full: bool = False
+    ) -> "KTable":
+        """At most one update a row in `wait_ms` of stream time.
+
+        When more than `most_rows` or `most_bytes` wait in a partition, the oldest is emitted early; with `stops_when_full` BufferFull ends
+        the query instead.  Errors: TopologyError.
+        """
+        if self.node.history_ms is not None:
+            raise TopologyError("a versioned table has no suppress: make the table without history_ms")
+        limits: dict[str, Any] = {"most_rows": most_rows, "most_bytes": most_bytes, "stops_when_full": stops_when_full}
+        return self._next(Suppress(self._builder.named("KTABLE-SUPPRESS"), wait_ms, **limits))
 
     def join(self, other: "KTable", joiner: Joiner) -> "KTable":
         return self._joined(other, joiner, Join.INNER)

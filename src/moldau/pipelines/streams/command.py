@@ -1,9 +1,9 @@
 """● `moldau pipelines table`: the row of a table, asked from outside.
 
-    moldau pipelines table spent-by-customer anna --value long
+    moldau pipelines table spent-by-customer anna --value-type long
 
-The table is read into a view, a SQLite file, which is brought up to date first: only new records are read.  Exit codes: 0 found, 1 no such
-row, or refused.
+The table is read into a view, a SQLite file or a PostgreSQL database, which is brought up to date first: only new records are read.  Exit
+codes: 0 found, 1 no such row, or refused.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from typing import Any, Final
 from moldau.clients.errors import ClientError
 from moldau.errors import KafkaError
 from moldau.pipelines.streams.serdes import BYTES, DOUBLE, JSON, LONG, STRING, Serde
-from moldau.pipelines.streams.view import View, ViewError
+from moldau.pipelines.streams.view import View, ViewError, is_address
 
 SERDES: Final[dict[str, Serde]] = {"string": STRING, "long": LONG, "double": DOUBLE, "json": JSON, "bytes": BYTES}
 FROM_TEXT: Final[dict[str, Callable[[str], Any]]] = {
@@ -35,7 +35,7 @@ def add_table(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the table's topic")
     parser.add_argument("key", metavar="KEY", nargs="?", help="the row's key; without it all rows are printed")
     parser.add_argument("-b", "--bootstrap-server", metavar="HOST:PORT", default="localhost:9092", help="(%(default)s)")
-    parser.add_argument("--view", metavar="FILE", default=VIEW, help="the SQLite file that holds the tables (%(default)s)")
+    parser.add_argument("--view", metavar="VIEW", default=VIEW, help="a SQLite file, or postgresql://user@host/name (%(default)s)")
     parser.add_argument("--key-type", choices=SERDES, default="string", help="how keys are written (%(default)s); bytes: hexadecimal")
     parser.add_argument("--value-type", choices=SERDES, default="json", help="how values are written (%(default)s)")
     parser.add_argument("--offline", action="store_true", help="ask the view as it is, without the broker")
@@ -49,7 +49,7 @@ def table(given: argparse.Namespace) -> int:
         key = None if given.key is None else key_serde.write(FROM_TEXT[given.key_type](given.key))
     except (ValueError, struct.error) as error:
         return _refused(f"KEY {given.key!r} is no {given.key_type}: {error}; --key-type says what keys are")
-    if given.offline and not Path(given.view).exists():
+    if given.offline and not is_address(given.view) and not Path(given.view).exists():
         return _refused(f"there is no view {given.view}: leave out --offline once, or give --view")
     try:
         with View(given.view) as view:

@@ -15,7 +15,7 @@ ForeignTableJoinProcessorSupplier, ResponseJoinProcessorSupplier in 4.3.1.
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from moldau.pipelines.streams.records import NULL_KEY, STALE_RESPONSE, Change, Dropped, Joiner, Record
+from moldau.pipelines.streams.records import NULL_KEY, OUT_OF_ORDER, STALE_RESPONSE, Change, Dropped, Joiner, Record
 from moldau.pipelines.streams.state import Stores, pack
 from moldau.pipelines.streams.topology import Node
 
@@ -38,10 +38,13 @@ class Subscribe(Node):
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         change: Change = record.value
+        if not change.is_latest:
+            yield Dropped(record._replace(value=change.new), OUT_OF_ORDER)
+            return
         old, new = (None if value is None else self.extractor(record.key, value) for value in (change.old, change.new))
         row = None if change.new is None else pack(change.new)
         if self.is_left:
-            if change == Change(None, None):
+            if change.new is None and change.old is None:
                 return
             if old is not None and pack(old) != pack(new):
                 yield self._to(record, old, DELETE_KEY_NO_PROPAGATE, row)
@@ -75,6 +78,9 @@ class Subscriptions(Node):
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         store = stores.store(self.name)
         if port == 1:
+            if not record.value.is_latest:
+                yield Dropped(record._replace(value=record.value.new), OUT_OF_ORDER)
+                return
             for left_key, row in store.get(record.key, []):
                 yield record._replace(key=left_key, value=[row, record.value.new])
             return
@@ -104,6 +110,8 @@ class Answers(Node):
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         store = stores.store(self.name)
         if port == 0:
+            if not record.value.is_latest:
+                return
             store.put(record.key, record.value.new)
             return
         row, right = record.value

@@ -11,9 +11,10 @@ from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import MapState, StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from moldau.pipelines.streams.arrival import Arrived, in_turn
-from moldau.pipelines.streams.records import REASON_HEADER, Record
+from moldau.pipelines.streams.records import REASON_HEADER, Headers, Record
 from moldau.pipelines.streams.serdes import Serde
 from moldau.pipelines.streams.state import State, pack, unpack
+from moldau.pipelines.streams.suppress import BufferFull
 from moldau.pipelines.streams.topology import Out, Task, Topology
 from moldau.protocol.murmur import murmur2
 
@@ -74,13 +75,15 @@ class StageProcessor(StatefulProcessor):
             return [_letter(self.topology.dropped_to, arrived, UNREADABLE)]
         try:
             return list(task.process(arrived.input, record))
+        except BufferFull:
+            raise
         except Exception as error:
             if self.topology.dropped_to is None:
                 raise
             return [_letter(self.topology.dropped_to, arrived, f"{FAILED}: {type(error).__name__}: {error}"[:300])]
 
     def _read(self, arrived: Arrived) -> Record:
-        headers = tuple((header[0], _bytes(header[1])) for header in arrived.headers or ())
+        headers = _headers(arrived)
         topic = self.topology.sources.get(arrived.input)
         if topic is None:
             return Record(_unpacked(arrived.key), _unpacked(arrived.value), arrived.timestamp, headers)
@@ -162,8 +165,12 @@ def _arrived(row: Row) -> Arrived:
 
 
 def _letter(target: str, arrived: Arrived, reason: str) -> Out:
-    headers = tuple((header[0], _bytes(header[1])) for header in arrived.headers or ())
-    return Out(target, Record(None, None, arrived.timestamp, (*headers, (REASON_HEADER, reason.encode()))))
+    return Out(target, Record(None, None, arrived.timestamp, (*_headers(arrived), (REASON_HEADER, reason.encode()))))
+
+
+def _headers(arrived: Arrived) -> Headers:
+    """Spark gives a header as a dictionary or as a Row."""
+    return tuple((header["key"], _bytes(header["value"])) for header in arrived.headers or ())
 
 
 def _made(stage: int, partition: int, target: str, key: bytes | None, value: bytes | None, headers: list[Row], **shared: int) -> Row:

@@ -9,7 +9,9 @@ Joiner = Callable[[Any, Any], Any]
 NULL_KEY: Final = "NULL_KEY"
 NULL_KEY_OR_VALUE: Final = "NULL_KEY_OR_VALUE"
 LATE: Final = "LATE"
-"""The window, or every window, that the record belongs to is closed."""
+"""The window, or every window, that the record belongs to is closed; or a versioned table's history no longer reaches back to it."""
+OUT_OF_ORDER: Final = "OUT_OF_ORDER"
+"""An older version of a versioned table's row: joins and aggregates of the table take newer rows only (KIP-914)."""
 STALE_RESPONSE: Final = "STALE_RESPONSE"
 """A foreign-key join's answer to a row that has changed since: another answer follows."""
 REASON_HEADER: Final = "reason"
@@ -29,6 +31,12 @@ class Change(NamedTuple):
 
     new: Any
     old: Any = None
+    is_latest: bool = True
+    """Whether `new` is the newest version of the row: an older version may come later into a versioned table (KIP-914)."""
+
+    def mapped(self, mapper: Callable[[Any], Any]) -> "Change":
+        """The change with both rows changed by `mapper`."""
+        return self._replace(new=mapper(self.new), old=mapper(self.old))
 
 
 class Windowed(NamedTuple):

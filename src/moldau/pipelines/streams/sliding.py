@@ -40,9 +40,13 @@ class Seen(NamedTuple):
 class SlidingAggregate(Node):
     """count, aggregate and reduce by sliding windows.  The store: `[start, value, newest timestamp]` of a key's windows."""
 
-    def __init__(self, name: str, windows: SlidingWindows, initializer: Initializer, aggregator: Aggregator) -> None:
+    def __init__(
+        self, name: str, windows: SlidingWindows, initializer: Initializer, aggregator: Aggregator, retention_ms: int | None = None
+    ) -> None:
+        """`retention_ms`: how long a window can be seen in the store, counted from the newest one."""
         super().__init__(name)
         self.windows = windows
+        self.retention_ms = windows.grace_ms + 2 * windows.difference_ms if retention_ms is None else retention_ms
         self.initializer = initializer
         self.aggregator = aggregator
 
@@ -138,8 +142,13 @@ class SlidingAggregate(Node):
     def _held(self, key: Any, stores: Stores) -> list[Held]:
         """The windows of a key that Kafka's store still shows, by their starts."""
         newest = stores.store("time").get(self.name + "-starts", 0)
-        oldest = newest - self.windows.grace_ms - 2 * self.windows.difference_ms + 1
+        oldest = newest - self.retention_ms + 1
         return [Held(*one) for one in stores.store(self.name).get(key, []) if one[0] >= oldest]
 
-    def lookup(self, key: Any, stores: Stores) -> Row:
+    def closed(self, stores: Stores) -> int | None:
+        """The time whose windows are closed if they end before it; None before the first record."""
+        newest = stores.store("time").get(self.name)
+        return None if newest is None else newest - self.windows.grace_ms
+
+    def lookup(self, key: Any, stores: Stores, at: int | None = None) -> Row:
         return next(((one.value, one.newest) for one in self._held(key.key, stores) if one.start == key.start), None)

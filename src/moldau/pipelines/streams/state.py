@@ -41,7 +41,7 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, Windowed):
         return {_WINDOWED: [_to_json(value.key), value.start, value.end]}
     if isinstance(value, Change):
-        return {_CHANGE: [_to_json(value.new), _to_json(value.old)]}
+        return {_CHANGE: [_to_json(value.new), _to_json(value.old), value.is_latest]}
     if isinstance(value, list | tuple):
         return [_to_json(item) for item in value]
     if isinstance(value, dict):
@@ -63,7 +63,7 @@ def _from_json(value: Any) -> Any:
         if mark == _WINDOWED:
             return Windowed(_from_json(inner[0]), inner[1], inner[2])
         if mark == _CHANGE:
-            return Change(_from_json(inner[0]), _from_json(inner[1]))
+            return Change(_from_json(inner[0]), _from_json(inner[1]), *inner[2:])
         if mark == _PAIRS:
             return {_from_json(key): _from_json(item) for key, item in inner}
     return {key: _from_json(item) for key, item in value.items()}

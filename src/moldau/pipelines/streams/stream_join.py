@@ -1,6 +1,7 @@
 """◇ Two streams joined within a window of time, and a stream joined with a table.
 
-Source: KStreamKStreamJoin, KStreamJoinWindow, KStreamKTableJoinProcessor in Kafka 4.3.1; KIP-633, KIP-923.
+Source: KStreamKStreamJoin, KStreamJoinWindow, KStreamKTableJoinProcessor, RocksDBTimeOrderedKeyValueBuffer in Kafka 4.3.1; KIP-633,
+KIP-923.
 """
 
 from collections.abc import Callable, Iterator
@@ -117,22 +118,58 @@ def _side(port: int) -> int:
 
 
 class StreamTableJoin(Node):
-    """Joins each record with the row that the table has now.  `mapper` gives the row's key in a global table; else it is the record's."""
+    """Joins each record with the row that the table has now; with the row of the record's own time if the table is versioned.
+
+    `mapper` gives the row's key in a global table; else it is the record's.  With `grace_ms` a record waits until stream time has passed it
+    by as much, so that late rows of a versioned table are there; a record that is later still is joined at once (KIP-923).
+    """
 
     def __init__(
-        self, name: str, table: Node, joiner: Joiner, *, is_left: bool = False, mapper: Callable[[Any, Any], Any] | None = None
+        self,
+        name: str,
+        table: Node,
+        joiner: Joiner,
+        *,
+        is_left: bool = False,
+        mapper: Callable[[Any, Any], Any] | None = None,
+        grace_ms: int | None = None,
     ) -> None:
         super().__init__(name)
         self.tables = (table,)
         self.joiner = joiner
         self.is_left = is_left
         self.mapper = mapper
+        self.grace_ms = grace_ms
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
-        key = record.key if self.mapper is None else self.mapper(record.key, record.value)
+        key = self._key(record)
         if record.value is None or (key is None and not self.is_left):
             yield Dropped(record, NULL_KEY_OR_VALUE)
+        elif self.grace_ms is None or key is None:
+            yield from self._joined(record, key, stores)
+        else:
+            yield from self._waited(record, key, self.grace_ms, stores)
+
+    def _key(self, record: Record) -> Any:
+        return record.key if self.mapper is None else self.mapper(record.key, record.value)
+
+    def _waited(self, record: Record, key: Any, grace_ms: int, stores: Stores) -> Iterator[Record]:
+        newest = stores.store("time").get(self.name)
+        if newest is not None and record.timestamp < newest - grace_ms:
+            yield from self._joined(record, key, stores)
             return
-        row = None if key is None else self.tables[0].lookup(key, stores)
+        due = stores.advance(self.name, record.timestamp) - grace_ms
+        pending = stores.pending(self.name)
+        waiting = pending.get(record.timestamp, 0, key) or []
+        pending.put(record.timestamp, 0, key, [*waiting, [record.value, record.headers]])
+        while (first := pending.first_time) is not None and first <= due:
+            time, side, key = pending.first()
+            ready = pending.get(time, side, key)
+            pending.remove(time, side, key)
+            for value, headers in ready:
+                yield from self._joined(Record(key, value, time, tuple((name, data) for name, data in headers)), key, stores)
+
+    def _joined(self, record: Record, key: Any, stores: Stores) -> Iterator[Record]:
+        row = None if key is None else self.tables[0].lookup(key, stores, record.timestamp)
         if row is not None or self.is_left:
             yield record._replace(value=self.joiner(record.value, None if row is None else row[0]))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
 
-from moldau.pipelines.streams.records import NULL_KEY, Change, Dropped, Joiner, Record
+from moldau.pipelines.streams.records import NULL_KEY, OUT_OF_ORDER, Change, Dropped, Joiner, Record
 from moldau.pipelines.streams.state import Stores
 from moldau.pipelines.streams.topology import Node, Row
 
@@ -32,15 +32,19 @@ class TableTableJoin(Node):
             yield Dropped(record, NULL_KEY)
             return
         change: Change = record.value
+        if not change.is_latest:
+            yield Dropped(record._replace(value=change.new), OUT_OF_ORDER)
+            return
         other = self.tables[1 - port].lookup(record.key, stores)
         if other is None:
             if self._needs(1 - port) or (change.new is None and change.old is None):
                 return
             other = (None, -1)
-        new, old = (self._row(port, value, other[0]) for value in change)
-        yield record._replace(value=Change(new, old), timestamp=max(record.timestamp, other[1]))
+        there = other[0]
+        joined = change.mapped(lambda value: self._row(port, value, there))
+        yield record._replace(value=joined, timestamp=max(record.timestamp, other[1]))
 
-    def lookup(self, key: Any, stores: Stores) -> Row:
+    def lookup(self, key: Any, stores: Stores, at: int | None = None) -> Row:
         left, right = (table.lookup(key, stores) for table in self.tables)
         if (left is None and (self._needs(0) or right is None)) or (right is None and self._needs(1)):
             return None
@@ -66,12 +70,17 @@ class FilterTable(Node):
         self.predicate = predicate
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
-        new, old = (value if value is not None and self.predicate(record.key, value) else None for value in record.value)
-        if new is not None or old is not None:
-            yield record._replace(value=Change(new, old))
+        fitting = record.value.mapped(lambda value: value if value is not None and self.predicate(record.key, value) else None)
+        # In a versioned table None is a version, too.
+        if fitting.new is not None or fitting.old is not None or self.history_ms is not None:
+            yield record._replace(value=fitting)
 
-    def lookup(self, key: Any, stores: Stores) -> Row:
-        row = self.tables[0].lookup(key, stores)
+    @property
+    def history_ms(self) -> int | None:
+        return self.tables[0].history_ms
+
+    def lookup(self, key: Any, stores: Stores, at: int | None = None) -> Row:
+        row = self.tables[0].lookup(key, stores, at)
         return row if row is not None and self.predicate(key, row[0]) else None
 
 
@@ -84,10 +93,14 @@ class MapTable(Node):
         self.mapper = mapper
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
-        yield record._replace(value=Change(*(None if value is None else self.mapper(record.key, value) for value in record.value)))
+        yield record._replace(value=record.value.mapped(lambda value: None if value is None else self.mapper(record.key, value)))
 
-    def lookup(self, key: Any, stores: Stores) -> Row:
-        row = self.tables[0].lookup(key, stores)
+    @property
+    def history_ms(self) -> int | None:
+        return self.tables[0].history_ms
+
+    def lookup(self, key: Any, stores: Stores, at: int | None = None) -> Row:
+        row = self.tables[0].lookup(key, stores, at)
         return None if row is None else (self.mapper(key, row[0]), row[1])
 
 

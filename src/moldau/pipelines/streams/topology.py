@@ -44,8 +44,13 @@ class Node(ABC):
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         """Process a record from a port (the number of the input, for a processor with several)."""
 
-    def lookup(self, key: Any, stores: Stores) -> Row:
-        """The row of the table that this processor makes."""
+    @property
+    def history_ms(self) -> int | None:
+        """How far back the table that this processor makes knows its rows' older versions; None: not at all."""
+        return None
+
+    def lookup(self, key: Any, stores: Stores, at: int | None = None) -> Row:
+        """The row of the table that this processor makes; in a versioned table the row as it was at the time `at`, in ms."""
         raise TypeError(f"{self.name} makes no table that can be looked into: materialize it with to_stream().to_table()")
 
     def to(self, child: "Node", port: int = 0) -> "Node":

@@ -1,13 +1,14 @@
 """◇ Aggregates over tumbling, hopping and session windows.
 
 A window takes records until stream time has passed its end by the grace; a record whose windows are all closed is late.  The windows of a
-key are one entry of the store, and closed ones leave it when the key is next seen.
+key are one entry of the store.  `retention_ms` says how long a window can be seen there, counted from the newest window (a session from the
+newest end); older ones leave the store when their key is next seen.
 
 Source: KStreamWindowAggregate, KStreamSessionWindowAggregate in Kafka 4.3.1.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Final
 
 from moldau.pipelines.streams.aggregate import Aggregator, Initializer
 from moldau.pipelines.streams.records import LATE, NULL_KEY, Change, Dropped, Record, Windowed
@@ -15,6 +16,7 @@ from moldau.pipelines.streams.state import Stores
 from moldau.pipelines.streams.topology import Node, Row
 from moldau.pipelines.streams.windows import SessionWindows, TimeWindows, merged
 
+STARTS: Final = "-starts"
 Merger = Callable[[Any, Any, Any], Any]
 """(key, one session's aggregate, the other's) → the merged session's."""
 
@@ -22,9 +24,12 @@ Merger = Callable[[Any, Any, Any], Any]
 class WindowAggregate(Node):
     """count, aggregate and reduce by tumbling or hopping windows.  The store: `[start, value, timestamp]` of a key's windows."""
 
-    def __init__(self, name: str, windows: TimeWindows, initializer: Initializer, aggregator: Aggregator) -> None:
+    def __init__(
+        self, name: str, windows: TimeWindows, initializer: Initializer, aggregator: Aggregator, retention_ms: int | None = None
+    ) -> None:
         super().__init__(name)
         self.windows = windows
+        self.retention_ms = windows.size_ms + windows.grace_ms if retention_ms is None else retention_ms
         self.initializer = initializer
         self.aggregator = aggregator
 
@@ -39,7 +44,8 @@ class WindowAggregate(Node):
             if start + size <= closed:
                 continue
             was_taken = True
-            kept = {window[0]: window for window in store.get(record.key, []) if window[0] + size > closed}
+            stores.advance(self.name + STARTS, start)
+            kept = {window[0]: window for window in self._held(record.key, stores)}
             window = kept.get(start)
             timestamp = record.timestamp if window is None else max(record.timestamp, window[2])
             old = self.initializer() if window is None else window[1]
@@ -52,8 +58,18 @@ class WindowAggregate(Node):
         if not was_taken:
             yield Dropped(record, LATE)
 
-    def lookup(self, key: Any, stores: Stores) -> Row:
-        return next(((value, time) for start, value, time in stores.store(self.name).get(key.key, []) if start == key.start), None)
+    def closed(self, stores: Stores) -> int | None:
+        """The time whose windows are closed if they end then or before; None before the first record."""
+        newest = stores.store("time").get(self.name)
+        return None if newest is None else newest - self.windows.grace_ms
+
+    def lookup(self, key: Any, stores: Stores, at: int | None = None) -> Row:
+        return next(((value, time) for start, value, time in self._held(key.key, stores) if start == key.start), None)
+
+    def _held(self, key: Any, stores: Stores) -> list[Any]:
+        """The windows of a key that can be seen."""
+        oldest = stores.store("time").get(self.name + STARTS, 0) - self.retention_ms
+        return [window for window in stores.store(self.name).get(key, []) if window[0] > oldest]
 
 
 def _value(store: Any, key: Any, start: int) -> Any:
@@ -70,9 +86,18 @@ class SessionAggregate(Node):
     A record that joins sessions removes their rows and makes one row of the whole session.
     """
 
-    def __init__(self, name: str, windows: SessionWindows, initializer: Initializer, aggregator: Aggregator, merger: Merger) -> None:
+    def __init__(
+        self,
+        name: str,
+        windows: SessionWindows,
+        initializer: Initializer,
+        aggregator: Aggregator,
+        merger: Merger,
+        retention_ms: int | None = None,
+    ) -> None:
         super().__init__(name)
         self.windows = windows
+        self.retention_ms = windows.gap_ms + windows.grace_ms if retention_ms is None else retention_ms
         self.initializer = initializer
         self.aggregator = aggregator
         self.merger = merger
@@ -107,7 +132,12 @@ class SessionAggregate(Node):
         store.put(record.key, kept or None)
         yield Record(whole, Change(value, None), whole.end)
 
-    def lookup(self, key: Any, stores: Stores) -> Row:
+    def closed(self, stores: Stores) -> int | None:
+        """The time whose windows are closed if they end before it; None before the first record."""
+        newest = stores.store("time").get(self.name)
+        return None if newest is None else newest - self.windows.grace_ms - self.windows.gap_ms
+
+    def lookup(self, key: Any, stores: Stores, at: int | None = None) -> Row:
         return next(((value, end) for end, start, value in self._visible(key.key, stores) if (start, end) == (key.start, key.end)), None)
 
     def _visible(self, key: Any, stores: Stores) -> list[Any]:
@@ -115,8 +145,8 @@ class SessionAggregate(Node):
         return [one for one in stores.store(self.name).get(key, []) if self._is_visible(one[0], newest)]
 
     def _is_visible(self, end: int, newest: int | None) -> bool:
-        """Kafka's store forgets a session one ms before its window closes, counted from the newest end that it holds."""
-        return newest is None or end > newest - self.windows.gap_ms - self.windows.grace_ms
+        """By default Kafka's store forgets a session one ms before its window closes, counted from the newest end that it holds."""
+        return newest is None or end > newest - self.retention_ms
 
 
 def _place(session: list[Any]) -> tuple[int, int]:

@@ -17,6 +17,12 @@ def _check(name: str, value: int, least: int) -> None:
         raise WindowError(f"{name} is {value}: give {least} ms or more")
 
 
+def check_retention(retention_ms: int | None, least: int) -> None:
+    """Errors: WindowError if a store would forget windows that are still open."""
+    if retention_ms is not None:
+        _check("retention_ms", retention_ms, least)
+
+
 @dataclass(frozen=True, slots=True)
 class TimeWindows:
     """Windows of one size, beginning every `advance_ms`: tumbling when that is the size, hopping when it is less."""

@@ -59,6 +59,7 @@ class HurtingApart(Hurting):
         self._kinds["moves under throttle, the controller killed"] = lambda: self._move(
             lambda: self._kill_for_a_while(self.active_controller())
         )
+        self._kinds["moves, cuts and kills at once"] = lambda: self._move(self._cut_and_kill)
         if has_disks:
             self._kinds["power cut"] = self._lose_power
         if has_java:
@@ -86,10 +87,16 @@ class HurtingApart(Hurting):
     def _nothing(self) -> None:
         pass
 
+    def _cut_and_kill(self) -> None:
+        self._cut()
+        self._kill_leader_and_controller()
+
     def _kill_leader_and_controller(self) -> None:
+        """Kill a leader and the active controller, which may be one process."""
         nodes = list(dict.fromkeys((self._some_leader(), self.active_controller())))
         for node_id in nodes:
             self.cluster.kill(node_id)
+        self.faults["leaders and controllers killed, processes"] += len(nodes)
         self._calm(self.choice.choice((0.0, 0.5, 2.0, SESSION_S + 1)))
         self.cluster.start()
 

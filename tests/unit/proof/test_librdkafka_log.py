@@ -1,0 +1,25 @@
+"""What a producer of librdkafka waited for is read from its debug log."""
+
+from proof.cluster.librdkafka_log import calls
+
+LOG = """\
+%7|100.000|TXNAPI|p-1| [thrd:app]: Transactional API called: send_offsets_to_transaction (in txn state InTransaction)
+%7|100.010|SEND|p-1| [thrd:TxnCoordinator]: TxnCoordinator/2: Sent AddOffsetsToTxnRequest (v0, 47 bytes @ 0, CorrId 4)
+%7|100.020|RECV|p-1| [thrd:TxnCoordinator]: TxnCoordinator/2: Received AddOffsetsToTxnResponse (v0, 6 bytes, CorrId 4, rtt 1ms)
+%7|100.030|SEND|p-1| [thrd:h:1/1]: h:1/1: Sent FindCoordinatorRequest (v2, 30 bytes @ 0, CorrId 8)
+%7|100.040|SEND|p-2| [thrd:h:1/1]: h:1/1: Sent MetadataRequest (v9, 30 bytes @ 0, CorrId 9)
+%7|100.050|TERMINATE|p-1| [thrd:h:1/2]: h:1/2: Handle is terminating in state TRY_CONNECT: 3 refcnts
+%7|100.060|TERMINATE|p-1| [thrd:h:1/2]: h:1/2: Handle is terminating in state TRY_CONNECT: 3 refcnts
+no line of librdkafka's
+%7|130.500|TXNAPI|p-1| [thrd:app]: Transactional API send_offsets_to_transaction return at rd_kafka_send:2041: Success
+%7|131.000|TXNAPI|p-1| [thrd:app]: Transactional API called: commit_transaction (in txn state InTransaction)
+"""
+
+
+def test_a_long_call_names_its_answered_and_unanswered_requests() -> None:
+    sent, committed = calls(LOG.splitlines())
+    assert (sent.name, round(sent.took_s, 1), sent.end) == ("send_offsets_to_transaction", 30.5, "Success")
+    assert dict(sent.answered) == {"AddOffsetsToTxn": 1}
+    assert list(sent.unanswered.values()) == ["FindCoordinator"]
+    assert sent.others.most_common(1) == [("TERMINATE h", 2)]
+    assert committed.end == "it never returned"

@@ -30,6 +30,9 @@ librdkafka 2.10 to 2.16 at least waits for minutes in `send_offsets_to_transacti
 for a moment (its issue 5511).
 """
 
+FIRST_PATIENCE_S: Final = 600.0
+"""How long a new producer waits for its first answer.  The nodes may be up for a few seconds of each minute only, until all faults end."""
+
 
 @dataclass
 class History:
@@ -176,7 +179,7 @@ class Copier(Client):
     def new_producer(self) -> Producer:
         """A new producer.  It fences the one before and aborts its transaction."""
         producer = Producer(self.configured(**{"transactional.id": "copier", "transaction.timeout.ms": 60_000, **self._logging}))
-        self._until_done(producer.init_transactions, PATIENCE_S, patience_s=WITHIN_S)
+        self._until_done(producer.init_transactions, PATIENCE_S, patience_s=FIRST_PATIENCE_S)
         return producer
 
     def work(self) -> None:

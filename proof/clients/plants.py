@@ -75,17 +75,7 @@ async def _keeps_offsets(self: Transactor, offsets: object, group: object) -> No
     """Take offsets for a transaction, and send none."""
 
 
-async def _seeks_no_new_epoch(self: Transactor, settle: Callable[[], Awaitable[None]]) -> None:
-    """Go on under the same epoch after a gap in a sequence."""
-    with patch.object(Transactor, "_init_producer_id", _nothing):
-        await _abort(self, settle)
-
-
-async def _nothing(self: Transactor, producer_id: int, producer_epoch: int) -> None: ...
-
-
 _commit: Final = Transactor.commit
-_abort: Final = Transactor.abort
 _end: Final = Transactor._end
 _fail: Final = Transaction.fail
 _commit_quietly: Final = Commits._commit_quietly
@@ -103,7 +93,6 @@ TRANSACTION_PLANTS: Final[dict[str, Plant]] = {
     "forgives-a-lost-record": (Transaction, "fail", _forgives),
     "commits-an-abort": (Transactor, "_end", _commits_an_abort),
     "keeps-offsets": (Transactor, "_commit_offsets", _keeps_offsets),
-    "seeks-no-new-epoch": (Transactor, "abort", _seeks_no_new_epoch),
 }
 
 

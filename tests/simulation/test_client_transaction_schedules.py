@@ -18,7 +18,6 @@ def test_transactions_are_all_or_nothing(seed: int) -> None:
         ("forgives-a-lost-record", 17),
         ("commits-an-abort", 0),
         ("keeps-offsets", 0),
-        ("seeks-no-new-epoch", 18),
     ],
 )
 def test_a_planted_fault_is_found(name: str, seed: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moldau.clients.errors import RetriableError
+from moldau.clients.errors import AbortableError, RetriableError
 from moldau.clients.producer import Producer
 from moldau.protocol.messages.end_txn import EndTxnRequest
 from moldau.types import TopicPartition
@@ -115,3 +115,37 @@ def test_a_producer_that_is_closed_aborts_what_is_open(world: RoomWorld) -> None
         await send(producer, b"\x01")
 
     assert committed(world, work) == []
+
+
+@pytest.mark.parametrize("topic", ["no-such-topic", HERE.topic])
+def test_a_record_that_never_got_a_place_keeps_its_transaction_from_being_committed(world: RoomWorld, topic: str) -> None:
+    """The topic is not there, or there is no partition of that number.  A delivery that is awaited then fails at once."""
+
+    async def two_records(producer: Producer) -> None:
+        async with producer.transaction():
+            producer.send(topic, b"\x09", partition=99)
+            await send(producer, b"\x01")
+
+    async def work(producer: Producer) -> None:
+        with pytest.raises(AbortableError):
+            await two_records(producer)
+        async with producer.transaction():
+            await send(producer, b"\x02")
+
+    assert committed(world, work, max_block_ms=1000) == [2]
+
+
+def test_a_record_whose_delivery_is_cancelled_while_it_waits_is_told_to_its_callback(world: RoomWorld) -> None:
+    told: list[object] = []
+
+    async def two_records(producer: Producer) -> None:
+        async with producer.transaction():
+            producer.send(HERE.topic, b"\x01", partition=0, on_delivery=lambda where, error: told.append(error)).cancel()
+            await send(producer, b"\x02")
+
+    async def work(producer: Producer) -> None:
+        with pytest.raises(AbortableError):
+            await two_records(producer)
+
+    assert committed(world, work) == []
+    assert len(told) == 1

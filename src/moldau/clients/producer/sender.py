@@ -39,7 +39,7 @@ class Permits(Protocol):
 
     def departed(self, batches: Sequence[Batch]) -> None: ...
 
-    def failed(self, error: KafkaError) -> None: ...
+    def failed(self, error: KafkaError) -> KafkaError: ...
 
 
 class Sender:
@@ -58,6 +58,8 @@ class Sender:
         self.flushing = 0
         self.record_count = self.error_count = self.request_count = self.byte_count = self.retry_count = 0
         self.identify: Callable[[], Coroutine[Any, Any, None]] | None = None
+        self.give_up: Callable[[], None] | None = None
+        """Called at the beginning of a turn: gives up records that a failed transaction will not send."""
         self._cluster = cluster
         self._options = options
         self._accumulator = accumulator
@@ -87,6 +89,8 @@ class Sender:
         if self._is_closed:
             return
         accumulator, now_ms = self._accumulator, self._clock.monotonic_ms()
+        if self.give_up is not None:
+            self.give_up()
         if accumulator.needs_identity and not accumulator.is_empty:
             self._start_identifying()
         self.tell(accumulator.expire(now_ms))
@@ -222,10 +226,10 @@ class Sender:
             self.retry_count += 1
         self.tell(ended)
 
-    def tell(self, ended: Sequence[Ended[Token]]) -> None:
-        """Tell the tokens of these batches that they are given up."""
+    def tell(self, ended: Sequence[Ended[Token]], why: KafkaError | None = None) -> None:
+        """Tell the tokens of these batches that they are given up; `why` None: for the reason of each."""
         for batch, code, detail in ended:
-            error = DeliveryTimedOut(detail) if code is ErrorCode.REQUEST_TIMED_OUT else error_of(code, detail)
+            error = why or (DeliveryTimedOut(detail) if code is ErrorCode.REQUEST_TIMED_OUT else error_of(code, detail))
             self._permits.failed(error)
             self.error_count += batch.count
             LOG.warning("%d records for %s were not delivered: %s", batch.count, batch.topic_partition, error)

@@ -62,8 +62,8 @@ class Untransacted:
     def departed(self, batches: Sequence[Batch]) -> None:
         pass
 
-    def failed(self, error: KafkaError) -> None:
-        pass
+    def failed(self, error: KafkaError) -> KafkaError:
+        return error
 
 
 class Transactor:
@@ -102,8 +102,11 @@ class Transactor:
     def departed(self, batches: Sequence[Batch]) -> None:
         self.transaction.has_begun_at_coordinator = True
 
-    def failed(self, error: KafkaError) -> None:
-        self.transaction.fail(error)
+    def failed(self, error: KafkaError) -> KafkaError:
+        """Note a failure that stops the transaction.  Returns the error to raise."""
+        raised = self.transaction.fail(error)
+        self._wake()  # records that wait for the transaction are given up
+        return raised
 
     # ------------------------------------------------------------ what users ask for
 
@@ -164,7 +167,7 @@ class Transactor:
                 _raise_for(ErrorCode.of((await self._ask(adding, lambda one: one.error_code)).error_code))
             await self._commit_offsets(offsets, group)
         except KafkaError as error:
-            raise self.transaction.fail(error) from None
+            raise self.failed(error) from None
 
     # ------------------------------------------------------------ requests
 
@@ -183,7 +186,7 @@ class Transactor:
         response = await self._ask(request, lambda one: one.error_code)
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
-            raise self.transaction.fail(error_of(code, f"transactional id {self._id}: {code.text}"))
+            raise self.failed(error_of(code, f"transactional id {self._id}: {code.text}"))
         self._accumulator.identify(response.producer_id, response.producer_epoch)
         self._wake()
 
@@ -198,7 +201,7 @@ class Transactor:
         response = await self._ask(request, lambda one: one.error_code, max_version=None if self.is_v2 else END_TXN_V1)
         code = ErrorCode.of(response.error_code)
         if code is not ErrorCode.NONE:
-            raise self.transaction.fail(error_of(code, f"transactional id {self._id}: {code.text}"))
+            raise self.failed(error_of(code, f"transactional id {self._id}: {code.text}"))
         if self.is_v2 and response.producer_id != NO_PRODUCER_ID:
             accumulator.identify(response.producer_id, response.producer_epoch)
 
@@ -214,8 +217,7 @@ class Transactor:
                 self._wake()
         except (KafkaError, OSError, Unreachable) as error:
             failure = error if isinstance(error, KafkaError) else ClusterUnreachable(str(error))
-            self.transaction.fail(failure)
-            self._wake()
+            self.failed(failure)
         finally:
             self._adding = None
 

@@ -39,7 +39,8 @@ class Waiting(NamedTuple):
 class WaitingRoom:
     """The records that wait.
 
-    `wake`: called when records may have got their place; `on_expired`: called when records have waited too long.
+    `wake`: called when records may have got their place; `on_expired`: called when records have waited too long; `on_failed`: called for
+    each record that fails, because a transaction cannot be committed without it.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class WaitingRoom:
         *,
         wake: Callable[[], None],
         on_expired: Callable[[], None],
+        on_failed: Callable[[KafkaError], object],
     ) -> None:
         self.lines: dict[object, deque[Waiting]] = {}
         """Lines by topic while its partitions are not known, by TopicPartition while there is no room."""
@@ -66,6 +68,7 @@ class WaitingRoom:
         self._clock = clock
         self._wake = wake
         self._on_expired = on_expired
+        self._on_failed = on_failed
         self._timer: asyncio.TimerHandle | None = None
 
     def park(
@@ -86,7 +89,7 @@ class WaitingRoom:
             limit = "max.request.size" if size > options.max_request_size else "buffer.memory"
             allowed = min(options.max_request_size, options.buffer_memory)
             error = ClientError(ErrorCode.MESSAGE_TOO_LARGE, f"a record for {topic} has {size} bytes, {limit} allows {allowed}")
-            run.written(TopicPartition(topic, -1), -1, None, error)
+            self._tell(run, TopicPartition(topic, -1), error)
             return delivery
         waits = size + MEMORY_OVERHEAD
         if self.bytes + waits > options.buffer_memory:
@@ -122,12 +125,11 @@ class WaitingRoom:
     def _admit(self, place: object, one: Waiting) -> bool:
         """Whether the record has left the head of its line: it entered the accumulator or its partition's line, or it failed."""
         if one.delivery.done():
-            self.bytes -= one.size + MEMORY_OVERHEAD
+            self._fail(one, ClientError(ErrorCode.NETWORK_EXCEPTION, f"the delivery of a record for {one.topic} was cancelled"))
             return True
         error = self._placement.error_of(one.topic)
         if error is not None and self._topics.answer_count > one.asked:
-            self.bytes -= one.size + MEMORY_OVERHEAD
-            one.run.written(TopicPartition(one.topic, -1), -1, None, error)
+            self._fail(one, error)
             return True
         queues = self._placement.queues.get(one.topic)
         if queues is None:
@@ -136,9 +138,8 @@ class WaitingRoom:
         if index is None:
             index = self._placement.partition_of(one.topic, one.key, one.value, one.size, queues)
         if not 0 <= index < len(queues):
-            self.bytes -= one.size + MEMORY_OVERHEAD
             detail = f"topic {one.topic} has no partition {index}: there are {len(queues)}"
-            one.run.written(TopicPartition(one.topic, index), -1, None, ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail))
+            self._fail(one, ClientError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, detail))
             return True
         queue = queues[index]
         line = self.lines.get(queue.topic_partition) if place is not queue.topic_partition else None
@@ -167,8 +168,7 @@ class WaitingRoom:
         for place, line in list(self.lines.items()):
             while line and line[0].until_ms <= now_ms:
                 one = line.popleft()
-                self.bytes -= one.size + MEMORY_OVERHEAD
-                one.run.written(TopicPartition(one.topic, -1), -1, None, self._too_long(one, isinstance(place, str)))
+                self._fail(one, self._too_long(one, isinstance(place, str)))
             if not line:
                 self.lines.pop(place, None)
         self._set_timer()
@@ -194,8 +194,15 @@ class WaitingRoom:
     def fail(self, error: KafkaError, *, of_unknown_topics_only: bool = False) -> None:
         for place in [place for place in self.lines if isinstance(place, str) or not of_unknown_topics_only]:
             for one in self.lines.pop(place):
-                self.bytes -= one.size + MEMORY_OVERHEAD
-                one.run.written(TopicPartition(one.topic, -1), -1, None, error)
+                self._fail(one, error)
+
+    def _fail(self, one: Waiting, error: KafkaError) -> None:
+        self.bytes -= one.size + MEMORY_OVERHEAD
+        self._tell(one.run, TopicPartition(one.topic, -1 if one.partition is None else one.partition), error)
+
+    def _tell(self, run: Run, topic_partition: TopicPartition, error: KafkaError) -> None:
+        self._on_failed(error)
+        run.written(topic_partition, -1, None, error)
 
     def close(self) -> None:
         if self._timer is not None:

@@ -40,6 +40,9 @@ from moldau.types import TopicPartition
 
 LOG: Final = logging.getLogger(__name__)
 
+STOPPED: Final = frozenset({State.ABORTABLE, State.FATAL, State.READY})
+"""The states in which no record leaves."""
+
 
 class ProducerWork:
     """The work of one producer; see `Producer` for the promises of its methods.  Errors: OptionError."""
@@ -100,6 +103,9 @@ class ProducerWork:
                 on_change=self._on_metadata,
                 creates_topics=True,
             )
+            permits: Untransacted | Transactor = Untransacted()
+            if self.options.transactional_id is not None:
+                permits = self._transactor = Transactor(self.cluster, self.options, self._accumulator, self._wake)
             self._waiting = WaitingRoom(
                 self.cluster,
                 self.options,
@@ -109,15 +115,15 @@ class ProducerWork:
                 self._clock,
                 wake=self._wake,
                 on_expired=self._on_progress,
+                on_failed=permits.failed,
             )
-            permits: Untransacted | Transactor = Untransacted()
-            if self.options.transactional_id is not None:
-                permits = self._transactor = Transactor(self.cluster, self.options, self._accumulator, self._wake)
             self._sender = Sender(
                 self.cluster, self.options, self._accumulator, self._topics, self._clock, permits, on_progress=self._on_progress
             )
             if self._transactor is None:
                 self._sender.identify = self._identify
+            else:
+                self._sender.give_up = self._give_up_what_no_transaction_sends
         return self._sender
 
     async def close(self, timeout_ms: int | None = None) -> None:
@@ -308,16 +314,21 @@ class ProducerWork:
     async def _has_progress_or_failed(self) -> bool:
         """Whether a record has left or failed.  False: the transaction cannot go on, so nothing will leave any more."""
         transactor = self._transactor
-        if transactor is not None and transactor.transaction.state in (State.ABORTABLE, State.FATAL, State.READY):
-            detail = str(transactor.transaction.error or "no transaction is open")
-            error = transactor.transaction.error or FatalError(ErrorCode.INVALID_TXN_STATE, detail)
-            self._waiting.fail(error)
-            assert self._sender is not None
-            self._sender.tell(self._accumulator.abandon(error.code, error.detail, unsent_only=True))
+        if transactor is not None and transactor.transaction.state in STOPPED:
+            self._give_up_what_no_transaction_sends()
             if self._accumulator.is_empty:
                 return False
         await self._next_progress()
         return True
+
+    def _give_up_what_no_transaction_sends(self) -> None:
+        """Fail records that wait for a transaction that has failed or is over: no caller waits for them until delivery_timeout_ms."""
+        assert self._transactor is not None and self._sender is not None
+        transaction = self._transactor.transaction
+        if transaction.state in STOPPED and not (self._accumulator.is_empty and not self._waiting.lines):
+            error = transaction.error or FatalError(ErrorCode.INVALID_TXN_STATE, "no transaction is open")
+            self._waiting.fail(error)
+            self._sender.tell(self._accumulator.abandon(error.code, error.detail, unsent_only=True), error)
 
     # ------------------------------------------------------------ transactions
 

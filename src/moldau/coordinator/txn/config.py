@@ -68,7 +68,7 @@ class TransactionConfig(Configs):
     add_partitions_backoff_ms: int = option(
         "add.partitions.to.txn.retry.backoff.ms",
         20,
-        "How long a broker waits before it asks again to add a partition while the transaction before is being completed.",
+        "How long a broker waits at most before it asks again to add a partition while the transaction before is being completed.",
         check=at_least(1),
         importance="high",
     )

@@ -37,6 +37,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.records.compression import Codec
 from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
+from moldau.server.coordinators.completions import Completions
 from moldau.server.coordinators.log import RecordFormat
 from moldau.server.coordinators.markers import MarkerWriter
 from moldau.server.coordinators.producer_ids import ProducerIds
@@ -96,6 +97,7 @@ class Coordinators:
             clock,
             self._send_markers,
         )
+        self.completions: Final = Completions()
         self.share_environment: Final = ShareEnvironment(share_config, topics)
         self.shares: Final = CoordinatorTopic(
             SHARE_TOPIC,
@@ -237,6 +239,7 @@ class Coordinators:
 
         def complete() -> None:
             self.transactions.run(shard, lambda now_ms: shard.machine.markers_written(markers.transactional_id, producer, now_ms))
+            self.completions.completed(markers.transactional_id)
 
         self.markers.send(
             markers,

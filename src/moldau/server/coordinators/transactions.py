@@ -16,6 +16,7 @@ transactions.
 import asyncio
 import logging
 from collections.abc import Hashable
+from contextlib import suppress
 from typing import Final
 
 from moldau.coordinator.outcome import Outcome, ProducerIdAndEpoch, Token
@@ -69,23 +70,27 @@ class Membership:
             )
             if guard is None:
                 return None  # the producer's transaction is open here already
-            code = await self._ask(partition, adds=adds)
-            if code is ErrorCode.NONE:
-                return guard
-            if not adds or code is not ErrorCode.CONCURRENT_TRANSACTIONS or not await self._has_waited(began_ms):
-                return code
+            with self._broker.coordinators.completions.awaited(self._transactional_id) as completed:
+                code = await self._ask(partition, adds=adds)
+                if code is ErrorCode.NONE:
+                    return guard
+                if not adds or code is not ErrorCode.CONCURRENT_TRANSACTIONS or not await self._has_waited(completed, began_ms):
+                    return code
             # Begin again: the awaited marker may have ended this verification.
 
-    async def _has_waited(self, began_ms: int) -> bool:
-        """Whether the client's time is over.
+    async def _has_waited(self, completed: asyncio.Event, began_ms: int) -> bool:
+        """Wait for the end of the transaction before.  False: the client has to ask again.
 
-        A client that goes on at once comes before the last markers are written: for a while it is spared the way back and forth.
+        A client that goes on at once comes before the last markers are written: for a while it is spared the way back and forth.  Kafka
+        asks again after each pause.  Here the last marker ends the pause, if the coordinator is this broker.
         """
         config = self._broker.coordinators.transaction_config
         elapsed_ms = self._broker.clock.monotonic_ms() - began_ms
         if elapsed_ms >= config.add_partitions_backoff_max_ms:
             return False
-        await asyncio.sleep(config.add_partitions_backoff_ms / 1000)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(config.add_partitions_backoff_ms / 1000):
+                await completed.wait()
         return True
 
     async def _ask(self, partition: Partition, *, adds: bool) -> ErrorCode:

@@ -93,6 +93,32 @@ def test_the_broker_adds_partitions_also_where_verification_is_switched_off() ->
     assert world.talk(transaction) == [ErrorCode.NONE, ErrorCode.NONE]
 
 
+def test_the_next_transaction_begins_with_the_last_marker_of_the_one_before() -> None:
+    world = World()
+    pauses = {"add__partitions__to__txn__retry__backoff__ms": "60000", "add__partitions__to__txn__retry__backoff__max__ms": "600000"}
+    world.up(**pauses, **SMALL_TRANSACTION_LOG)
+    world.files.slow_ms = 40  # the client's next request is there before the markers are on stable storage
+
+    async def transactions(channel: Channel) -> float:
+        await create(channel, "orders")
+        producer_id, epoch = await init_producer(channel)
+        began_s = asyncio.get_running_loop().time()
+        for _ in range(20):
+            batch = build_batch(
+                [NewRecord(EPOCH_MS, None, b"one")], producer_id=producer_id, producer_epoch=epoch, base_sequence=0, is_transactional=True
+            )
+            topics = [TopicProduceData(name="orders", partition_data=[PartitionProduceData(index=0, records=memoryview(batch))])]
+            produced = await channel.send(ProduceRequest(transactional_id="copier", acks=-1, timeout_ms=5000, topic_data=topics), 12)
+            assert produced.responses[0].partition_responses[0].error_code == ErrorCode.NONE
+            end = EndTxnRequest(transactional_id="copier", producer_id=producer_id, producer_epoch=epoch, committed=True)
+            ended = await channel.send(end, 5)
+            assert ended.error_code == ErrorCode.NONE
+            producer_id, epoch = ended.producer_id, ended.producer_epoch
+        return asyncio.get_running_loop().time() - began_s
+
+    assert world.talk(transactions) < 10, "nothing waits for the pause of 60 seconds"
+
+
 @pytest.mark.parametrize("adds", [True, False], ids=["broker-adds", "client-adds"])
 @pytest.mark.parametrize("seed", range(5))
 def test_batches_that_a_producer_has_on_the_way_are_appended_in_their_order(seed: int, adds: bool) -> None:

@@ -13,9 +13,9 @@ from moldau.pipelines.validation.model import Line, Order, Topics, order_json
 from moldau.shop.topics import ShopTopics
 from moldau.sync import Producer
 from moldau.testing.process import BrokerProcess
-from proof.shop.black_box import stored
 from proof.shop.clients import ask, order_body, place_all
 from proof.shop.parts import Part, Web
+from proof.shop.stored import stored
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("shop"), pytest.mark.timeout(240)]
 

@@ -25,7 +25,7 @@ class Tally:
         self._created: Counter[int] = Counter()
         self._judged: Counter[int] = Counter()
         self._latencies: deque[int] = deque(maxlen=LATENCIES)
-        self._recent: deque[dict[str, Any]] = deque(maxlen=RECENT)
+        self._recent: dict[str, dict[str, Any]] = {}  # by order id, the newest change last
         self.number = 0
         """How many changes were taken."""
         for change in newest:
@@ -37,6 +37,7 @@ class Tally:
             self.states[change.before] -= 1
         row = change.row
         if row is None:
+            self._recent.pop(change.order_id, None)
             return
         self.states[row.state] += 1
         self.reasons.update(row.reasons)
@@ -51,17 +52,18 @@ class Tally:
             self._latencies.append(max(0, row.changed_ms - change.created_ms))
         if change.before is None:
             self._created[change.created_ms // 1000] += 1
-        self._recent.appendleft(
-            {
-                "order_id": row.order_id,
-                "customer_id": row.customer_id,
-                "state": row.state,
-                "cents": row.total_cents,
-                "reasons": list(row.reasons),
-                "at_ms": row.changed_ms,
-                "took_ms": row.changed_ms - change.created_ms if row.is_final else None,
-            }
-        )
+        self._recent.pop(row.order_id, None)
+        self._recent[row.order_id] = {
+            "order_id": row.order_id,
+            "customer_id": row.customer_id,
+            "state": row.state,
+            "cents": row.total_cents,
+            "reasons": list(row.reasons),
+            "at_ms": row.changed_ms,
+            "took_ms": row.changed_ms - change.created_ms if row.is_final else None,
+        }
+        if len(self._recent) > RECENT:
+            del self._recent[next(iter(self._recent))]
 
     def frame(self, now_ms: int) -> dict[str, Any]:
         now = now_ms // 1000
@@ -77,7 +79,7 @@ class Tally:
             "created": [self._created[second] for second in span],
             "judged": [self._judged[second] for second in span],
             "latency_ms": {"p50": _share(latencies, 0.5), "p99": _share(latencies, 0.99)},
-            "recent": list(self._recent),
+            "recent": list(self._recent.values())[::-1],
         }
 
 

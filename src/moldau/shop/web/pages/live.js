@@ -42,7 +42,8 @@ function drawChart(created, judged) {
     shape("path", { class: "line one", d: `M${points(one).join(" L")}` }),
     shape("path", { class: "line two", d: `M${points(two).join(" L")}` }),
   );
-  set("peak", `highest: ${whole.format(Math.round(peak))} a second`);
+  const highest = Math.round(Math.max(...one, ...two));
+  set("peak", highest ? `highest: ${whole.format(highest)} a second` : "");
   const now = (values) => whole.format(Math.round(values.slice(-3).reduce((sum, one) => sum + one, 0) / 3));
   set("created-now", now(created));
   set("judged-now", now(judged));
@@ -63,6 +64,13 @@ function drawReasons(reasons) {
 }
 
 function drawRecent(recent) {
+  if (!recent.length) {
+    const cell = element("td", "quiet", "no order yet");
+    cell.colSpan = 5;
+    byId("recent").replaceChildren(element("tr"));
+    byId("recent").firstChild.append(cell);
+    return;
+  }
   byId("recent").replaceChildren(
     ...recent.map((order) => {
       const row = element("tr");
@@ -88,6 +96,8 @@ function drawQueries(queries) {
       element("span", "", `${whole.format(query.rows ?? 0)} records read`),
       element("span", "", pace),
     );
+    const trouble = [["dead_letters", "dead letters"], ["restarts", "restarts"]].filter(([name]) => query[name]);
+    if (trouble.length) row.append(element("span", "behind", trouble.map(([name, words]) => `${whole.format(query[name])} ${words}`).join(", ")));
     return row;
   });
   byId("queries").replaceChildren(...(rows.length ? rows : [element("p", "quiet", "none tells its figures: start the shop with --metrics URL")]));
@@ -154,8 +164,16 @@ function onSubmit(form, answer, send) {
 
 onSubmit("claim", "claimed", async (given, tell) => {
   const [answer, found] = await ask("/burgers", { customer_id: given.customer_id, quantity: Number(given.quantity) });
-  if (answer.status === 201) tell(`${found.quantity} reserved for ${money(found.cents)}; to be paid within minutes.`, true);
-  else tell(found.reason ? `Refused: ${found.reason}, ${found.left} left for you today.` : found.detail, false);
+  if (answer.status !== 201) return tell(found.reason ? `Refused: ${found.reason}, ${found.left} left for you now.` : found.detail, false);
+  tell(`${found.quantity} reserved for ${money(found.cents)}. `, true);
+  const pay = element("button", "small", "Pay");
+  pay.type = "button";
+  pay.onclick = async () => {
+    const paying = await fetch(found.payment, { method: "POST" });
+    const paid = await paying.json();
+    tell(paying.ok ? `${paid.quantity} paid with ${money(paid.cents)}. Enjoy them!` : paid.detail, paying.ok);
+  };
+  byId("claimed").append(pay);
 });
 
 onSubmit("order", "ordered", async (given, tell) => {
@@ -164,6 +182,11 @@ onSubmit("order", "ordered", async (given, tell) => {
   const [answer, placed] = await ask("/orders", { customer_id: given.customer_id, store_id: "367", lines, total_cents: cents });
   if (answer.status !== 202) return tell(placed.detail, false);
   tell(`${placed.order_id}: being checked …`, true);
-  const verdict = await (await fetch(placed.verdict)).json();
+  let verdict = { state: "CREATED" };
+  while (verdict.state === "CREATED") {
+    const asked = await fetch(placed.verdict);
+    verdict = await asked.json();
+    if (!asked.ok) return tell(verdict.detail, false);
+  }
   tell([verdict.order_id + ":", verdict.state, ...verdict.reasons].join(" "), verdict.state === "VALIDATED");
 });

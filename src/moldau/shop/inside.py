@@ -51,6 +51,7 @@ async def opened(settings: Settings, clock: Clock, told: Callable[[], None]) -> 
             follower = await stack.enter_async_context(followed)
         writer = Writer(producer)
         orders = Orders(settings, view, writer, clock, len(follower.partitions), told)
+        stack.callback(orders.let_go)
         burgers = Burgers(settings, writer, clock, told)
         async with Follower(settings.servers, settings.topics.claims, settings.security, {}) as claims:
             await burgers.load(claims)

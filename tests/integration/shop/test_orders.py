@@ -41,9 +41,12 @@ async def test_every_order_is_there_once_though_shop_and_broker_are_killed(broke
         await asyncio.to_thread(web.kill)
         await asyncio.to_thread(web.start)
         await reached[100].wait()
-        await asyncio.to_thread(broker.kill)
-        await asyncio.to_thread(broker.start)
-        placed, _ = await placing
+        async with httpx.AsyncClient(base_url=web.url, trust_env=False, timeout=90) as http:
+            waiting = asyncio.create_task(http.get("/orders/none", params={"wait": "60"}))
+            await asyncio.to_thread(broker.kill)
+            await asyncio.to_thread(broker.start)
+            placed, _ = await placing
+            assert (await waiting).status_code == 503, "the verdict may be elsewhere by now: ask again"
         found = stored(broker.bootstrap, Topics.prefixed("rest-"))
         assert Counter(order.order_id for order in found.created) == Counter(placed.values())
         assert Counter(found.requested) == Counter(placed.values())

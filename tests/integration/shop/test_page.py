@@ -40,14 +40,18 @@ def test_what_is_ordered_and_claimed_on_the_page_is_seen_there(tmp_path: Path) -
             producer.send("orders", value, key=order_id.encode(), partition=partition_for_key(CUSTOMER.encode(), 2)).result()
         page.until('document.getElementById("ordered").textContent.includes("FAILED OUT_OF_STOCK")')
         page.until('document.getElementById("FAILED").textContent == "1"')
+        assert page.run('document.querySelectorAll("#recent tr").length') == 1, "an order is one row, whatever becomes of it"
         row = page.until('document.querySelector("#recent tr")?.innerText')
         assert row.split("\t")[1:4] == [CUSTOMER, "8.97", "FAILED · OUT_OF_STOCK"], "user input is shown as text, never as HTML"
         assert page.run('document.getElementById("reasons").innerText').split() == ["OUT_OF_STOCK", "1"]
         page.run(submit("claim", "anna", 5))
         page.until('document.getElementById("claimed").textContent.startsWith("5 reserved for 13.45")')
+        page.run('document.querySelector("#claimed button").click()')
+        page.until('document.getElementById("claimed").textContent.startsWith("5 paid with 13.45")')
+        page.until('document.getElementById("paid").textContent == "5"')
         page.run(submit("claim", "anna", 1))
         page.until('document.getElementById("claimed").textContent.startsWith("Refused: OVER_LIMIT")')
-        page.until('document.getElementById("reserved").textContent == "5"')
+        page.until('document.getElementById("reserved").textContent == "0"')
         web.kill()
         page.until('document.getElementById("status").classList.contains("closed")')
         web.start()

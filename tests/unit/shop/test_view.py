@@ -9,6 +9,7 @@ from moldau.shop.live.queries import queries_of
 from moldau.shop.live.tally import Tally
 from moldau.shop.orders.rows import Row, public, row_of
 from moldau.shop.orders.view import View
+from moldau.shop.writer import Unavailable
 
 
 @pytest.fixture
@@ -62,6 +63,13 @@ def test_a_record_that_is_no_order_is_no_row() -> None:
         assert row_of(json.dumps({**good, **change}).encode(), 1) is None, change
     assert row_of(b"[]", 1) is None
     assert row_of(b"\xff", 1) is None
+
+
+def test_a_closed_view_is_no_mistake_of_the_shops(view: View) -> None:
+    view.close()
+    for look in (lambda: view.get("o-1"), lambda: view.apply([], {}), lambda: view.search("CREATED")):
+        with pytest.raises(Unavailable):
+            look()
 
 
 def test_the_digest_of_a_request_is_nobodys_business() -> None:

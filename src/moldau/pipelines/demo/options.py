@@ -43,7 +43,10 @@ class Phase(NamedTuple):
 
 
 class _Help(argparse.ArgumentDefaultsHelpFormatter, argparse.RawDescriptionHelpFormatter):
-    """Help that tells the defaults, and leaves examples as they are written."""
+    """Help that tells the defaults that say something, and leaves examples as they are written."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        return action.help if action.default in (None, False) else super()._get_help_string(action)
 
 
 def parse(arguments: Sequence[str] | None) -> Options:

@@ -70,7 +70,7 @@ class Orders:
             done.exception()  # each waiting request was told
 
     async def find(self, order_id: str, wait_s: float) -> str | None:
-        """The order's body, at once or when the order is judged, within `wait_s`.  Errors: Problem."""
+        """The order's body, at once or when the order is judged, within `wait_s`.  Errors: Problem, Unavailable."""
         found = self._view.get(order_id)
         if not wait_s or (found is not None and found.state in FINAL):
             return found.body if found else None
@@ -86,6 +86,13 @@ class Orders:
                 self._waiting[order_id] = left
         found = self._view.get(order_id)
         return found.body if found else None
+
+    def let_go(self) -> None:
+        """End the waiting of all requests: nothing more is heard of their orders here.  They look once more, and are told so."""
+        for waiting in self._waiting.values():
+            for judged in waiting:
+                if not judged.done():
+                    judged.set_result(None)
 
     def search(self, query: str) -> list[str]:
         return self._view.search(query)

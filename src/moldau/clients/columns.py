@@ -8,7 +8,7 @@ Called by `records`.
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from moldau.protocol.records.alike import read_alike
 from moldau.protocol.records.batch import HEADER_SIZE, BatchHeader, CorruptBatch, RecordHeader, records_of
@@ -49,9 +49,40 @@ class Columns:
         """Milliseconds."""
         return self._timestamps()
 
-    def rows(self, part: slice) -> "Columns":
-        headers = None if self.headers is None else self.headers[part]
-        return Columns(self.keys[part], self.values[part], headers, lambda: self.offsets[part], lambda: self.timestamps[part])
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def offset(self, index: int) -> int:
+        return self.offsets[index]
+
+    def rows(self, start: int, end: int) -> "Columns":
+        return _Rows(self, start, end)
+
+
+class _Rows(Columns):
+    """Some neighbouring records of others.  Each column is cut out when it is asked for, so parts of parts cost nothing."""
+
+    def __init__(self, whole: Columns, start: int, end: int) -> None:
+        self._whole, self._start, self._end = whole, start, end
+        self._offsets = lambda: whole.offsets[start:end]
+        self._timestamps = lambda: whole.timestamps[start:end]
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("keys", "values", "headers"):
+            raise AttributeError(name)
+        column = getattr(self._whole, name)
+        part = None if column is None else column[self._start : self._end]
+        setattr(self, name, part)
+        return part
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def offset(self, index: int) -> int:
+        return self._whole.offset(self._start + index)
+
+    def rows(self, start: int, end: int) -> Columns:
+        return _Rows(self._whole, self._start + start, self._start + end)
 
 
 class _Uneven(Exception):

@@ -11,8 +11,10 @@ response lists as aborted covers its records from `first_offset` up to its ABORT
 Source: CompletedFetch.java, KIP-98.
 """
 
-from bisect import bisect_left
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from itertools import repeat
 from typing import Any, Final, NamedTuple
 
 from moldau.clients.aborted import Aborted
@@ -43,6 +45,9 @@ class ConsumerRecord(NamedTuple):
     headers: tuple[tuple[str, bytes | None], ...]
     leader_epoch: int
     error: Exception | None = None
+
+
+_new_record: Final[Callable[[Iterable[Any]], ConsumerRecord]] = partial(tuple.__new__, ConsumerRecord)
 
 
 class Records:
@@ -122,18 +127,19 @@ class Records:
     def __len__(self) -> int:
         if self._columns is None and self._from_offset <= self._header.base_offset:
             return self._header.records_count
-        return len(self.columns.values)
+        return len(self.columns)
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        topic, partition, kind, epoch = self.topic, self.partition, self.timestamp_type, self.leader_epoch
-        columns, headers = self.columns, self.headers
-        offsets, timestamps, keys, values = columns.offsets, columns.timestamps, columns.keys, columns.values
-        if self._key_deserializer is None and self._value_deserializer is None:
-            for offset, timestamp, key, value, listed in zip(offsets, timestamps, keys, values, headers, strict=True):
-                yield ConsumerRecord(topic, partition, offset, timestamp, kind, key, value, listed, epoch)
-            return
-        for offset, timestamp, key, value, listed in zip(offsets, timestamps, keys, values, headers, strict=True):
-            yield self._record(offset, timestamp, key, value, listed)
+        columns = self.columns
+        headers: Iterable[tuple[tuple[str, bytes | None], ...]] = repeat(NO_HEADERS) if columns.headers is None else columns.headers
+        fields = (columns.offsets, columns.timestamps, columns.keys, columns.values, headers)
+        if self._key_deserializer is not None or self._value_deserializer is not None:
+            return map(self._record, *fields)
+        offsets, timestamps, keys, values, _ = fields
+        topic, partition, kind, epoch = map(repeat, (self.topic, self.partition, self.timestamp_type, self.leader_epoch))
+        # Not a line of Python runs for a record.
+        rows = zip(topic, partition, offsets, timestamps, kind, keys, values, headers, epoch, repeat(None), strict=False)
+        return map(_new_record, rows)
 
     def _record(self, offset: int, timestamp: int, key: Any, value: Any, headers: tuple[tuple[str, bytes | None], ...]) -> ConsumerRecord:
         """One record.  Its deserialization error concerns only itself."""
@@ -148,13 +154,18 @@ class Records:
         kind, epoch = self.timestamp_type, self.leader_epoch
         return ConsumerRecord(self.topic, self.partition, offset, timestamp, kind, key, value, headers, epoch, error)
 
+    def after(self, offset: int) -> "Records | None":
+        """The records behind this offset; None if there are none."""
+        count = bisect_right(self.columns.offsets, offset)
+        return self.first(count)[1]
+
     def first(self, count: int) -> "tuple[Records, Records | None]":
         """The first `count` records, and the rest."""
         if count >= len(self):
             return self, None
         columns = self.columns
-        head, rest = self._part(columns.rows(slice(None, count))), self._part(columns.rows(slice(count, None)))
-        head.next_offset = rest.offsets[0]
+        head, rest = self._part(columns.rows(0, count)), self._part(columns.rows(count, len(columns)))
+        head.next_offset = columns.offset(count)
         head.size = rest.size = self.size // 2
         return head, rest
 
@@ -250,7 +261,7 @@ def _view_of(records: object) -> memoryview:
 
 def _from(columns: Columns, from_offset: int) -> Columns:
     """The columns without the records before `from_offset`: a batch begins at its own offset, which may lie before it."""
-    return columns.rows(slice(bisect_left(columns.offsets, from_offset), None))
+    return columns.rows(bisect_left(columns.offsets, from_offset), len(columns))
 
 
 def _deserialized(column: list[bytes | None], deserializer: Deserializer | None) -> list[Any]:

@@ -1,5 +1,6 @@
 """● The blocking consumer."""
 
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -54,13 +55,18 @@ class Consumer:
 
     def __iter__(self) -> "Iterator[ConsumerRecord]":
         """Records one by one until the consumer is closed.  A record counts as done when the next one is asked for."""
-        records = aiter(self._consumer)
-        while True:
-            try:
-                record = PORTAL.run(_next(records))
-            except StopAsyncIteration:
-                return
-            yield record
+        stream = PORTAL.call(self._consumer.__aiter__)
+        try:
+            while True:
+                try:
+                    yield PORTAL.run(stream.__anext__())
+                except StopAsyncIteration:
+                    return
+                while (record := stream.at_hand()) is not None:
+                    yield record
+        finally:
+            if not sys.is_finalizing():  # the loop's thread is gone then
+                PORTAL.call(stream.close)
 
     def pause(self, partitions: "Iterable[TopicPartition]") -> None:
         PORTAL.call(lambda: self._consumer.pause(partitions))
@@ -118,8 +124,3 @@ class Consumer:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.close()
-
-
-async def _next(records: Any) -> "ConsumerRecord":
-    record: ConsumerRecord = await anext(records)
-    return record

@@ -177,3 +177,18 @@ def test_arrow() -> None:
     (records,) = read_partition(HERE, an_answer(a_batch(5, b"a", b"b")), 5).records
     table = records.to_arrow().to_pydict()
     assert (table["value"], table["offset"], table["partition"]) == ([b"a", b"b"], [5, 6], [3, 3])
+
+
+def test_a_batch_is_cut_as_often_as_it_has_records() -> None:
+    values = [b"%d" % number for number in range(3000)]
+    records = read_partition(TopicPartition("t", 0), an_answer(a_batch(5, *values)), 0).records[0]
+    rest: Records | None = records
+    found = []
+    while rest is not None:
+        head, rest = rest.first(1)
+        found += head.values
+        last = head
+    assert found == values
+    assert (last.offsets, len(last.timestamps), last.headers) == ([3004], 1, [()])
+    assert records.after(3003) is not None
+    assert records.after(3004) is None

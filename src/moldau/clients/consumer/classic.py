@@ -79,6 +79,7 @@ class ClassicMember:
         self._joining: asyncio.Task[list[TopicPartition]] | None = None
         self._heart: asyncio.Task[None] | None = None
         self._polled_at = 0.0
+        self._time = asyncio.get_running_loop().time
         self._target: frozenset[TopicPartition] | None = None
         self._gave_up = False
         self._had: tuple[TopicPartition, ...] = ()
@@ -91,7 +92,7 @@ class ClassicMember:
         return Identity(self.member_id, self.generation_id, self._options.group_instance_id)
 
     def polled(self) -> None:
-        self._polled_at = asyncio.get_running_loop().time()
+        self._polled_at = self._time()
 
     def subscription_changed(self) -> None:
         if self.state is MemberState.STABLE:

@@ -5,7 +5,7 @@ Guarantee: auto-commit never commits a record before the application has asked f
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
 from moldau.clients.consumer.offsets import Committed, Offsets
@@ -26,6 +26,12 @@ class Commits:
         self.offsets: Offsets | None = None
         self.handed_out: dict[TopicPartition, tuple[int, int]] = {}
         """The position of each partition when the last poll began: everything before it is done."""
+        self.done_of_stream: Callable[[], Mapping[TopicPartition, tuple[int, int]]] = dict
+        """The same for records that are handed out one by one: it tells how far that has come by now."""
+        self.undone: dict[TopicPartition, tuple[int, int]] = {}
+        """Where the last of those are that were handed out one by one, if nobody has asked for another one."""
+        self._own: dict[TopicPartition, int] = {}
+        """The last offsets that the application itself has committed."""
         self._committed: dict[TopicPartition, int] = {}
         self._due_ms = 0
         self._task: asyncio.Task[None] | None = None
@@ -36,6 +42,21 @@ class Commits:
     def start(self, offsets: Offsets | None) -> None:
         self.offsets = offsets
         self._due_ms = self._clock.monotonic_ms() + self._options.auto_commit_interval_ms
+
+    def done(self) -> dict[TopicPartition, tuple[int, int]]:
+        """By partition: the offset and leader epoch up to which records are done."""
+        return self.confirmed({**self.handed_out, **self.done_of_stream()})
+
+    def confirmed(self, done: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, tuple[int, int]]:
+        """The same, where the application has committed the record at hand by itself: it is done, too."""
+        own = self._own
+        return {one: (offset + (own.get(one) == offset + 1), epoch) for one, (offset, epoch) in done.items()}
+
+    def not_done(self, one: TopicPartition) -> None:
+        """Forget how far the records of a partition are done: it was sought, or given up."""
+        self.handed_out.pop(one, None)
+        self.undone.pop(one, None)
+        self._own.pop(one, None)
 
     def with_group(self) -> Offsets:
         """The group's offsets.  Errors: FatalError for a consumer without a group."""
@@ -48,6 +69,7 @@ class Commits:
         given = {one: offset if isinstance(offset, Committed) else Committed(offset) for one, offset in offsets.items()}
         await self.with_group().commit(given, within_ms=self._options.default_api_timeout_ms)
         self._remember(given)
+        self._own.update({one: committed.offset for one, committed in given.items()})
 
     async def committed(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Committed | None]:
         """The committed offsets of these partitions.  Errors: ClientError."""
@@ -95,7 +117,7 @@ class Commits:
         """
         changed = {
             one: Committed(offset, leader_epoch=epoch)
-            for one, (offset, epoch) in self.handed_out.items()
+            for one, (offset, epoch) in self.done().items()
             if self._committed.get(one) != offset and one in self._positions
         }
         if not changed or self.offsets is None:
@@ -112,5 +134,5 @@ class Commits:
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         for one in partitions:
-            self.handed_out.pop(one, None)
+            self.not_done(one)
             self._committed.pop(one, None)

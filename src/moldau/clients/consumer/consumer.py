@@ -16,7 +16,7 @@ next one; then its offset may be committed.  Once a revocation has returned, no 
 """
 
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
@@ -24,11 +24,12 @@ if TYPE_CHECKING:
     import ssl
 
     from moldau.clients.cluster import Cluster
+    from moldau.clients.consumer.iteration import RecordStream
     from moldau.clients.consumer.member import RebalanceListener
     from moldau.clients.consumer.offsets import Committed
     from moldau.clients.consumer.options import ConsumerOptions
     from moldau.clients.group_metadata import GroupMetadata
-    from moldau.clients.records import ConsumerRecord, Records
+    from moldau.clients.records import Records
     from moldau.clock import Clock
     from moldau.net.sasl import Credentials
     from moldau.net.transport import Network
@@ -183,8 +184,11 @@ class Consumer:
         """
         return await self._work.poll(timeout_s, max_records=max_records)
 
-    def __aiter__(self) -> "AsyncIterator[ConsumerRecord]":
-        """Records one by one until the consumer is closed.  A record counts as done when the next one is asked for."""
+    def __aiter__(self) -> "RecordStream":
+        """Records one by one until the consumer is closed.  A record counts as done when the next one is asked for.
+
+        Who leaves the loop goes on behind the last record, with another loop or with `poll`.
+        """
         return self._work.iterate()
 
     # ------------------------------------------------------------ offsets

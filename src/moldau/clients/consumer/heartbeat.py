@@ -61,12 +61,13 @@ class HeartbeatMember:
         """The content of the last heartbeat: the next one carries only what has changed."""
         self._failure: KafkaError | None = None
         self._polled_at = 0.0
+        self._time = asyncio.get_running_loop().time
 
     def identity(self) -> Identity:
         return Identity(self.member_id, self.member_epoch, self._options.group_instance_id, is_of_consumer_protocol=True)
 
     def polled(self) -> None:
-        self._polled_at = asyncio.get_running_loop().time()
+        self._polled_at = self._time()
 
     def subscription_changed(self) -> None:
         self._beat_now.set()

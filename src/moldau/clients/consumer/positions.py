@@ -82,6 +82,12 @@ class Position:
         if records.leader_epoch != UNKNOWN:
             self.last_epoch = records.leader_epoch
 
+    def give_back(self, records: Records) -> None:
+        """Take records back that were not handed out after all: they come next."""
+        self.buffered.appendleft(records)
+        self.buffered_bytes += records.size
+        self.offset = records.columns.offset(0)
+
 
 class Positions:
     """The positions of all assigned partitions."""

@@ -8,7 +8,8 @@ import inspect
 import logging
 import re
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+import weakref
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from moldau.clients.cluster import Cluster
@@ -17,6 +18,7 @@ from moldau.clients.consumer.classic import ClassicMember
 from moldau.clients.consumer.commits import Commits
 from moldau.clients.consumer.fetcher import Fetcher
 from moldau.clients.consumer.heartbeat import HeartbeatMember
+from moldau.clients.consumer.iteration import RecordStream
 from moldau.clients.consumer.listing import OffsetListing
 from moldau.clients.consumer.member import Member, MemberState, RebalanceListener
 from moldau.clients.consumer.offsets import Committed, Identity, Offsets
@@ -26,7 +28,7 @@ from moldau.clients.coordinators import Coordinators
 from moldau.clients.errors import AuthenticationError, ClientError, FatalError, RetriableError, error_of
 from moldau.clients.group_metadata import GroupMetadata
 from moldau.clients.options import OptionError, parse_options
-from moldau.clients.records import ConsumerRecord, Records
+from moldau.clients.records import Records
 from moldau.clients.topics import Topics
 from moldau.clock import Clock, SystemClock
 from moldau.errors import ErrorCode
@@ -76,7 +78,7 @@ class ConsumerWork:
         self._picks: Callable[[str], bool] | None = None
         self._subscribed: list[str] = []
         self._commits = Commits(self.options, self._positions, self._clock)
-        self._is_iterating = False
+        self._stream: Callable[[], RecordStream | None] = _no_stream
         self._is_closed = False
 
     # ------------------------------------------------------------ what to read
@@ -173,7 +175,7 @@ class ConsumerWork:
     def _seek_all(self, partitions: Iterable[TopicPartition] | None, target: int) -> None:
         for one in self._positions.partitions if partitions is None else partitions:
             self._position_of(one).seek(None, reset_to=target)
-            self._commits.handed_out.pop(one, None)
+            self._commits.not_done(one)
         self._fetch_on()
 
     def _seek(self, one: TopicPartition, offset: int) -> None:
@@ -181,7 +183,7 @@ class ConsumerWork:
             self._positions[one].seek(None, reset_to=offset)
         else:
             self._positions[one].seek(offset)
-        self._commits.handed_out.pop(one, None)
+        self._commits.not_done(one)
 
     async def position(self, topic_partition: TopicPartition, *, timeout_s: float | None = None) -> int:
         position = self._position_of(topic_partition)
@@ -209,7 +211,7 @@ class ConsumerWork:
 
     async def poll(self, timeout_s: float = 1.0, *, max_records: int | None = None) -> list[Records]:
         self.start()
-        if self._is_iterating:
+        if self._stream() is not None:
             raise FatalError(ErrorCode.INVALID_REQUEST, "this consumer is being iterated over: poll or iterate, not both")
         return await self._poll(timeout_s, max_records)
 
@@ -217,6 +219,7 @@ class ConsumerWork:
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_s
         self._commits.handed_out = self._positions.offsets()
+        self._commits.undone.clear()
         limit = self.options.max_poll_records if max_records is None else max_records
         # Others have their turn, whatever is at hand: requests leave, answers come in.  Not after records were taken, where a caller who is
         # cancelled would lose them.
@@ -240,31 +243,30 @@ class ConsumerWork:
             except TimeoutError:
                 continue
 
-    async def iterate(self) -> AsyncIterator[ConsumerRecord]:
+    def iterate(self) -> RecordStream:
         self.start()
-        if self._is_iterating:
+        if self._stream() is not None:
             raise FatalError(ErrorCode.INVALID_REQUEST, "this consumer is being iterated over already")
-        self._is_iterating = True
-        try:
-            while not self._is_closed:
-                for records in await self._poll(WHILE_NOTHING_HAPPENS_S, self.options.max_poll_records):
-                    one = records.topic_partition
-                    position = self._positions.by_partition.get(one)
-                    if position is None:
-                        continue  # the partition was given up while records of others were handed out
-                    version = position.version
-                    for record in records:
-                        if self._positions.by_partition.get(one) is not position or position.version != version:
-                            break  # the partition was given up, or sought elsewhere
-                        self._commits.handed_out[one] = (record.offset, record.leader_epoch)
-                        yield record
-                        self._commits.handed_out[one] = (record.offset + 1, record.leader_epoch)
-                        if self._member is not None:
-                            self._member.polled()
-                            if self._member.state is not MemberState.STABLE:
-                                await self._upkeep()
-        finally:
-            self._is_iterating = False
+        stream = RecordStream(self._positions, self._take_for_stream, lambda: self._member, self._upkeep, self._stream_ended)
+        self._stream = weakref.ref(stream)
+        self._commits.done_of_stream = self._done_of_stream
+        return stream
+
+    def _done_of_stream(self) -> Mapping[TopicPartition, tuple[int, int]]:
+        stream = self._stream()
+        return {} if stream is None else stream.done()
+
+    async def _take_for_stream(self) -> list[Records] | None:
+        while not self._is_closed:
+            if found := await self._poll(WHILE_NOTHING_HAPPENS_S, self.options.max_poll_records):
+                return found
+        return None
+
+    def _stream_ended(self, done: Mapping[TopicPartition, tuple[int, int]]) -> None:
+        self._commits.handed_out.update(done)
+        self._commits.undone.update(done)
+        self._commits.done_of_stream = dict
+        self._stream = _no_stream
 
     async def _upkeep(self) -> None:
         if self._member is not None:
@@ -292,7 +294,7 @@ class ConsumerWork:
     async def commit(self, offsets: Mapping[TopicPartition, int | Committed] | None = None) -> None:
         self.start()
         if offsets is None:
-            done = {**self._positions.offsets(), **(self._commits.handed_out if self._is_iterating else {})}
+            done = {**self._positions.offsets(), **(self._commits.done() if self._stream() is not None else {})}
             offsets = {one: Committed(offset, leader_epoch=epoch) for one, (offset, epoch) in done.items()}
         await self._commits.commit(offsets)
 
@@ -462,7 +464,8 @@ class ConsumerWork:
             return
         self._is_closed = True
         if self._fetcher is not None:
-            self._commits.handed_out = {**self._positions.offsets(), **(self._commits.handed_out if self._is_iterating else {})}
+            done = self._commits.done() if self._stream() is not None else self._commits.confirmed(self._commits.undone)
+            self._commits.handed_out = {**self._positions.offsets(), **done}
             try:
                 async with asyncio.timeout(self.options.default_api_timeout_ms / 1000 if timeout_s is None else timeout_s):
                     if self._member is None:
@@ -487,6 +490,10 @@ class ConsumerWork:
             "consumer.fetch.manager.records.lag.max": max((self.lag(one) or 0 for one in self._positions.partitions), default=0),
             "consumer.coordinator.assigned.partitions": len(self._positions.by_partition),
         }
+
+
+def _no_stream() -> RecordStream | None:
+    return None
 
 
 class _Owner:

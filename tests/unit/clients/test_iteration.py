@@ -50,7 +50,7 @@ def test_a_loop_that_is_left_loses_nothing(max_poll_records: int) -> None:
                 left -= 1
                 if not left:
                     break
-            handed_out = {one: 0 for one in PARTITIONS}
+            handed_out = dict.fromkeys(PARTITIONS, 0)
             for number in seen:
                 handed_out[PARTITIONS[number % 3]] = number // 3 + 1
             assert done(consumer) == handed_out
@@ -71,7 +71,7 @@ def test_a_loop_that_is_left_loses_nothing(max_poll_records: int) -> None:
 @pytest.mark.parametrize("max_poll_records", [1, 7, 500])
 def test_a_record_is_done_when_the_next_one_is_asked_for(max_poll_records: int) -> None:
     async def work(consumer: Consumer) -> None:
-        handed_out = {one: 0 for one in PARTITIONS}
+        handed_out = dict.fromkeys(PARTITIONS, 0)
         last: TopicPartition | None = None
         count = 0
         async for record in consumer:

@@ -28,6 +28,7 @@ from moldau.replication.manager import ReplicaManager
 from moldau.replication.partition import Partition
 from moldau.server.coordinators.coordinators import Coordinators
 from moldau.server.node.directory_assignments import DirectoryAssignments
+from moldau.server.node.folders import is_stray
 from moldau.server.requests.cluster_view import TopicsView
 from moldau.server.requests.pieces import PIECE_MS
 from moldau.server.tier.manager import RemoteLogManager
@@ -113,6 +114,8 @@ class Publisher:
     def _apply_delta(self, delta: Delta, image: MetadataImage) -> Iterator[None]:
         """The steps of a delta; between any two of them other requests may be served."""
         deleted = [TopicPartition(topic.name, number) for topic in delta.deleted_topics.values() for number in range(len(topic.partitions))]
+        if not self._has_published:
+            yield from self._set_strays_aside(image)
         yield from self._remove(deleted)
         if deleted or delta.changed_topics:
             self._coordinators.topics_changed(TopicsView(image), deleted, delta.deleted_topics.keys())
@@ -145,6 +148,16 @@ class Publisher:
         self.published_offset = image.offset
 
     # 1, 2
+
+    def _set_strays_aside(self, image: MetadataImage) -> Iterator[None]:
+        """Set the logs aside whose partitions were moved or deleted while this broker loaded them: the first delta does not say so.
+
+        Source: LogManager.startup with BrokerMetadataPublisher.initializeManagers.
+        """
+        for where, log in list(self._logs.logs.items()):
+            if where not in self._replicas.hosted and is_stray(image, self._local_id, log.directory, where, log.topic_id):
+                LOG.warning("the cluster does not know this log any more: kept as %s", self._logs.set_stray(where))
+                yield
 
     def _remove(self, wheres: Iterable[TopicPartition]) -> Iterator[None]:
         rest = iter(wheres)

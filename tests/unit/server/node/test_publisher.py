@@ -15,6 +15,8 @@ from moldau.protocol.wire import StoredRecord
 from moldau.server.node import publisher
 from moldau.server.node.directory_assignments import DirectoryAssignments
 from moldau.server.node.publisher import Publisher
+from moldau.storage.config import LogConfig
+from moldau.types import TopicPartition
 from proof.cluster.images import an_image
 
 A, B = UUID(int=1), UUID(int=2)
@@ -102,6 +104,17 @@ async def test_what_is_said_meanwhile_waits_for_its_turn(told: Callable[[], Told
     await node.turns_until_done()
     assert {partition.topic_id for partition in node.hosted.values()} == {B}
     assert len(node.hosted) == PARTITIONS
+
+
+async def test_a_log_whose_partition_left_while_the_logs_were_loaded_is_set_aside(harness: Any, told: Callable[[], Told]) -> None:
+    logs, where = harness.broker.logs, TopicPartition("moved", 0)
+    logs.get_or_create(where, LogConfig(), now_ms=0, topic_id=A)
+    node = told()
+    await node.turns_until_done()
+    assert where not in logs.logs
+    assert not node.failures
+    (folder,) = logs.directories
+    assert [name.partition(".")[0] for name in harness.files.listdir(folder.path) if name.endswith("-stray")] == ["moved-0"]
 
 
 async def test_options_of_many_topics_reach_all_logs_in_one_pass(told: Callable[[], Told]) -> None:

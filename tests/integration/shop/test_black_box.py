@@ -12,10 +12,10 @@ pytestmark = [
     pytest.mark.java,
     pytest.mark.spark,
     pytest.mark.xdist_group("spark"),
-    pytest.mark.timeout(600),
+    pytest.mark.timeout(900),
     pytest.mark.skipif(javac() is None, reason="there is no javac to compile OpenSearch's starter with"),
 ]
-BASKETS, KILLS = 1_000, 6
+BASKETS, KILLS = 500, 6
 
 
 def test_verdicts_are_the_oracles_and_each_order_and_state_has_its_mail(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from moldau.protocol.records.batch import CorruptBatch, batches, records_of
+from moldau.protocol.records.batch import HEADER_SIZE, CorruptBatch, batches, records_of
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.columns import decode_columns
 from moldau.protocol.records.compression import Codec
@@ -102,3 +102,23 @@ def test_a_count_that_cannot_be_is_refused_before_anything_is_made() -> None:
     bad[57:61] = (1 << 30).to_bytes(4, "big")
     with pytest.raises(CorruptBatch, match="says it has 1073741824 records"):
         list(decode_columns(whole(bad)))  # type: ignore[arg-type]
+
+
+def test_runs_of_one_size_are_found_and_no_other_record_with_them() -> None:
+    """Around the number of records after which the next ones are looked at together, and where a run is cut by one size or by the end."""
+    sizes = [length for count in (1, 31, 32, 33, 34, 200, 1, 160, 161) for length in [RANDOM.choice([5, 57, 58, 9_000])] * count]
+    for cut in (0, 1, 30, 65, 400):
+        records = [NewRecord(1_000, None, RANDOM.randbytes(size)) for size in sizes[cut:]]
+        found = whole(build_batch(records), build_batch(records[:40]))
+        assert as_rows(decode_columns(found)) == expected(found)
+
+
+def test_a_run_that_is_broken_is_corrupt() -> None:
+    records = [NewRecord(1_000, None, bytes(50)) for _ in range(300)]
+    (header, batch), *_ = whole(build_batch(records))  # type: ignore[misc]
+    (good,) = decode_columns([(header, batch)])
+    for record in (40, 150, 299):
+        broken = bytearray(batch)
+        broken[HEADER_SIZE + int(good.ends[record - 1])] += 2
+        with pytest.raises(CorruptBatch):
+            list(decode_columns([(header, memoryview(broken))]))

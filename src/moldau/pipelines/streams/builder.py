@@ -249,7 +249,7 @@ class KStream:
     def left_join(
         self, other: "KStream | KTable", joiner: Joiner, windows: JoinWindows | None = None, *, grace_ms: int | None = None
     ) -> "KStream":
-        """As `join`; a record without a partner comes out with None for it."""
+        """Join as `join` does; a record without a partner comes out with None for it."""
         return self._joined(other, joiner, windows, frozenset({LEFT}), is_left=True, grace_ms=grace_ms)
 
     def outer_join(self, other: "KStream", joiner: Joiner, windows: JoinWindows) -> "KStream":

@@ -1,5 +1,6 @@
 """◇ Puts one case through our operators, as `oracle/Operators.java` puts it through Kafka's, and lists the differences."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,7 @@ from proof.streams.cases import KEYS, Case
 Written = list[Any]
 """Number of the input, key, value, timestamp, header."""
 NO_ROW = "null"
+MARK: Final = re.compile(r"\d+:")
 DAY_MS: Final = 86_400_000
 """The retention of windows that are told when they close, as in the oracle."""
 WITHOUT_TABLE = ("windowed", "sliding", "sessions", "time limit")
@@ -236,13 +238,15 @@ def _text(value: Any) -> str:
 
 
 def _mark(text: str) -> str:
-    """The beginning of a text that tells cases apart when many run at once: `17:`; or nothing."""
-    return text[: text.find(":") + 1]
+    """The part of a text that tells cases apart when many run at once: `17:`; or nothing."""
+    found = MARK.search(text)
+    return found[0] if found else ""
 
 
 def _group(value: str) -> str:
     """The value's group: its mark and its first letter."""
-    return value[: len(_mark(value)) + 1]
+    mark = _mark(value)
+    return mark + value.replace(mark, "")[:1]
 
 
 def _letter(value: str) -> str:

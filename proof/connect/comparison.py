@@ -6,7 +6,7 @@ DIFFERENCES
 - names of Java's classes before the text of an error
 - the text of an error of a regular expression: each language has its own
 - the documentation of an option: ours is in our own words
-- the list of plugins: ours has connectors, converters and transforms beside Kafka's; those of Kafka are the same
+- the list of plugins, also as recommended values: ours has others beside Kafka's; those of Kafka are the same
 - the order of entries in a JSON object, of the configs in an answer to validate, and of methods in an answer to OPTIONS
 """
 
@@ -28,6 +28,7 @@ PARSER_WORDS = (
 )
 CONNECTORS = ("org.apache.kafka.connect.file.FileStreamSinkConnector", "org.apache.kafka.connect.file.FileStreamSourceConnector")
 KINDS = ("source", "sink")
+OTHERS = ("io.confluent.", "io.debezium.")
 
 
 def shown(answer: httpx.Response, folder: str) -> dict[str, Any]:
@@ -59,7 +60,8 @@ def _body(body: Any) -> Any:
 
 
 def _config(one: dict[str, Any]) -> dict[str, Any]:
-    value = {**one["value"], "errors": [_message(error) for error in one["value"]["errors"]]}
+    kept = [name for name in one["value"]["recommended_values"] if not name.startswith(OTHERS)]
+    value = {**one["value"], "errors": [_message(error) for error in one["value"]["errors"]], "recommended_values": kept}
     return {"definition": {**one["definition"], "documentation": ""}, "value": value}
 
 

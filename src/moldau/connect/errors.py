@@ -1,6 +1,6 @@
 """◇ The errors of a worker, with the HTTP status of each.  Source: ConnectException and its subclasses, ConnectExceptionMapper."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 
 class ConnectError(Exception):
@@ -20,6 +20,14 @@ class RetriableError(ConnectError):
     """Worth another try with the same records."""
 
     java_class = "org.apache.kafka.connect.errors.RetriableException"
+
+
+class Absent(RetriableError):
+    """A converter lacks something that the network has.  `fetch` brings it, and blocks; then the converter can be asked again."""
+
+    def __init__(self, fetch: Callable[[], None]) -> None:
+        super().__init__("the schema was not fetched yet")
+        self.fetch = fetch
 
 
 class ConfigError(ConnectError):

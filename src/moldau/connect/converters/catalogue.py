@@ -1,4 +1,4 @@
-"""◇ Kafka's converters by class name: their options, and the functions that make them."""
+"""● Converters by class name, Kafka's and those with a schema registry: their options, and the functions that make them."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
@@ -6,11 +6,13 @@ from typing import Any, Final, NamedTuple
 from moldau.connect.converters.converter import Converter
 from moldau.connect.converters.header_values import SimpleHeaderConverter
 from moldau.connect.converters.json_converter import JsonConverter
+from moldau.connect.converters.json_schema_converter import JsonSchemaConverter
 from moldau.connect.converters.simple import ByteArrayConverter, StringConverter, booleans, floats, integers
 from moldau.connect.data import Type
 from moldau.connect.declare import validators as check
 from moldau.connect.declare.definition import REQUIRED, Definition, Key, Kind
 from moldau.connect.errors import ConfigError
+from moldau.connect.registry.options import registry_keys, schemas_of, strategy_of
 
 
 class ConverterPlugin(NamedTuple):
@@ -49,8 +51,31 @@ def _json(options: dict[str, Any]) -> Converter:
     )
 
 
+_AVRO: Final = Definition(_TYPE, *registry_keys(needs_fastavro=True))
+_JSON_SCHEMA: Final = Definition(
+    _TYPE, *registry_keys(needs_fastavro=False), _JSON.keys["decimal.format"], _JSON.keys["replace.null.with.default"]
+)
+
+
+def _avro(options: dict[str, Any]) -> Converter:
+    from moldau.connect.converters.avro_converter import AvroConverter  # its package is an extra
+
+    return AvroConverter(schemas_of(options), strategy_of(options))
+
+
+def _json_schema(options: dict[str, Any]) -> Converter:
+    return JsonSchemaConverter(
+        schemas_of(options),
+        strategy_of(options),
+        decimal_format=options["decimal.format"],
+        replace_null_with_default=options["replace.null.with.default"],
+    )
+
+
 _NUMBERS: Final = "org.apache.kafka.connect.converters."
 CONVERTERS: Final[Mapping[str, ConverterPlugin]] = {
+    "io.confluent.connect.avro.AvroConverter": ConverterPlugin(_avro, _AVRO),
+    "io.confluent.connect.json.JsonSchemaConverter": ConverterPlugin(_json_schema, _JSON_SCHEMA),
     f"{_NUMBERS}BooleanConverter": ConverterPlugin(lambda _: booleans(), _PLAIN),
     f"{_NUMBERS}ByteArrayConverter": ConverterPlugin(lambda _: ByteArrayConverter(), _PLAIN),
     f"{_NUMBERS}DoubleConverter": ConverterPlugin(lambda _: floats(Type.FLOAT64), _PLAIN),

@@ -16,7 +16,7 @@ from moldau.connect.converters.catalogue import converter_of
 from moldau.connect.converters.converter import Converter
 from moldau.connect.data import Record
 from moldau.connect.declare.definition import Config
-from moldau.connect.errors import RetriableError
+from moldau.connect.errors import Absent, RetriableError
 from moldau.connect.store.configs import Target, TaskId
 from moldau.connect.store.offsets import OffsetState
 from moldau.connect.store.statuses import State
@@ -135,7 +135,8 @@ class TaskRun(ABC):
     async def tried(self, work: Callable[[], T]) -> T:
         """The result of transforms and converters for one record, tried again as errors.retry.timeout says.
 
-        `work` raises RetriableError where another try may help; on the last try it treats such an error as any other.
+        `work` raises RetriableError where another try may help; on the last try it treats such an error as any other.  It raises Absent
+        where something has to be fetched first, in a thread.
         Errors: those of `work`; CancelledError when the task is to stop meanwhile: the record comes again.
         """
         self._is_last_try = self.retries.timeout_ms == 0
@@ -144,6 +145,8 @@ class TaskRun(ABC):
         while True:
             try:
                 return work()
+            except Absent as error:
+                await asyncio.to_thread(error.fetch)
             except RetriableError as error:
                 if self._is_last_try:
                     raise
@@ -160,7 +163,7 @@ class TaskRun(ABC):
                     raise asyncio.CancelledError from error
 
     def is_for_later(self, error: Exception) -> bool:
-        return isinstance(error, RetriableError) and not self._is_last_try
+        return isinstance(error, Absent) or (isinstance(error, RetriableError) and not self._is_last_try)
 
     def transformed(self, record: Record) -> Record | Failed | None:
         """None: a transform dropped the record."""

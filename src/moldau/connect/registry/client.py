@@ -1,0 +1,102 @@
+"""● Asks a schema registry over its REST API.  Every call blocks, so it belongs into a thread.
+
+    POST /subjects/S/versions            register a schema
+    POST /subjects/S                     the id of a schema that is registered
+    GET  /subjects/S/versions/latest     the newest schema
+    GET  /schemas/ids/N                  the schema with this id
+
+Source: Confluent's documentation of Schema Registry, "API Reference".
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+from urllib.parse import quote
+
+import httpx
+
+from moldau.connect.errors import DataError, RetriableError
+
+CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+TIMEOUT_S: Final = 10.0
+WORTH_ANOTHER_TRY: Final = frozenset({408, 425, 429})
+
+
+class Registered(NamedTuple):
+    """A schema as the registry holds it.  `kind`: AVRO or JSON."""
+
+    kind: str
+    text: str
+
+
+class Client:
+    """`urls` are addresses of one registry; another one is asked when one does not answer."""
+
+    def __init__(
+        self, urls: Sequence[str], *, auth: tuple[str, str] | None = None, token: str | None = None, ca: str | None = None
+    ) -> None:
+        self._urls = [url.rstrip("/") for url in urls]
+        headers = {"Accept": CONTENT_TYPE, "Content-Type": CONTENT_TYPE}
+        if token:
+            headers["Authorization"] = f"Bearer {token}"
+        verify = ca or any(url.startswith("https:") for url in self._urls)  # certificates take a while to load
+        self._http = httpx.Client(auth=auth, headers=headers, timeout=TIMEOUT_S, verify=verify)
+
+    def register(self, subject: str, schema: Registered) -> int:
+        """The id.  Errors: DataError; RetriableError."""
+        return int(self._ask("POST", f"/subjects/{quote(subject, safe='')}/versions", _body(schema))["id"])
+
+    def lookup(self, subject: str, schema: Registered) -> int:
+        """The id.  Errors: DataError, also when the schema is not registered; RetriableError."""
+        return int(self._ask("POST", f"/subjects/{quote(subject, safe='')}", _body(schema))["id"])
+
+    def latest(self, subject: str) -> tuple[int, Registered]:
+        """Errors: DataError; RetriableError."""
+        found = self._ask("GET", f"/subjects/{quote(subject, safe='')}/versions/latest", None)
+        return int(found["id"]), _registered(found)
+
+    def schema(self, schema_id: int) -> Registered:
+        """Errors: DataError; RetriableError."""
+        return _registered(self._ask("GET", f"/schemas/ids/{schema_id}", None))
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> dict[str, Any]:
+        failure: Exception | None = None
+        for url in self._urls:
+            try:
+                answer = self._http.request(method, url + path, json=body)
+            except httpx.HTTPError as error:
+                failure = error
+                continue
+            if answer.is_success:
+                return _json(answer)
+            if answer.status_code >= 500 or answer.status_code in WORTH_ANOTHER_TRY:
+                failure = RuntimeError(f"{answer.status_code} {answer.text[:300]}")
+                continue
+            raise DataError(f"the schema registry refuses {method} {path}: {answer.status_code} {_reason(answer)}")
+        raise RetriableError(f"the schema registry does not answer {method} {path}: {failure}") from failure
+
+
+def _body(schema: Registered) -> dict[str, Any]:
+    return {"schema": schema.text, **({} if schema.kind == "AVRO" else {"schemaType": schema.kind})}
+
+
+def _registered(answer: dict[str, Any]) -> Registered:
+    if answer.get("references"):
+        raise DataError("the schema refers to other schemas, which the converters do not follow")
+    return Registered(answer.get("schemaType") or "AVRO", str(answer["schema"]))
+
+
+def _json(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        found = answer.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise DataError(f"the schema registry answers something other than a JSON object: {answer.text[:300]}")
+    return found
+
+
+def _reason(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:300]

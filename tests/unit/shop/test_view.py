@@ -90,6 +90,10 @@ def test_figures_follow_the_changes(view: View) -> None:
     assert frame["judged"][-3:] == [1, 1, 0]
     assert [one["order_id"] for one in frame["recent"]] == ["o-2", "o-1"]
     assert sum(tally.frame(10_000_000)["created"]) == 0
+    for change in view.apply([("o-1", None, 0, 4)], {}):
+        tally.take(change)
+    frame = tally.frame(10_000)
+    assert (frame["states"]["FAILED"], frame["reasons"], len(frame["recent"])) == (0, {}, 1), "a deleted order leaves all figures"
 
 
 def test_figures_of_queries_are_read_from_prometheus_text() -> None:

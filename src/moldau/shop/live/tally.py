@@ -35,6 +35,7 @@ class Tally:
         self.number += 1
         if change.before is not None:
             self.states[change.before] -= 1
+            self.reasons.subtract(change.reasons_before)
         row = change.row
         if row is None:
             self._recent.pop(change.order_id, None)

@@ -37,6 +37,7 @@ class Change(NamedTuple):
     before: str | None
     row: Row | None
     created_ms: int
+    reasons_before: tuple[str, ...] = ()
 
 
 def row_of(value: bytes, timestamp_ms: int) -> Row | None:

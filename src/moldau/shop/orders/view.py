@@ -103,17 +103,18 @@ class View:
 
     def _one(self, order_id: str, row: Row | None, partition: int, offset: int) -> Change | None:
         found: Sequence[int | str] | None = self._opened.execute(
-            'select state, created_ms, partition, "offset" from orders where order_id = ?', (order_id,)
+            'select state, created_ms, partition, "offset", reasons from orders where order_id = ?', (order_id,)
         ).fetchone()
         if found is not None and found[2] == partition and int(found[3]) >= offset:
             return None
         before, created_ms = (None, None) if found is None else (str(found[0]), int(found[1]))
+        reasons_before = () if found is None else tuple(str(found[4]).split())
         if before is not None and row is not None and not row.is_final:
             return None  # the first of several orders with one id counts: the checks dead-letter the others
         self._opened.execute("delete from search where rowid = ?", (_number(order_id),))
         if row is None:
             self._opened.execute("delete from orders where order_id = ?", (order_id,))
-            return None if found is None else Change(order_id, before, None, created_ms or 0)
+            return None if found is None else Change(order_id, before, None, created_ms or 0, reasons_before)
         created_ms = row.changed_ms if created_ms is None else created_ms
         self._opened.execute(
             "insert or replace into orders values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -123,7 +124,7 @@ class View:
             ),
         )
         self._opened.execute("insert into search (rowid, order_id, words) values (?, ?, ?)", (_number(order_id), order_id, row.words))
-        return Change(order_id, before, row, created_ms)
+        return Change(order_id, before, row, created_ms, reasons_before)
 
     def close(self) -> None:
         self._database.close()

@@ -2,9 +2,10 @@
 
     python -m proof.pipelines.kills ours --kills 100 --seed 1
     python -m proof.pipelines.kills apache --kills 100 --seed 2 --kind sum
+    python -m proof.pipelines.kills ours --kills 500 --seed 3 --kind bare
 
-A driver (`job`) copies a topic in small micro-batches.  Faults come one after the other.  At a step of the sink, or after a time, the
-driver, a Python worker or the broker gets SIGKILL, and is started again on the files that it left.
+A driver (`job`; `bare` without Spark) copies a topic in small micro-batches.  Faults come one after the other.  At a step of the
+sink, or after a time, the driver, a Python worker or the broker gets SIGKILL, and is started again on the files that it left.
 """
 
 import argparse
@@ -124,7 +125,7 @@ class Trial:
         path = os.pathsep.join([str(ROOT / "proof/pipelines/faulty"), str(ROOT / "src"), str(ROOT)])
         with (self.folder / "driver.log").open("ab") as log:
             self.driver = subprocess.Popen(
-                [sys.executable, "-m", "proof.pipelines.job", *arguments],
+                [sys.executable, "-m", f"proof.pipelines.{'bare' if self.kind == 'bare' else 'job'}", *arguments],
                 env={**os.environ, "PYTHONPATH": path, "MOLDAU_FAULTS": str(self.folder)},
                 stdout=log,
                 stderr=log,
@@ -138,7 +139,7 @@ class Trial:
         struck = self.folder / "struck"
         struck.unlink(missing_ok=True)
         if self.draw.random() < 0.25 and victim != "worker":
-            self.wait(lambda: False, self.draw.uniform(0, 8))
+            self.wait(lambda: False, self.draw.uniform(0, 1 if self.kind == "bare" else 8))
             if self.driver is not None:
                 self.strike(victim)
                 self.struck[f"any time {victim}"] += 1
@@ -182,7 +183,7 @@ class Trial:
 
     def judge(self) -> None:
         found = committed_values(self.broker.bootstrap, self.target)
-        if self.kind == "copy":
+        if self.kind in ("copy", "bare"):
             values = Counter(value for _, _, _, value in found)
             lost = [number for number in range(self.records) if str(number) not in values]
             repeated = {value: count for value, count in values.items() if count > 1}
@@ -203,7 +204,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("broker", choices=["ours", "apache"])
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--kind", choices=["copy", "sum", "streams"], default="copy")
+    parser.add_argument("--kind", choices=["copy", "sum", "streams", "bare"], default="copy", help="bare: without Spark (%(default)s)")
     parser.add_argument(
         "--records", type=int, default=3_000, help="for the first run; so many more each time when kills are left (%(default)s)"
     )

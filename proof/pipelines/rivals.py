@@ -1,6 +1,7 @@
 """● Faults other than kills: two drivers, a driver frozen beyond its time-out, a broker restarted, a checkpoint older than its output.
 
     python -m proof.pipelines.rivals ours          python -m proof.pipelines.rivals apache --only frozen older
+    python -m proof.pipelines.rivals ours --kind bare
 
 Each trial copies a topic as `kills` does.  The committed output must be the input, once.
 """
@@ -164,13 +165,14 @@ TRIALS: Final[dict[str, Callable[[Rivals], str]]] = {
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("broker", choices=["ours", "apache"])
+    parser.add_argument("--kind", choices=["copy", "bare"], default="copy", help="bare: without Spark (%(default)s)")
     parser.add_argument("--only", nargs="+", choices=list(TRIALS), default=list(TRIALS))
     told = parser.parse_args(arguments)
     broker: NodeProcess = BrokerProcess(properties=PROPERTIES) if told.broker == "ours" else ApacheKafka(properties=PROPERTIES)
     with broker:
         for name in told.only:
             folder = Path(tempfile.mkdtemp(prefix=f"rivals-{name}-"))
-            trial = Rivals(broker, folder, random.Random(1), kind="copy", records=RECORDS, per_batch=PER_BATCH)
+            trial = Rivals(broker, folder, random.Random(1), kind=told.kind, records=RECORDS, per_batch=PER_BATCH)
             trial.source, trial.target = f"in-{name}", f"out-{name}"
             try:
                 found = TRIALS[name](trial.prepared())

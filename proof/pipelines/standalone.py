@@ -34,7 +34,9 @@ from moldau.pipelines.validation.service import OrderService
 HERE, THERE = "10.77.31.1", "10.77.31.2"
 NAMESPACE: Final = "moldau-worker"
 PORT, BROKER_PORT = 17077, 19192
-FIRST, FLOOD, PER_BATCH = 100, 3_000, 200
+FIRST, PER_BATCH = 100, 200
+HIDDEN: Final = Path("/", *Path(__file__).parts[1:2])
+"""The top folder that holds this tree and its environment: the worker finds it empty."""
 RUNNERS_LINE: Final = re.compile(r"\d{4}-\d\d-\d\d ")
 SYSTEM_PATH: Final = "/usr/bin:/bin:/usr/sbin:/sbin"
 
@@ -113,12 +115,13 @@ def lines_of(log: Path) -> list[str]:
     return [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if RUNNERS_LINE.match(line)]
 
 
-def main() -> None:
+def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--worker-pyspark", type=Path, required=True)
+    parser.add_argument("--flood", type=int, default=3_000, help="orders that are sent at once, between the kills (%(default)s)")
     parser.add_argument("--kills", type=int, default=3, help="executors that get SIGKILL (%(default)s)")
     parser.add_argument("--within", type=float, default=900.0, metavar="S", help="the longest wait for verdicts, in seconds (%(default)s)")
-    told = parser.parse_args()
+    told = parser.parse_args(arguments)
     folder = Path(tempfile.mkdtemp(prefix="standalone-"))
     print(folder, flush=True)
     java = java_environment().get("JAVA_HOME") or os.environ.get("JAVA_HOME", "")
@@ -133,8 +136,6 @@ def main() -> None:
     bare = {"PATH": SYSTEM_PATH, "SPARK_LOCAL_IP": THERE, "SPARK_HOME": str(told.worker_pyspark / "pyspark")}
     if java:
         bare["JAVA_HOME"] = ours["JAVA_HOME"] = java
-    hidden = Path(__file__).parents[2]
-    hidden = Path("/", *hidden.parts[1:2])  # the top folder that holds this tree and its environment
     with ExitStack() as stack:
         stack.enter_context(another_machine())
         up = [
@@ -153,7 +154,7 @@ def main() -> None:
         master = [str(spark_home / "bin/spark-class"), "org.apache.spark.deploy.master.Master", "--host", HERE, "--port", str(PORT)]
         stack.enter_context(started([*master, "--webui-port", "0"], folder / "master.log", ours))
         spark_class = told.worker_pyspark / "pyspark/bin/spark-class"
-        inside = f'mount -t tmpfs none {hidden} && test -z "$(ls {hidden})" && exec {spark_class} org.apache.spark.deploy.worker.Worker '
+        inside = f'mount -t tmpfs none {HIDDEN} && test -z "$(ls {HIDDEN})" && exec {spark_class} org.apache.spark.deploy.worker.Worker '
         inside += f"--cores 2 --memory 2g --webui-port 0 --work-dir {folder}/work spark://{HERE}:{PORT}"
         there = ["ip", "netns", "exec", NAMESPACE, "unshare", "--mount", "bash", "-c", inside]
         worker = stack.enter_context(started(there, folder / "worker.log", bare))
@@ -183,12 +184,12 @@ def main() -> None:
             service.send(orders(0, FIRST))
             took_s = wait_for(ledger, FIRST, log, told.within)
             print(f"the first {FIRST} orders were judged after {took_s:.0f} s, start included", flush=True)
-            service.send(orders(FIRST, FLOOD))
+            service.send(orders(FIRST, told.flood))
             for number in range(told.kills):
-                wait_for(ledger, FIRST + (number + 1) * FLOOD // (told.kills + 2), log, told.within)
+                wait_for(ledger, FIRST + (number + 1) * told.flood // (told.kills + 2), log, told.within)
                 os.kill(executor_of(worker.pid, told.within), signal.SIGKILL)
-                print(f"executor killed with {len(ledger.verdicts)} of {FIRST + FLOOD} judged", flush=True)
-            took_s = wait_for(ledger, FIRST + FLOOD, log, told.within)
+                print(f"executor killed with {len(ledger.verdicts)} of {FIRST + told.flood} judged", flush=True)
+            took_s = wait_for(ledger, FIRST + told.flood, log, told.within)
             print(f"all were judged {took_s:.0f} s later", flush=True)
             while ledger.read(2.0):
                 pass

@@ -39,8 +39,10 @@ def strike(step: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     elif victim == "freeze":
         (Path(FOLDER) / "frozen.pid").write_text(str(os.getpid()), encoding="ascii")
-        os.killpg(int((Path(FOLDER) / "driver.pid").read_text(encoding="ascii")), signal.SIGSTOP)
-        os.kill(os.getpid(), signal.SIGSTOP)
+        driver = int((Path(FOLDER) / "driver.pid").read_text(encoding="ascii"))
+        os.killpg(driver, signal.SIGSTOP)
+        if os.getpgrp() != driver:  # Spark's Python workers have a group of their own
+            os.kill(os.getpid(), signal.SIGSTOP)
 
 
 def watched(step: str, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from moldau.pipelines.provision import spark_connector_jars
 from moldau.pipelines.session import SHORT_LIVED, open_session
 from moldau.testing.process import BrokerProcess
+from proof.kafka.apache import ApacheKafka
 
 _numbers = itertools.count()
 
@@ -23,6 +24,18 @@ def bootstrap() -> Iterator[str]:
         return
     with BrokerProcess() as broker:
         yield broker.bootstrap
+
+
+@pytest.fixture(scope="session")
+def apache_bootstrap() -> Iterator[str]:
+    with ApacheKafka() as broker:
+        yield broker.bootstrap
+
+
+@pytest.fixture(params=["ours", pytest.param("apache", marks=pytest.mark.java)])
+def either_bootstrap(request: pytest.FixtureRequest) -> str:
+    """Our broker, then Apache Kafka."""
+    return str(request.getfixturevalue("bootstrap" if request.param == "ours" else "apache_bootstrap"))
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,10 @@ def test_what_is_committed_is_the_input_once(kind: str) -> None:
     kills.main(["ours", "--kills", "4", "--seed", "7", "--records", "900", "--per-batch", "60", "--kind", kind])
 
 
+def test_without_spark() -> None:
+    kills.main(["ours", "--kills", "12", "--seed", "5", "--records", "600", "--kind", "bare"])
+
+
 @pytest.mark.java
 def test_on_apache_kafka() -> None:
     kills.main(["apache", "--kills", "3", "--seed", "8", "--records", "900", "--per-batch", "60"])

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from moldau.pipelines.rolling import Limit
-from moldau.pipelines.validation.model import Order
+from moldau.pipelines.validation.model import MOST_LETTER_BYTES, Order
 
 BURGER_LIMIT = Limit(most=5)
 PASS, FAIL = "PASS", "FAIL"
@@ -19,6 +19,11 @@ class PromoTopics(NamedTuple):
     @classmethod
     def prefixed(cls, prefix: str) -> "PromoTopics":
         return cls(*(prefix + name for name in cls()))
+
+    def configs(self) -> dict[str, dict[str, str]]:
+        """The topics' configs: lines of any age may be replayed, and a dead letter is larger than its line by its headers."""
+        keep = {"retention.ms": "-1"}
+        return {self.lines: keep, self.verdicts: keep, self.dead_letters: {**keep, "max.message.bytes": str(MOST_LETTER_BYTES)}}
 
 
 class PromoLine(NamedTuple):

@@ -15,7 +15,7 @@ FLUSH_TIMEOUT_S = 60.0
 
 def send_lines(bootstrap_servers: str, topics: PromoTopics, lines: Iterable[PromoLine], *, partitions: int) -> int:
     """Send the lines.  Returns how many were acknowledged.  A customer's lines are in one partition, in the given order."""
-    create_topics(bootstrap_servers, {topic: {"retention.ms": "-1"} for topic in topics}, partitions=partitions)
+    create_topics(bootstrap_servers, topics.configs(), partitions=partitions)
     producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True, "linger.ms": 5})
     count = 0
     for line in lines:

@@ -83,7 +83,7 @@ def _promo(values: Mapping[str, Any], ends: "Ends") -> Runnable:
 
     topics = PromoTopics.prefixed(values["topic_prefix"])
     config = job.PromoConfig(ends, topics, Limit(most=values["rules.most_units_a_day"]))
-    return Runnable((job.QUERY,), {topic: {} for topic in topics}, lambda spark, name: job.start(spark, config))
+    return Runnable((job.QUERY,), topics.configs(), lambda spark, name: job.start(spark, config))
 
 
 def catalogue_of(path: str) -> dict[int, int]:

@@ -2,7 +2,10 @@
 
 import sys
 
-from moldau.pipelines.running.command import main
+try:
+    from moldau.pipelines.running.command import main
+except ModuleNotFoundError as error:
+    sys.exit(f"moldau: {sys.executable} has no {error.name}: activate the environment of this installation before spark-submit")
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -119,8 +119,11 @@ class Cluster:
             try:
                 channel = await Channel.connect(door, host, port, client_id=client_id, timeout_s=connect_within_s)
             except OSError as error:
-                if ssl_context is not None and (refusal := _tls_refusal(error)) is not None:
-                    raise AuthenticationError(f"{host}:{port} over TLS: {refusal}") from error
+                if ssl_context is not None:
+                    from moldau.clients.refusals import tls_refusal
+
+                    if (refusal := tls_refusal(error)) is not None:
+                        raise AuthenticationError(f"{host}:{port} over TLS: {refusal}") from error
                 raise
             if sasl is not None:
                 await _authenticate(channel, sasl)
@@ -289,19 +292,6 @@ async def _authenticate(channel: Channel, credentials: "Credentials") -> None:
         raise
     if lifetime_ms:
         channel.retire_at = asyncio.get_running_loop().time() + lifetime_ms / 1000 * RETIRES_AFTER
-
-
-def _tls_refusal(error: OSError) -> str | None:
-    """The reason why one side refuses the other over TLS.  None: the connection broke, and another one may succeed.
-
-    With TLS 1.3 a broker refuses a client's certificate only after the handshake, in answer to the first request.
-    """
-    import ssl
-
-    found = error if isinstance(error, ssl.SSLError) else error.__cause__
-    if not isinstance(found, ssl.SSLError) or isinstance(found, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
-        return None
-    return found.strerror or str(found)
 
 
 def _reason(error: OSError) -> str:

@@ -12,8 +12,8 @@ from moldau.clients.blocking.offsets import LATEST, committed, list_offsets
 from moldau.clients.blocking.produce import BatchWriter
 from moldau.clients.blocking.transactions import OffsetMark, add_offset, begin, end
 from moldau.clients.cluster import parse_bootstrap
+from moldau.clients.errors import AuthenticationError
 from moldau.errors import ErrorCode, KafkaError
-from moldau.net.sasl import AuthenticationFailed
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from moldau.protocol.records.builder import NewRecord, build_batch
 from moldau.protocol.records.compression import Codec
@@ -146,7 +146,7 @@ def test_sasl_over_tls(secured: SecuredKafka, mechanism: str) -> None:
 @pytest.mark.java
 def test_a_wrong_password_is_said(secured: SecuredKafka) -> None:
     options = secured_options(secured, "PLAIN") | {"kafka.sasl.password": "wrong"}
-    with cluster_of(read_options(options), "source") as cluster, pytest.raises(AuthenticationFailed):
+    with cluster_of(read_options(options), "source") as cluster, pytest.raises(AuthenticationError):
         cluster.refresh()
 
 

@@ -74,7 +74,7 @@ def test_a_stream_is_copied(spark: SparkSession, kafka: SecuredKafka, source: st
 
 
 def test_refusals_are_said(spark: SparkSession, kafka: SecuredKafka, source: str, checkpoint: str) -> None:
-    with pytest.raises(Exception, match="AuthenticationFailed"):
+    with pytest.raises(Exception, match="AuthenticationError"):
         copy(spark, by_sasl(kafka, "SCRAM-SHA-512", "wrong"), source, "out", checkpoint)
     untrusted = by_sasl(kafka, "PLAIN")
     del untrusted["kafka.ssl.truststore.location"]

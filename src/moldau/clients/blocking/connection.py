@@ -15,9 +15,12 @@ from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from moldau import __version__
+from moldau.clients.errors import AuthenticationError
+from moldau.clients.refusals import tls_refusal
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.correlation import Correlation, CorrelationError, is_answered
 from moldau.net.framing import Framing, ReceiveBuffers
+from moldau.net.sasl import AuthenticationFailed
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.protocol.wire import AnyResponse, Request, Response
 
@@ -65,7 +68,10 @@ class Connection:
 
     @classmethod
     def open(cls, host: str, port: int, wire: Wire) -> "Connection":
-        """A connection that is connected, encrypted, authenticated and has agreed on versions.  Errors: OSError, KafkaError."""
+        """A connection that is connected, encrypted, authenticated and has agreed on versions.
+
+        Errors: AuthenticationError where one side refuses the other; ConnectionLost; KafkaError.
+        """
         name = f"{host}:{port}"
         try:
             stream = socket.create_connection((host, port), timeout=wire.connect_within_s)
@@ -73,6 +79,7 @@ class Connection:
             if wire.tls is not None:
                 stream = wire.tls.wrap_socket(stream, server_hostname=host)
         except OSError as error:
+            _check_refusal(name, wire, error)
             raise ConnectionLost(f"{name}: {_reason(error)}") from error
         connection = cls(stream, wire, name)
         try:
@@ -81,6 +88,12 @@ class Connection:
                 lifetime_ms = wire.authenticate(connection)
                 if lifetime_ms:
                     connection._expires_s = time.monotonic() + lifetime_ms / 1000 * OF_A_SESSION
+        except AuthenticationFailed as error:
+            connection.close()
+            raise AuthenticationError(str(error)) from None
+        except ConnectionLost as error:
+            _check_refusal(name, wire, error)
+            raise
         except BaseException:
             connection.close()
             raise
@@ -158,6 +171,12 @@ class Connection:
     def close(self) -> None:
         self._closed = True
         self._stream.close()
+
+
+def _check_refusal(name: str, wire: Wire, error: OSError) -> None:
+    """Errors: AuthenticationError, if one side refuses the other over TLS."""
+    if wire.tls is not None and (refusal := tls_refusal(error)) is not None:
+        raise AuthenticationError(f"{name} over TLS: {refusal}") from error
 
 
 def _level_of_transactions(response: ApiVersionsResponse) -> int:

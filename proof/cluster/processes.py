@@ -156,8 +156,9 @@ class Hurting:
             for node in self.cluster.nodes.values():
                 if node.is_broker and node.is_running:
                     answer = node.ask(request, version=2)
-                    if answer.error_code == 0 and answer.topics and (leader := answer.topics[0].partitions[0].leader_id) >= 0:
-                        return leader
+                    said = answer.topics[0].partitions[0] if answer.error_code == 0 and answer.topics else None
+                    if said is not None and said.error_code == 0 and said.leader_id >= 0:
+                        return said.leader_id
             self._calm(BETWEEN_LOOKS_S)
         raise BrokerFailed("no controller is active")
 

@@ -10,11 +10,13 @@ Behaviour      Acknowledgements are taken first, then records are acquired for t
 Version notes  2+ may limit the number of records strictly (KIP-1206), and renews locks in a request without a fetch (KIP-1222).
 Errors         UNSUPPORTED_VERSION (share.version is 0), INVALID_REQUEST, INVALID_GROUP_ID, SHARE_SESSION_NOT_FOUND,
                INVALID_SHARE_SESSION_EPOCH, SHARE_SESSION_LIMIT_REACHED (after max_wait_ms); by partition UNKNOWN_TOPIC_ID,
-               UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, COORDINATOR_NOT_AVAILABLE, GROUP_ID_NOT_FOUND, KAFKA_STORAGE_ERROR,
+               UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, GROUP_ID_NOT_FOUND, KAFKA_STORAGE_ERROR,
                CORRUPT_MESSAGE, and for acknowledgements those of ShareAcknowledge.
 Differs from Kafka: a group that begins `by_duration` in a partition without a young enough record begins at its end; Kafka refuses its
                fetches.  A deleted topic in a session is answered with UNKNOWN_TOPIC_ID.  The group without a name is refused with
-               INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR on each partition.
+               INVALID_GROUP_ID; Kafka says UNKNOWN_SERVER_ERROR on each partition.  While the group's state has no coordinator, a
+               partition is refused with NOT_LEADER_OR_FOLLOWER, which members try again; Kafka says COORDINATOR_NOT_AVAILABLE, and its
+               own Java client ends with an IllegalStateException.
 """
 
 import asyncio
@@ -344,7 +346,8 @@ class _Fetching:
 
     def _response(self, results: Results) -> ShareFetchResponse:
         response = ShareFetchResponse(acquisition_lock_timeout_ms=self._rules.record_lock_duration_ms, responses=[], node_endpoints=[])
-        for key, code in self._refused.items():
+        for key, refused_for in self._refused.items():
+            code = _FOR_CLIENTS.get(refused_for, refused_for)
             results[key] = _nothing(key)
             results[key].error_code = code
         if self._request.share_session_epoch > INITIAL_EPOCH:
@@ -391,6 +394,9 @@ def _nothing(key: SharedKey) -> PartitionData:
 def _tell_acknowledged(one: PartitionData, refusal: Refusal) -> None:
     one.acknowledge_error_code = refusal.code
     one.acknowledge_error_message = refusal.message or None
+
+
+_FOR_CLIENTS: Final = {ErrorCode.COORDINATOR_NOT_AVAILABLE: ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
 def _refused(code: ErrorCode) -> ShareFetchResponse:

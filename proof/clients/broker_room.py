@@ -12,7 +12,7 @@ import gc
 import logging
 import random
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from moldau.net.connection import Connection, InvalidFrame, Reply, ReplyOrLater
@@ -39,7 +39,7 @@ from moldau.testing.loop import Machine, SimLoop
 from moldau.testing.network import SimNetwork
 from moldau.types import TopicPartition
 from proof.clients.model import PORT, Verdict
-from proof.transactions.schedules.room import APIS, BROKER_ID, DATA, GROUP_OFFSETS, TRANSACTION_STATE, Room
+from proof.transactions.schedules.room import APIS, BROKER_ID, DATA, GROUP_OFFSETS, SHARE_STATE, TRANSACTION_STATE, Room
 
 T = TypeVar("T")
 
@@ -64,7 +64,8 @@ Rule = Callable[[int], Verdict | None]
 class RoomWorld:
     """See the module."""
 
-    def __init__(self, seed: int, *, transaction_version: int = 2) -> None:
+    def __init__(self, seed: int, *, transaction_version: int = 2, share_group: Mapping[str, Any] | None = None) -> None:
+        """`share_group`: the options of all share groups; None: the broker has none."""
         self.random: Final = random.Random(seed)
         self.loop: Final = SimLoop()
         self.network: Final = SimNetwork(self.loop, self.random.getrandbits(64))
@@ -72,6 +73,7 @@ class RoomWorld:
         self.rules: list[Rule] = []
         self.room: Room
         self._transaction_version = transaction_version
+        self._share_group = share_group
         self._broker = Machine(HOST)
         self._door: Any = None
         self._dispatcher: Dispatcher
@@ -108,8 +110,14 @@ class RoomWorld:
         return result
 
     async def _up(self) -> None:
-        self.room = Room(random.Random(self.random.getrandbits(64)), properties=PROPERTIES)
-        features = Features({}, {"transaction.version": self._transaction_version, "group.version": 1}, 1)
+        has_share_groups = self._share_group is not None
+        self.room = Room(random.Random(self.random.getrandbits(64)), properties=PROPERTIES, has_share_groups=has_share_groups)
+        levels = {"transaction.version": self._transaction_version, "group.version": 1}
+        if self._share_group is not None:
+            levels["share.version"] = 1
+            values = dict(self._share_group)
+            self.room.broker.schema.group_values = lambda image, group: values  # type: ignore[method-assign]
+        features = Features({}, levels, 1)
         self.room.broker.cluster.features = lambda: features  # type: ignore[method-assign]
         cast(dict[str, Any], self.room.broker.apis)["PLAINTEXT"] = APIS
         self._dispatcher = Dispatcher(self.room.broker, APIS)
@@ -137,7 +145,7 @@ class RoomWorld:
     async def broker_dies(self, for_s: float) -> None:
         self.network.reset(HOST)
         self._door.stop_accepting()
-        for name in (GROUP_OFFSETS, TRANSACTION_STATE, *DATA):
+        for name in (GROUP_OFFSETS, TRANSACTION_STATE, *([SHARE_STATE] if self._share_group is not None else []), *DATA):
             self.room.fail_over(name)
         try:
             await asyncio.sleep(for_s)

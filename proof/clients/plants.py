@@ -17,7 +17,9 @@ from moldau.clients.consumer.work import ConsumerWork
 from moldau.clients.errors import Fenced
 from moldau.clients.producer.transactions import FENCED_BY, Transaction
 from moldau.clients.producer.transactor import Transactor
-from moldau.errors import KafkaError
+from moldau.clients.share import Acknowledge, SharedRecord
+from moldau.clients.share.work import Acknowledgements, ShareWork
+from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions
 from moldau.types import TopicPartition
 
@@ -75,6 +77,22 @@ async def _keeps_offsets(self: Transactor, offsets: object, group: object) -> No
     """Take offsets for a transaction, and send none."""
 
 
+def _accepts_all(self: ShareWork, shared: SharedRecord, kind: Acknowledge) -> None:
+    """Accept what the caller released."""
+    _acknowledge(self, shared, Acknowledge.ACCEPT if kind is Acknowledge.RELEASE else kind)
+
+
+def _forgets(self: ShareWork, said: Acknowledgements) -> None:
+    """Forget acknowledgements that were on a broken connection."""
+
+
+def _confirms_doubts(self: ShareWork, said: Acknowledgements) -> None:
+    """Confirm acknowledgements that were on a broken connection."""
+    for one in said:
+        self._tell(said, one, ErrorCode.NONE)
+
+
+_acknowledge: Final = ShareWork.acknowledge
 _commit: Final = Transactor.commit
 _end: Final = Transactor._end
 _fail: Final = Transaction.fail
@@ -93,6 +111,11 @@ TRANSACTION_PLANTS: Final[dict[str, Plant]] = {
     "forgives-a-lost-record": (Transaction, "fail", _forgives),
     "commits-an-abort": (Transactor, "_end", _commits_an_abort),
     "keeps-offsets": (Transactor, "_commit_offsets", _keeps_offsets),
+}
+SHARE_PLANTS: Final[dict[str, Plant]] = {
+    "accepts-all": (ShareWork, "acknowledge", _accepts_all),
+    "forgets-acknowledgements": (ShareWork, "_say_again", _forgets),
+    "confirms-doubts": (ShareWork, "_say_again", _confirms_doubts),
 }
 
 

@@ -42,12 +42,13 @@ from moldau.storage.log import Log
 from moldau.storage.manager import LogManager
 from moldau.testing.clock import EPOCH_MS, SimClock
 from moldau.testing.files import MemoryFiles
-from moldau.types import GROUP_TOPIC, NO_LEADER, TRANSACTION_TOPIC, TopicPartition
+from moldau.types import GROUP_TOPIC, NO_LEADER, SHARE_TOPIC, TRANSACTION_TOPIC, TopicPartition
 from proof.transactions.schedules.wire import Link, Lost, Weather, Wire
 
 DATA: Final = (TopicPartition("orders", 0), TopicPartition("orders", 1), TopicPartition("payments", 0))
 GROUP_OFFSETS: Final = TopicPartition(GROUP_TOPIC, 0)
 TRANSACTION_STATE: Final = TopicPartition(TRANSACTION_TOPIC, 0)
+SHARE_STATE: Final = TopicPartition(SHARE_TOPIC, 0)
 LONGEST_SYNC_S: Final = 0.02
 BROKER_ID: Final = 1
 ANOTHER_BROKER_ID: Final = 2
@@ -60,6 +61,7 @@ PROPERTIES: Final = {
     "log.dirs": "/data",
     "controller.quorum.bootstrap.servers": "localhost:9093",
     "offsets.topic.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
 }
 APIS: Final[dict[int, Api]] = apis_of(MODULES, "broker")
 
@@ -76,7 +78,7 @@ class _Cluster:
         return next((name for name, known in self._ids.items() if known == topic_id), None)
 
     def has_partition(self, topic: str, index: int) -> bool:
-        return (topic, index) in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE)
+        return (topic, index) in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE, SHARE_STATE)
 
     def leader_of(self, topic: str, index: int, listener: str) -> Leader:
         return Leader(BROKER_ID, 1, None, None)
@@ -114,6 +116,8 @@ class OverTheWire:
         self._link: Link | None = None
 
     def leader_of(self, where: TopicPartition) -> int:
+        if where == SHARE_STATE:
+            return BROKER_ID
         return NO_LEADER if self.wire is None or where == TRANSACTION_STATE else ANOTHER_BROKER_ID
 
     async def ask(self, broker_id: int, request: Request[AnyResponse]) -> AnyResponse:
@@ -145,7 +149,7 @@ def remote_coordinator(delay_s: Callable[[], float]) -> Iterator[None]:
 class Room:
     """See the module.  Make it on a running loop."""
 
-    def __init__(self, choice: random.Random, *, properties: Mapping[str, str]) -> None:
+    def __init__(self, choice: random.Random, *, properties: Mapping[str, str], has_share_groups: bool = False) -> None:
         config = NodeConfig.parse({**PROPERTIES, **properties})
         self._choice: Final = choice
         self._loop: Final = asyncio.get_running_loop()
@@ -157,8 +161,12 @@ class Room:
         self._next_block = 0
         self.failures: list[str] = []
         cluster = _Cluster()
+        self._waits: asyncio.TimerHandle | None = None
         replicas = ReplicaManager(
-            local_id=BROKER_ID, lag_time_max_ms=30_000, on_flush_wanted=self._sync_soon, on_earlier_timeout=lambda due_ms: None
+            local_id=BROKER_ID,
+            lag_time_max_ms=30_000,
+            on_flush_wanted=self._sync_soon,
+            on_earlier_timeout=self._end_waits_at if has_share_groups else lambda due_ms: None,
         )
         ids = random.Random(1)
         self._brokers: Final = OverTheWire()
@@ -184,7 +192,7 @@ class Room:
         def new_uuid() -> UUID:
             return UUID(int=ids.getrandbits(128))
 
-        for name in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE):
+        for name in (*DATA, GROUP_OFFSETS, TRANSACTION_STATE, *([SHARE_STATE] if has_share_groups else [])):
             view = cluster.by_name(name.topic)
             topic_id = new_uuid() if view is None else view.topic_id
             log = Log.open(self._files, f"/data/{name}", name, config.log, now_ms=EPOCH_MS, topic_id=topic_id)
@@ -273,6 +281,20 @@ class Room:
         self._syncing.discard(log)
         log.flush()
         self.broker.replicas.log_flushed(log)
+
+    def _end_waits_at(self, due_ms: int) -> None:
+        """Answer fetches whose time is over.  Else a share member's heartbeats, which are on the same connection, wait for records."""
+        if self._waits is not None:
+            self._waits.cancel()
+        self._waits = self._loop.call_later(max(0, due_ms - self.clock.monotonic_ms()) / 1000, self._end_waits)
+
+    def _end_waits(self) -> None:
+        self._waits = None
+        timeouts = self.broker.replicas.timeouts
+        timeouts.expire(self.clock.monotonic_ms())
+        due_ms = timeouts.next_due_ms()
+        if due_ms is not None and self._waits is None:
+            self._end_waits_at(due_ms)
 
     async def _allocate(self) -> range:
         self._next_block += 1000

@@ -4,6 +4,7 @@ Source: ShareConsumeRequestManager, ShareSessionHandler, ShareMembershipManager.
 """
 
 import asyncio
+import logging
 import uuid
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -20,7 +21,10 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import share_acknowledge as acknowledging
 from moldau.protocol.messages import share_fetch as fetching
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
+from moldau.protocol.records.corrupt import CorruptBatch
 from moldau.types import TopicPartition
+
+LOG: Final = logging.getLogger(__name__)
 
 JOIN_EPOCH: Final = 0
 LEAVE_EPOCH: Final = -1
@@ -107,11 +111,15 @@ class ShareWork:
         if self._options.accepts_at_next_poll:
             for shared in list(self._out.values()):
                 self.acknowledge(shared, Acknowledge.ACCEPT)
-        self._fetch_from_idle_leaders()
-        if not self._arrived and not self._failures:
+        loop = asyncio.get_running_loop()
+        until = loop.time() + wait_s
+        while True:
             self._something.clear()
+            self._fetch_from_idle_leaders()
+            if self._arrived or self._failures or loop.time() >= until:
+                break
             with suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):
+                async with asyncio.timeout_at(until):
                     await self._something.wait()
         if self._failures:
             raise self._failures.popleft()
@@ -149,6 +157,10 @@ class ShareWork:
         with suppress(OSError, Unreachable, KafkaError):
             await self._heartbeat(LEAVE_EPOCH)
         self._heart, self._epoch, self.assignment = None, JOIN_EPOCH, frozenset()
+        left, self._said = self._said, defaultdict(dict)
+        for one in sorted(left):
+            self._tell(left, one, ErrorCode.SHARE_SESSION_NOT_FOUND)  # no leader has taken them
+        self._renewed.clear()
         self._sessions.clear()
         self._out.clear()
         self._arrived.clear()
@@ -226,7 +238,11 @@ class ShareWork:
             if node_id not in self._busy and is_wanted:
                 task = asyncio.get_running_loop().create_task(self._guarded(node_id, partitions))
                 self._busy[node_id] = task
-                task.add_done_callback(lambda _, node_id=node_id: self._busy.pop(node_id, None))  # type: ignore[misc]
+                task.add_done_callback(lambda _, node_id=node_id: self._fetched(node_id))  # type: ignore[misc]
+
+    def _fetched(self, node_id: int) -> None:
+        self._busy.pop(node_id, None)
+        self._something.set()  # a poll that waits fetches again
 
     async def _guarded(self, node_id: int, partitions: set[TopicPartition]) -> None:
         try:
@@ -284,7 +300,10 @@ class ShareWork:
         if code is not ErrorCode.NONE:
             self._say_again(said)
             session.begin_anew()
-            if code in STALE_SESSION or code.retriable:
+            if code in STALE_SESSION:
+                return
+            if code.retriable:
+                await self._pause_and_refresh()
                 return
             raise KafkaError(code, response.error_message)
         session.sent(partitions)
@@ -298,7 +317,10 @@ class ShareWork:
             for answer in topic.partitions:
                 one = TopicPartition(name, answer.partition_index)
                 self._tell(said, one, answer.acknowledge_error_code)
-                is_stale = self._take(one, answer, asked_at) or is_stale
+                try:
+                    is_stale = self._take(one, answer, asked_at) or is_stale
+                except (KafkaError, CorruptBatch) as error:
+                    self._failures.append(error)  # the other partitions' records count nevertheless
         if self._arrived:
             self._something.set()
         if is_stale:
@@ -384,12 +406,16 @@ class ShareWork:
 
     def _say_again(self, said: Acknowledgements) -> None:
         for one, kinds in said.items():
-            self._said[one] = {**kinds, **self._said.get(one, {})}
+            for offset, kind in kinds.items():
+                (self._renewed if kind is Acknowledge.RENEW else self._said)[one].setdefault(offset, kind)
 
     def _tell(self, said: Acknowledgements, one: TopicPartition, number: int) -> None:
         offsets = sorted(offset for offset, kind in said.get(one, {}).items() if kind is not Acknowledge.GAP)
         if offsets and self._on_acknowledged is not None:
-            self._on_acknowledged(one, offsets, ErrorCode.of(number))
+            try:
+                self._on_acknowledged(one, offsets, ErrorCode.of(number))
+            except Exception:
+                LOG.exception("an acknowledgement callback failed")
 
 
 def _place_of(shared: SharedRecord) -> tuple[str, int, int]:

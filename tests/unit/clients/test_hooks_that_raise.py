@@ -1,4 +1,4 @@
-"""A consumer whose listener, deserializer or interceptor raises goes on."""
+"""A consumer whose listener or deserializer raises goes on."""
 
 import asyncio
 from collections.abc import Sequence
@@ -29,14 +29,6 @@ class Raising(RebalanceListener):
         raise OnPurpose
 
     async def on_lost(self, partitions: Sequence[TopicPartition]) -> None:
-        raise OnPurpose
-
-
-class Interceptor:
-    def on_consume(self, records: object) -> object:
-        raise OnPurpose
-
-    def on_commit(self, offsets: object) -> None:
         raise OnPurpose
 
 
@@ -84,12 +76,6 @@ def test_a_listener_that_raises_is_heard_and_ends_nothing(protocol: dict[str, An
     found, raised = values_read(listener=Raising(), **protocol)
     assert [record.value for record in found] == [b"1", b"2"]
     assert raised
-
-
-def test_an_interceptor_that_raises_changes_nothing() -> None:
-    found, raised = values_read(interceptors=[Interceptor()])
-    assert [record.value for record in found] == [b"1", b"2"]
-    assert not raised
 
 
 def test_a_deserializer_that_raises_costs_no_other_record() -> None:

@@ -10,8 +10,6 @@ import argparse
 import os
 import tempfile
 import time
-from collections import Counter
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from threading import Thread
@@ -19,6 +17,7 @@ from typing import Final
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from benchmarks.processes import cpu_by_kind
 from moldau.pipelines import retail
 from moldau.pipelines.demo.figures import quantile
 from moldau.pipelines.ends import Ends
@@ -35,28 +34,6 @@ from proof.kafka.apache import ApacheKafka
 WARM_UP: Final = 1_000
 PARTITIONS: Final = 2
 WITHIN_S: Final = 600.0
-TICKS_PER_S: Final = os.sysconf("SC_CLK_TCK")
-
-
-def cpu_seconds(broker: int) -> dict[str, float]:
-    """The processor time of this process and its descendants, by kind of process."""
-    ticks: Counter[str] = Counter()
-    for pid, kind in _family(os.getpid(), "sending and reading", broker):
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-        except OSError:
-            continue
-        ticks[kind] += sum(int(field) for field in fields[11:13])
-    return {kind: count / TICKS_PER_S for kind, count in ticks.items()}
-
-
-def _family(pid: int, kind: str, broker: int) -> Iterator[tuple[int, str]]:
-    yield pid, kind
-    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
-        for child in map(int, thread.read_text(encoding="ascii").split()):
-            name = Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip()
-            below = "the broker" if child == broker or kind == "the broker" else "Spark's JVM" if name == "java" else "Spark's Python"
-            yield from _family(child, below, broker)
 
 
 def judge(ledger: Ledger, query: StreamingQuery, count: int) -> None:
@@ -88,11 +65,11 @@ def main() -> None:
         with closing(Ledger(broker.bootstrap, topics)) as ledger:
             service.send(sent[:WARM_UP])
             judge(ledger, query, WARM_UP)
-            before, begun = cpu_seconds(broker.pid), time.perf_counter()
+            before, begun = cpu_by_kind(broker.pid), time.perf_counter()
             service.send(sent[WARM_UP : WARM_UP + told.flood])
             judge(ledger, query, WARM_UP + told.flood)
             took_s = time.perf_counter() - begun
-            used = {kind: seconds - before.get(kind, 0) for kind, seconds in cpu_seconds(broker.pid).items()}
+            used = {kind: seconds - before.get(kind, 0) for kind, seconds in cpu_by_kind(broker.pid).items()}
             print(f"flood of {told.flood}: {told.flood / took_s:,.0f} orders/s, load {os.getloadavg()[0]:.0f}")
             each = {kind: seconds * 1000 / told.flood for kind, seconds in used.items()}
             print("CPU ms an order:", ", ".join(f"{kind} {ms:.2f}" for kind, ms in each.items()), f"= {sum(each.values()):.2f}")

@@ -3,9 +3,9 @@
     python -m benchmarks.pipelines ours          python -m benchmarks.pipelines apache --rounds 5 --rows 400000
 
 Source: a stream reads a topic and drops the rows.  Sink: a stream writes rows that Spark makes up; our sink writes one transaction a
-micro-batch, the stock sink is at-least-once.  The figures are medians of rows a second while micro-batches run; the first round of each
-warms up and does not count.
-The order pipeline itself is measured by `moldau demo`.
+micro-batch, the stock sink is at-least-once.  The figures are medians of rows a second while micro-batches run, and of CPU time a row, of
+Spark's JVM, its Python workers, the broker and this process together: on a busy machine only the latter can be compared.  The first round
+of each warms up and does not count.  The order pipeline itself is measured by `benchmarks.orders`.
 """
 
 import argparse
@@ -13,11 +13,13 @@ import statistics
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 
+from benchmarks.processes import cpu_by_kind
 from moldau.pipelines.provision import spark_connector_jars
 from moldau.pipelines.session import open_session
 from moldau.pipelines.topics import create_topics
@@ -31,21 +33,32 @@ PARTITIONS = 4
 BATCHES = 4
 
 
-def rows_per_s(query: StreamingQuery) -> float:
-    """Rows a second over all micro-batches that have records."""
+class Rate(NamedTuple):
+    rows_per_s: float
+    cpu_us: float
+    """CPU time a row."""
+
+
+def rate(query: StreamingQuery, used_s: float) -> Rate:
+    """Over all micro-batches of the query that have records.  `used_s`: the CPU time that it took."""
     query.awaitTermination()
     told = [progress for progress in query.recentProgress if progress.numInputRows]
-    return sum(progress.numInputRows for progress in told) / sum(progress.batchDuration for progress in told) * 1000
+    rows = sum(progress.numInputRows for progress in told)
+    return Rate(rows / sum(progress.batchDuration for progress in told) * 1000, used_s / rows * 1e6)
 
 
 class Bench:
-    def __init__(self, spark: SparkSession, bootstrap: str, rows: int) -> None:
+    def __init__(self, spark: SparkSession, bootstrap: str, broker: int, rows: int) -> None:
         self.spark = spark
+        self.broker = broker
         self.servers = {"kafka.bootstrap.servers": bootstrap}
         self.bootstrap = bootstrap
         self.rows = rows
         self.folder = Path(tempfile.mkdtemp(prefix="bench-pipelines-"))
         self.count = 0
+
+    def cpu_s(self) -> float:
+        return sum(cpu_by_kind(self.broker).values())
 
     def name(self, kind: str) -> str:
         self.count += 1
@@ -62,21 +75,25 @@ class Bench:
         rows.write.format(STOCK).options(**self.servers, topic=topic).save()
         return topic
 
-    def source(self, kind: str, topic: str) -> float:
+    def source(self, kind: str, topic: str) -> Rate:
         options = {**self.servers, "subscribe": topic, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(self.rows // BATCHES)}
         records = self.spark.readStream.format(kind).options(**options).load().select("key", "value")
         writer = records.writeStream.format("noop").option("checkpointLocation", str(self.folder / self.name("read")))
-        return rows_per_s(writer.trigger(availableNow=True).start())
+        before = self.cpu_s()
+        query = writer.trigger(availableNow=True).start()
+        query.awaitTermination()
+        return rate(query, self.cpu_s() - before)
 
-    def sink(self, kind: str, extra: Mapping[str, str]) -> float:
+    def sink(self, kind: str, extra: Mapping[str, str]) -> Rate:
         options = {**self.servers, **extra, "topic": self.topic(f"sink-{kind}")}
         writer = self.made_up().writeStream.format(kind).options(**options)
         writer = writer.option("checkpointLocation", str(self.folder / self.name("written")))
+        before = self.cpu_s()
         query = writer.trigger(processingTime="0 seconds").start()
         while len([one for one in query.recentProgress if one.numInputRows]) < BATCHES:
             query.awaitTermination(1)
         query.stop()
-        return rows_per_s(query)
+        return rate(query, self.cpu_s() - before)
 
     def made_up(self) -> DataFrame:
         made = self.spark.readStream.format("rate-micro-batch").options(rowsPerBatch=self.rows // BATCHES, numPartitions=2).load()
@@ -94,19 +111,24 @@ def main() -> None:
         settings = {"spark.jars": ",".join(map(str, spark_connector_jars()))}
         log_file = Path(tempfile.mkdtemp(prefix="bench-spark-")) / "spark.log"
         spark = open_session("bench", master="local[2]", log_file=log_file, settings=settings)
-        bench = Bench(spark, broker.bootstrap, told.rows)
+        bench = Bench(spark, broker.bootstrap, broker.pid, told.rows)
         topic = bench.fill()
-        found: dict[str, list[float]] = {}
+        found: dict[str, list[Rate]] = {}
         for _ in range(told.rounds + 1):
             for kind in (STOCK, OURS):
                 found.setdefault(f"source {kind}", []).append(bench.source(kind, topic))
                 found.setdefault(f"sink {kind}", []).append(bench.sink(kind, {}))
         spark.stop()
-    median = {name: statistics.median(figures[1:]) for name, figures in found.items()}
-    for name, figures in sorted(found.items()):
-        print(f"{name:<14} {median[name]:>10,.0f} rows/s   {', '.join(f'{one:,.0f}' for one in figures[1:])}")
+    counted = {name: rates[1:] for name, rates in sorted(found.items())}
+    for name, rates in counted.items():
+        for field, unit in (("rows_per_s", "rows/s"), ("cpu_us", "µs of CPU a row")):
+            figures = [getattr(one, field) for one in rates]
+            print(f"{name:<14} {statistics.median(figures):>11,.1f} {unit:<16} {', '.join(f'{one:,.1f}' for one in figures)}")
     for end in ("source", "sink"):
-        print(f"{end}: ours is {median[f'{end} {OURS}'] / median[f'{end} {STOCK}']:.2f} of the stock one")
+        pairs = list(zip(counted[f"{end} {OURS}"], counted[f"{end} {STOCK}"], strict=True))
+        rows = statistics.median(ours.rows_per_s / stock.rows_per_s for ours, stock in pairs)
+        cpu = statistics.median(ours.cpu_us / stock.cpu_us for ours, stock in pairs)
+        print(f"{end}: in the same round ours has {rows:.2f} times the rows/s of the stock one, and {cpu:.2f} times its CPU time a row")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,8 @@
 """● CPU time and memory of a process and its children, from /proc."""
 
 import os
+from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -23,6 +25,27 @@ def cpu_seconds(pid: int) -> float:
         fields = Path(f"/proc/{member}/stat").read_text(encoding="ascii").rsplit(")", 1)[1].split()
         total += sum(map(int, fields[11:15]))
     return total / TICKS
+
+
+def cpu_by_kind(broker: int) -> dict[str, float]:
+    """User and system time of this process and its descendants, by the kind of process.  `broker`: its process id."""
+    found: defaultdict[str, float] = defaultdict(float)
+    for pid, kind in _kinds(os.getpid(), "sending and reading", broker):
+        try:
+            fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        except OSError:
+            continue
+        found[kind] += sum(map(int, fields[11:15])) / TICKS
+    return found
+
+
+def _kinds(pid: int, kind: str, broker: int) -> Iterator[tuple[int, str]]:
+    yield pid, kind
+    for thread in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, thread.read_text(encoding="ascii").split()):
+            name = Path(f"/proc/{child}/comm").read_text(encoding="utf-8").strip()
+            below = "the broker" if child == broker or kind == "the broker" else "Spark's JVM" if name == "java" else "Spark's Python"
+            yield from _kinds(child, below, broker)
 
 
 def resident_mb(pid: int) -> float:

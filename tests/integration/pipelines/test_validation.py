@@ -73,10 +73,12 @@ class Scene:
         assert {outcome.state for outcome in expected.orders.values()} == {"VALIDATED", "FAILED", "TIMED_OUT"}
 
 
-def test_every_verdict_is_the_oracles(spark: SparkSession, bootstrap: str, prefix: str, checkpoint: str, catalogue: dict[int, int]) -> None:
-    scene = Scene(bootstrap, prefix, catalogue)
+def test_every_verdict_is_the_oracles(
+    spark: SparkSession, either_bootstrap: str, prefix: str, checkpoint: str, catalogue: dict[int, int]
+) -> None:
+    scene = Scene(either_bootstrap, prefix, catalogue)
     config = job.JobConfig(
-        Ends(bootstrap, checkpoint, max_records_per_batch=1_700), catalogue, scene.topics, straggler_ms=STRAGGLER_S * 1000
+        Ends(either_bootstrap, checkpoint, max_records_per_batch=1_700), catalogue, scene.topics, straggler_ms=STRAGGLER_S * 1000
     )
     query = job.start(spark, config)
     try:

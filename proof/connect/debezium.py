@@ -101,6 +101,7 @@ class Ours:
     def __init__(self, config: Mapping[str, str]) -> None:
         self.config = {**config, "poll.interval.ms": "1"}
         self.told: list[Record] = []
+        self._last: list[Record] = []
         self._committed: Mapping[str, Any] | None = None
         self._task: PostgresTask | None = None
 
@@ -112,20 +113,21 @@ class Ours:
             self._task = PostgresTask()
             await self._task.start(self.config, self)
         for _ in range(polls):
-            records = await self._task.poll()
-            self.told += records
-            if records:
-                self._committed = records[-1].source_offset
-            await self._task.commit()
+            await self._task.commit()  # of the records so far; those of the poll behind it may still be lost
+            self._last = list(await self._task.poll())
+            self.told += self._last
+            if self._last:
+                self._committed = self._last[-1].source_offset
 
     async def cut_off(self, random: Random) -> None:
         """End the task.  Some records of its last poll are taken to be lost, as those that no broker has acknowledged."""
         if self._task is not None:
             await self._task.stop()
             self._task = None
-        if len(self.told) > 1 and "lsn" in (self.told[-2].source_offset or {}) and random.random() < 0.5:
+        if len(self._last) > 1 and "lsn" in (self.told[-2].source_offset or {}) and random.random() < 0.5:
             self.told.pop()
             self._committed = self.told[-1].source_offset
+        self._last = []
 
     async def read_snapshot(self) -> None:
         await self.read(1)

@@ -6,7 +6,7 @@ Source: Debezium's documentation, "New Record State Extraction".
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from moldau.connect.data import OPTIONAL_STRING, STRING, Header, Record, Schema, Struct
+from moldau.connect.data import OPTIONAL_STRING, STRING, Header, Record, Schema, Struct, Type
 from moldau.connect.declare import validators as check
 from moldau.connect.declare.definition import Definition, Key, Kind
 from moldau.connect.errors import ConfigError, DataError
@@ -135,8 +135,11 @@ class ExtractNewRecordState:
     def _routed(self, record: Record, row: Struct) -> Record:
         if not self._route:
             return record
-        if row.schema.field(self._route) is None:
+        declared = row.schema.field(self._route)
+        if declared is None:
             raise DataError(f"{self._route} is not a valid field name")
+        if declared.type is not Type.STRING:
+            raise DataError(f"Field '{self._route}' is not of type STRING")
         topic = row.get(self._route)
         return replace(record, topic=topic) if topic is not None and str(topic).strip() else record
 

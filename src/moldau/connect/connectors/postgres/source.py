@@ -174,7 +174,7 @@ class PostgresTask(SourceTask):
                         yield from self._snapshot_row(*last, origin)
                     last = table, change, place
                     place = "true"
-                if last is not None and last[0] is table:
+                if last is not None and last[0] is table and last[2] != "first":
                     last = *last[:2], "last_in_data_collection"
         self._seen, self._begins = seen if self._is_first else "", False
         if last is not None:

@@ -198,7 +198,7 @@ def _bits(name: str, modifier: int) -> ColumnType:
     length = modifier if modifier > 0 else (1 << 31) - 1
 
     def read(text: str) -> bytes:
-        return int(text or "0", 2).to_bytes((len(text) + 7) // 8, "little")
+        return int(text or "0", 2).to_bytes((len(text) + 7) // 8, "little").rstrip(b"\0")
 
     return ColumnType(_named(Type.BYTES, "io.debezium.data.Bits", length=str(length)), read, b"")
 

@@ -61,6 +61,7 @@ from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest, 
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from moldau.protocol.wire import StoredRecord
 from moldau.raft.driver import RaftDriver
+from moldau.raft.listener import QuorumStatus
 from moldau.raft.replica_log import MAX_BATCH_BYTES
 from moldau.raft.voter_wire import VoterRequest
 
@@ -245,6 +246,13 @@ class Controller:
                 image, self.config.schema, self.sessions, request, now_ms=now_ms, next_offset=self._driver.node.end_offset
             )
         )
+
+    def quorum_status(self) -> QuorumStatus:
+        """How far each replica of the metadata log is.  Errors: KafkaError NOT_CONTROLLER."""
+        status = self._driver.status()
+        if status is None:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+        return status
 
     async def change_voters(self, request: VoterRequest) -> Any:
         """Change the voters of the metadata log by AddRaftVoter or RemoveRaftVoter.

@@ -1,5 +1,6 @@
 """Odd records of every kind between good orders: the job lives, good orders are judged, the rest is dead-lettered as it came."""
 
+import random
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -10,11 +11,14 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Pro
 from pyspark.sql import SparkSession
 
 from moldau.pipelines.ends import Ends
+from moldau.pipelines.promo import job as promo
+from moldau.pipelines.promo.model import PromoTopics
 from moldau.pipelines.topics import create_topics
 from moldau.pipelines.validation import job
 from moldau.pipelines.validation.ledger import Ledger
 from moldau.pipelines.validation.model import Line, Order, Topics, order_json, stock_request_json
 from moldau.pipelines.validation.service import OrderService
+from proof.pipelines.odd import APPLICATIONS, KINDS, judge_between
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
 
@@ -24,6 +28,7 @@ CATALOGUE = {1: 1_000}
 GOOD = Order("good", "c", "s", 0, (Line(1, 1, 100),), 100)
 HUGE = Order("huge", "huge", "s", 0, (Line(1, 1, 2**63 - 1), Line(1, 1, 2**63 - 1)), 100)
 DEEP = b"[" * 60_000
+LARGEST = 1_048_500
 YEAR_2100_MS = 4_102_444_800_000
 
 ODD_ORDERS = [
@@ -130,6 +135,28 @@ def test_odd_records_between_good_orders(spark: SparkSession, bootstrap: str, pr
         query.stop()
     assert found == expected
     assert set(map(letter, everything(bootstrap, topics.dead_letters))) == shop.letters
+
+
+@pytest.mark.parametrize("name", list(APPLICATIONS))
+def test_generated_records_of_all_kinds(name: str, spark: SparkSession, bootstrap: str, prefix: str, checkpoint: str) -> None:
+    said = judge_between(spark, bootstrap, checkpoint, APPLICATIONS[name](prefix), records=300, rate=100.0, seed=3)
+    assert f"of {len(KINDS)} kinds" in said
+
+
+def test_a_line_as_large_as_its_topic_takes_is_dead_lettered(spark: SparkSession, bootstrap: str, prefix: str, checkpoint: str) -> None:
+    """The dead letter is larger than the line, by its headers."""
+    topics = PromoTopics.prefixed(prefix)
+    create_topics(bootstrap, topics.configs(), partitions=1)
+    refused: list[KafkaError | None] = []
+    line = random.Random(1).randbytes(LARGEST)
+    producer = Producer({"bootstrap.servers": bootstrap, "message.max.bytes": 2 * LARGEST})
+    producer.produce(topics.lines, line, on_delivery=lambda error, message: refused.append(error))
+    producer.produce(topics.lines, line + bytes(200), on_delivery=lambda error, message: refused.append(error))
+    assert producer.flush(30) == 0
+    assert [error is None for error in refused] == [True, False]
+    promo.start_available(spark, promo.PromoConfig(Ends(bootstrap, checkpoint), topics)).awaitTermination()
+    (found,) = [letter(message) for message in everything(bootstrap, topics.dead_letters)]
+    assert found == Letter("TOO_LARGE", f"{topics.lines}-0@0", None, line)
 
 
 def letter(message: Message) -> Letter:

@@ -20,11 +20,17 @@ from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRe
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from moldau.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from moldau.protocol.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+)
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
 from moldau.raft.config import QuorumConfig
 from moldau.raft.driver import RaftDriver
 from moldau.raft.replica_log import MAX_BATCH_BYTES
 from moldau.raft.voters import Address, Voter, VoterSet
+from moldau.server.peers.controller import LocalController
 from moldau.testing.files import MemoryFiles
 from moldau.types import OffsetAndEpoch
 
@@ -99,6 +105,15 @@ class Node:
 def a_topic(name: str) -> CreateTopicsRequest:
     topic = CreatableTopic(name=name, num_partitions=2, replication_factor=1, assignments=[], configs=[])
     return CreateTopicsRequest(topics=[topic])
+
+
+async def test_the_quorum_is_described_to_a_broker_whose_own_controller_has_become_active_meanwhile() -> None:
+    node = await Node(MemoryFiles()).start()
+    partitions = [DescribeQuorumRequestPartitionData(partition_index=0)]
+    asked = DescribeQuorumRequest(topics=[DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=partitions)])
+    (topic,) = (await LocalController(node.controller).ask(asked)).topics
+    assert [(one.leader_id, [voter.replica_id for voter in one.current_voters]) for one in topic.partitions] == [(1, [1])]
+    await node.stop()
 
 
 async def test_a_topic_is_there_when_the_answer_is() -> None:

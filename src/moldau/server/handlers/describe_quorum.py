@@ -14,18 +14,12 @@ from moldau.protocol.messages.describe_quorum import (
     DescribeQuorumResponse,
     DescribeQuorumResponsePartitionData,
     DescribeQuorumResponseTopicData,
-    Listener,
-    Node,
-    ReplicaState,
 )
-from moldau.raft.listener import QuorumStatus, ReplicaStatus
 from moldau.raft.log_bytes import METADATA_PARTITION
+from moldau.server.peers.quorum_status import described
 from moldau.server.requests.broker import Services
 from moldau.server.requests.dispatch import RequestContext
 from moldau.server.requests.registry import handles
-from moldau.types import ZERO_UUID
-
-ADDRESSES_SINCE = 2
 
 
 @handles(DescribeQuorumRequest)
@@ -53,19 +47,7 @@ async def describe_quorum(services: Services, context: RequestContext, request: 
                 )
             ],
         )
-    return DescribeQuorumResponse(
-        error_message="",
-        topics=[DescribeQuorumResponseTopicData(topic_name=METADATA_PARTITION.topic, partitions=[_described(status, context.version)])],
-        nodes=[]
-        if context.version < ADDRESSES_SINCE
-        else [
-            Node(
-                node_id=voter.id,
-                listeners=[Listener(name=address.name, host=address.host, port=address.port) for address in voter.addresses],
-            )
-            for voter in status.voters.by_id.values()
-        ],
-    )
+    return described(status, context.version)
 
 
 def _refused(number: int, code: ErrorCode) -> DescribeQuorumResponsePartitionData:
@@ -86,25 +68,3 @@ _MESSAGES = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER: "For requests intended only for the leader, this error indicates that the broker is not the current "
     "leader. For requests intended for any replica, this error indicates that the broker is not a replica of the topic partition.",
 }
-
-
-def _described(status: QuorumStatus, version: int) -> DescribeQuorumResponsePartitionData:
-    return DescribeQuorumResponsePartitionData(
-        partition_index=0,
-        error_message="",
-        leader_id=status.leader_id,
-        leader_epoch=status.epoch,
-        high_watermark=status.high_watermark,
-        current_voters=[_replica(one, version) for one in status.replicas],
-        observers=[_replica(one, version) for one in status.observers],
-    )
-
-
-def _replica(status: ReplicaStatus, version: int) -> ReplicaState:
-    return ReplicaState(
-        replica_id=status.key.id,
-        replica_directory_id=ZERO_UUID if version < ADDRESSES_SINCE else status.key.directory_id,
-        log_end_offset=status.end_offset,
-        last_fetch_timestamp=status.last_fetch_ms,
-        last_caught_up_timestamp=status.last_caught_up_ms,
-    )

@@ -23,16 +23,23 @@ from moldau.protocol.messages.controller_registration import ControllerRegistrat
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
+from moldau.protocol.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
 from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from moldau.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 from moldau.protocol.wire import AnyResponse, Request
+from moldau.server.peers.quorum_status import described
 from moldau.server.requests.dispatch import Client, RequestContext
 
 Decision = Callable[[Controller, Any, int], Awaitable[Any]]
 """A function of (controller, request, its version) that returns the response."""
+
+
+async def _describe_quorum(controller: Controller, request: DescribeQuorumRequest, version: int) -> DescribeQuorumResponse:
+    return described(controller.quorum_status(), version)
+
 
 DECISIONS: Final[Mapping[type[Request[Any]], Decision]] = {
     AddRaftVoterRequest: lambda controller, request, _: controller.change_voters(request),
@@ -47,6 +54,7 @@ DECISIONS: Final[Mapping[type[Request[Any]], Decision]] = {
     CreatePartitionsRequest: lambda controller, request, _: controller.create_partitions(request),
     CreateTopicsRequest: lambda controller, request, _: controller.create_topics(request),
     DeleteTopicsRequest: lambda controller, request, version: controller.delete_topics(request, version=version),
+    DescribeQuorumRequest: _describe_quorum,
     ElectLeadersRequest: lambda controller, request, _: controller.elect_leaders(request),
     IncrementalAlterConfigsRequest: lambda controller, request, _: controller.incremental_alter_configs(request),
     RemoveRaftVoterRequest: lambda controller, request, _: controller.change_voters(request),

@@ -1,13 +1,14 @@
-"""A consumer whose listener or deserializer raises goes on."""
+"""A consumer whose listener, interceptor or deserializer raises goes on."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from moldau.clients.consumer import Consumer, RebalanceListener
 from moldau.clients.producer import Producer
+from moldau.clients.records import Records
 from moldau.types import TopicPartition
 from proof.clients.broker_room import BOOTSTRAP, RoomWorld
 
@@ -36,7 +37,7 @@ def refuses(data: object) -> object:
     raise OnPurpose
 
 
-def values_read(**options: Any) -> tuple[list[Any], int]:
+def values_read(*, expected: int = 2, **options: Any) -> tuple[list[Any], int]:
     """The records that a member of a group reads, and how many of its polls raised."""
     world = RoomWorld(7)
     raised = 0
@@ -50,7 +51,7 @@ def values_read(**options: Any) -> tuple[list[Any], int]:
             BOOTSTRAP, network=world.network, clock=world.clock, group_id="g", topics=["payments"], auto_offset_reset="earliest", **options
         )
         found: list[Any] = []
-        while len(found) < 2:
+        while len(found) < expected:
             try:
                 for records in await consumer.poll(1):
                     found += records
@@ -81,4 +82,33 @@ def test_a_listener_that_raises_is_heard_and_ends_nothing(protocol: dict[str, An
 def test_a_deserializer_that_raises_costs_no_other_record() -> None:
     found, raised = values_read(value_deserializer=refuses)
     assert [record.offset for record in found] == [0, 1]
+    assert not raised
+
+
+class Watching:
+    """Leaves the first record out, and notes what was committed."""
+
+    def __init__(self) -> None:
+        self.offsets: list[int] = []
+
+    def on_consume(self, found: list[Records]) -> list[Records]:
+        return [rest for records in found if (rest := records.after(0) if records.offsets[0] == 0 else records) is not None]
+
+    def on_commit(self, offsets: Mapping[TopicPartition, Any]) -> None:
+        self.offsets += [committed.offset for committed in offsets.values()]
+
+
+class RaisingInterceptor:
+    def on_consume(self, found: object) -> None:
+        raise OnPurpose
+
+    def on_commit(self, offsets: object) -> None:
+        raise OnPurpose
+
+
+def test_interceptors_see_records_and_commits_and_one_that_raises_is_skipped() -> None:
+    watching = Watching()
+    found, raised = values_read(interceptors=[RaisingInterceptor(), watching], expected=1)
+    assert [record.value for record in found] == [b"2"]
+    assert watching.offsets[-1] == 2
     assert not raised

@@ -8,6 +8,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final
 
+from moldau.clients.consumer import interceptors
 from moldau.clients.consumer.offsets import Committed, Offsets
 from moldau.clients.consumer.options import ConsumerOptions
 from moldau.clients.consumer.positions import Positions
@@ -131,6 +132,7 @@ class Commits:
 
     def _remember(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         self._committed.update({one: committed.offset for one, committed in offsets.items()})
+        interceptors.committed(self._options.interceptors, offsets)
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         for one in partitions:

@@ -33,6 +33,7 @@ class ConsumerOptions(ClientOptions):
     """The consumer's options.
 
     `auto_offset_reset`: earliest, latest, none, or by_duration: followed by an ISO-8601 duration.  `max_poll_records` None: whole batches.
+    `interceptors`: objects with `on_consume` or `on_commit`, see `interceptors.py`.
     """
 
     group_id: str | None = None

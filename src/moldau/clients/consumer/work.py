@@ -18,6 +18,7 @@ from moldau.clients.consumer.classic import ClassicMember
 from moldau.clients.consumer.commits import Commits
 from moldau.clients.consumer.fetcher import Fetcher
 from moldau.clients.consumer.heartbeat import HeartbeatMember
+from moldau.clients.consumer.interceptors import consumed
 from moldau.clients.consumer.iteration import RecordStream
 from moldau.clients.consumer.listing import OffsetListing
 from moldau.clients.consumer.member import Member, MemberState, RebalanceListener
@@ -233,7 +234,7 @@ class ConsumerWork:
             found = self._positions.take(limit)
             self._fetch_on()
             if found:
-                return found
+                return consumed(self.options.interceptors, found)
             left_s = until - loop.time()
             if left_s < LEAST_WAIT_S:
                 return []

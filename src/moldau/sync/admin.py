@@ -1,8 +1,7 @@
 """● The blocking admin: the rooms and methods of `moldau.Admin`.  Each method returns what the method of `moldau.Admin` is awaited for."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from inspect import iscoroutinefunction
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,27 +11,7 @@ from moldau.sync.portal import PORTAL
 if TYPE_CHECKING:
     from moldau.protocol.messages.api_versions import ApiVersionsResponse
     from moldau.protocol.messages.describe_cluster import DescribeClusterResponse
-
-
-class Room:
-    """`admin.topics` and the other rooms: see the class of that name in `moldau.clients.admin`."""
-
-    def __init__(self, room: Any) -> None:
-        self._room = room
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = getattr(self._room, name)
-        if not iscoroutinefunction(method):
-            raise AttributeError(f"{type(self._room).__name__} has no method {name!r}")
-
-        @wraps(method)
-        def blocking(*args: Any, **given: Any) -> Any:
-            return PORTAL.run(method(*args, **given))
-
-        return blocking
-
-    def __dir__(self) -> list[str]:
-        return [name for name in dir(self._room) if name[:1] != "_" and iscoroutinefunction(getattr(self._room, name))]
+    from moldau.sync import rooms
 
 
 class Admin:
@@ -40,18 +19,78 @@ class Admin:
 
     def __init__(self, servers: str | Sequence[str] | None = None, options: Mapping[str, Any] | None = None, **given: Any) -> None:
         self._admin = AsyncAdmin(servers, options, **given)
-        self.topics = Room(self._admin.topics)
-        self.configs = Room(self._admin.configs)
-        self.partitions = Room(self._admin.partitions)
-        self.groups = Room(self._admin.groups)
-        self.share_groups = Room(self._admin.share_groups)
-        self.streams_groups = Room(self._admin.streams_groups)
-        self.transactions = Room(self._admin.transactions)
-        self.quorum = Room(self._admin.quorum)
-        self.features = Room(self._admin.features)
-        self.acls = Room(self._admin.acls)
-        self.quotas = Room(self._admin.quotas)
-        self.users = Room(self._admin.users)
+
+    @cached_property
+    def topics(self) -> "rooms.Topics":
+        from moldau.sync.rooms import Topics
+
+        return Topics(self._admin.topics)
+
+    @cached_property
+    def configs(self) -> "rooms.Configs":
+        from moldau.sync.rooms import Configs
+
+        return Configs(self._admin.configs)
+
+    @cached_property
+    def partitions(self) -> "rooms.Partitions":
+        from moldau.sync.rooms import Partitions
+
+        return Partitions(self._admin.partitions)
+
+    @cached_property
+    def groups(self) -> "rooms.Groups":
+        from moldau.sync.rooms import Groups
+
+        return Groups(self._admin.groups)
+
+    @cached_property
+    def share_groups(self) -> "rooms.ShareGroups":
+        from moldau.sync.rooms import ShareGroups
+
+        return ShareGroups(self._admin.share_groups)
+
+    @cached_property
+    def streams_groups(self) -> "rooms.StreamsGroups":
+        from moldau.sync.rooms import StreamsGroups
+
+        return StreamsGroups(self._admin.streams_groups)
+
+    @cached_property
+    def transactions(self) -> "rooms.Transactions":
+        from moldau.sync.rooms import Transactions
+
+        return Transactions(self._admin.transactions)
+
+    @cached_property
+    def quorum(self) -> "rooms.Quorum":
+        from moldau.sync.rooms import Quorum
+
+        return Quorum(self._admin.quorum)
+
+    @cached_property
+    def features(self) -> "rooms.Features":
+        from moldau.sync.rooms import Features
+
+        return Features(self._admin.features)
+
+    @cached_property
+    def acls(self) -> "rooms.Acls":
+        from moldau.sync.rooms import Acls
+
+        return Acls(self._admin.acls)
+
+    @cached_property
+    def quotas(self) -> "rooms.Quotas":
+        from moldau.sync.rooms import Quotas
+
+        return Quotas(self._admin.quotas)
+
+    @cached_property
+    def users(self) -> "rooms.Users":
+        from moldau.sync.rooms import Users
+
+        return Users(self._admin.users)
 
     def describe_cluster(self, **given: Any) -> "DescribeClusterResponse":
         return PORTAL.run(self._admin.describe_cluster(**given))

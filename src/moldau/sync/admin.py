@@ -92,6 +92,12 @@ class Admin:
 
         return Users(self._admin.users)
 
+    @cached_property
+    def tokens(self) -> "rooms.Tokens":
+        from moldau.sync.rooms import Tokens
+
+        return Tokens(self._admin.tokens)
+
     def describe_cluster(self, **given: Any) -> "DescribeClusterResponse":
         return PORTAL.run(self._admin.describe_cluster(**given))
 

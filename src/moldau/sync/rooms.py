@@ -18,6 +18,7 @@ from moldau.clients.admin.quorum import QuorumAdmin
 from moldau.clients.admin.quotas import QuotaAdmin
 from moldau.clients.admin.share_groups import ShareGroupAdmin
 from moldau.clients.admin.streams_groups import StreamsGroupAdmin
+from moldau.clients.admin.tokens import TokenAdmin
 from moldau.clients.admin.topics import TopicAdmin
 from moldau.clients.admin.transactions import TransactionAdmin
 from moldau.clients.admin.users import UserAdmin
@@ -63,6 +64,7 @@ class Blocking(Generic[A, P, R]):
 class Topics(Room[TopicAdmin]):
     list = Blocking(TopicAdmin.list)
     describe = Blocking(TopicAdmin.describe)
+    describe_by_id = Blocking(TopicAdmin.describe_by_id)
     create = Blocking(TopicAdmin.create)
     delete = Blocking(TopicAdmin.delete)
     create_partitions = Blocking(TopicAdmin.create_partitions)
@@ -89,34 +91,43 @@ class Partitions(Room[PartitionAdmin]):
 class Groups(Room[GroupAdmin]):
     list_groups = Blocking(GroupAdmin.list_groups)
     describe = Blocking(GroupAdmin.describe)
+    describe_each = Blocking(GroupAdmin.describe_each)
     offsets = Blocking(GroupAdmin.offsets)
+    offsets_of_each = Blocking(GroupAdmin.offsets_of_each)
     alter_offsets = Blocking(GroupAdmin.alter_offsets)
     delete_offsets = Blocking(GroupAdmin.delete_offsets)
     delete = Blocking(GroupAdmin.delete)
+    delete_each = Blocking(GroupAdmin.delete_each)
     remove_members = Blocking(GroupAdmin.remove_members)
 
 
 class ShareGroups(Room[ShareGroupAdmin]):
     list_groups = Blocking(ShareGroupAdmin.list_groups)
     describe = Blocking(ShareGroupAdmin.describe)
+    describe_each = Blocking(ShareGroupAdmin.describe_each)
     offsets = Blocking(ShareGroupAdmin.offsets)
+    offsets_of_each = Blocking(ShareGroupAdmin.offsets_of_each)
     alter_offsets = Blocking(ShareGroupAdmin.alter_offsets)
     delete_offsets = Blocking(ShareGroupAdmin.delete_offsets)
     delete = Blocking(ShareGroupAdmin.delete)
+    delete_each = Blocking(ShareGroupAdmin.delete_each)
 
 
 class StreamsGroups(Room[StreamsGroupAdmin]):
     list_groups = Blocking(StreamsGroupAdmin.list_groups)
     describe = Blocking(StreamsGroupAdmin.describe)
+    describe_each = Blocking(StreamsGroupAdmin.describe_each)
     describe_as_readers = Blocking(StreamsGroupAdmin.describe_as_readers)
 
 
 class Transactions(Room[TransactionAdmin]):
     list_transactions = Blocking(TransactionAdmin.list_transactions)
     describe = Blocking(TransactionAdmin.describe)
+    describe_each = Blocking(TransactionAdmin.describe_each)
     producers_of = Blocking(TransactionAdmin.producers_of)
     find_hanging = Blocking(TransactionAdmin.find_hanging)
     abort = Blocking(TransactionAdmin.abort)
+    fence = Blocking(TransactionAdmin.fence)
     force_terminate = Blocking(TransactionAdmin.force_terminate)
 
 
@@ -145,3 +156,10 @@ class Quotas(Room[QuotaAdmin]):
 class Users(Room[UserAdmin]):
     describe = Blocking(UserAdmin.describe)
     alter = Blocking(UserAdmin.alter)
+
+
+class Tokens(Room[TokenAdmin]):
+    create = Blocking(TokenAdmin.create)
+    renew = Blocking(TokenAdmin.renew)
+    expire = Blocking(TokenAdmin.expire)
+    describe = Blocking(TokenAdmin.describe)

@@ -6,6 +6,7 @@ Source: Admin.describeAcls, createAcls, deleteAcls; KIP-11, 290.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 from moldau.clients.admin.answers import error_of, raise_for
 from moldau.clients.cluster import Cluster
@@ -61,6 +62,14 @@ class AclPermission(IntEnum):
     ANY = 1
     DENY = 2
     ALLOW = 3
+
+
+NOT_SAID: Final = -(1 << 31)
+
+
+def operations_of(bits: int) -> frozenset[AclOperation] | None:
+    """The operations that the caller may do, from the number in a description's `…_authorized_operations`.  None: it was not asked for."""
+    return None if bits == NOT_SAID else frozenset(one for one in AclOperation if bits >> one & 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from moldau.clients.admin.quotas import QuotaAdmin
     from moldau.clients.admin.share_groups import ShareGroupAdmin
     from moldau.clients.admin.streams_groups import StreamsGroupAdmin
+    from moldau.clients.admin.tokens import TokenAdmin
     from moldau.clients.admin.topics import TopicAdmin
     from moldau.clients.admin.transactions import TransactionAdmin
     from moldau.clients.admin.users import UserAdmin
@@ -151,16 +152,27 @@ class Admin:
 
         return UserAdmin(self.cluster)
 
+    @cached_property
+    def tokens(self) -> "TokenAdmin":
+        """Issues, renews, ends and lists delegation tokens."""
+        from moldau.clients.admin.tokens import TokenAdmin
+
+        return TokenAdmin(self.cluster)
+
     # ------------------------------------------------------------ the cluster itself
 
     async def describe_cluster(
-        self, *, endpoint_type: EndpointType = EndpointType.BROKER, include_fenced: bool = False
+        self, *, endpoint_type: EndpointType = EndpointType.BROKER, include_fenced: bool = False, authorized_operations: bool = False
     ) -> "DescribeClusterResponse":
+        """The nodes, the controller and the cluster's id.  Errors: KafkaError.
+
+        `authorized_operations`: say what the caller may do, too.  `moldau.clients.admin.acls.operations_of` reads the answer's number.
+        """
         from moldau.clients.admin.answers import raise_for
         from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 
         request = DescribeClusterRequest(
-            include_cluster_authorized_operations=False, endpoint_type=endpoint_type, include_fenced_brokers=include_fenced
+            include_cluster_authorized_operations=authorized_operations, endpoint_type=endpoint_type, include_fenced_brokers=include_fenced
         )
         response = await self.cluster.send(request)
         raise_for(response.error_code, response.error_message)

@@ -7,9 +7,11 @@ know the group.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from moldau.clients.admin.answers import by_topic, error_of, raise_for
+from moldau.clients.admin.several import of_each
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
 from moldau.clients.coordinators import Coordinators
 from moldau.clients.view import Node
@@ -35,11 +37,11 @@ CLASSIC_MEMBER: Final = 0
 
 
 class GroupOffset(NamedTuple):
-    """A committed offset.  `offset` is the next one to read."""
+    """A committed offset.  `offset` is the next one to read.  `leader_epoch` -1: not known."""
 
     offset: int
-    leader_epoch: int
-    metadata: str
+    leader_epoch: int = -1
+    metadata: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,9 @@ class GroupAdmin:
                 return _of_consumer(group, coordinator)
         return await self._describe_classic(group_id, coordinator)
 
+    async def describe_each(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
+        return await of_each(group_ids, self.describe)
+
     async def _describe_classic(self, group_id: str, coordinator: Node) -> GroupDescription:
         request = DescribeGroupsRequest(groups=[group_id])
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
@@ -109,9 +114,14 @@ class GroupAdmin:
         raise_for(group.error_code, group.error_message)
         return _of_classic(group, coordinator)
 
-    async def offsets(self, group_id: str) -> dict[TopicPartition, GroupOffset]:
-        """All offsets that the group has committed.  Errors: KafkaError."""
-        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)])
+    async def offsets(self, group_id: str, *, require_stable: bool = False) -> dict[TopicPartition, GroupOffset]:
+        """All offsets that the group has committed.
+
+        `require_stable`: not while a transaction that is still open holds offsets of the group (UNSTABLE_OFFSET_COMMIT).
+
+        Errors: KafkaError.
+        """
+        request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)], require_stable=require_stable)
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
         group = response.groups[0]
         raise_for(group.error_code)
@@ -130,10 +140,18 @@ class GroupAdmin:
                     )
         return found
 
-    async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
+    async def offsets_of_each(
+        self, group_ids: Iterable[str], *, require_stable: bool = False
+    ) -> dict[str, dict[TopicPartition, GroupOffset] | KafkaError]:
+        return await of_each(group_ids, partial(self.offsets, require_stable=require_stable))
+
+    async def alter_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, int | GroupOffset]
+    ) -> dict[TopicPartition, KafkaError | None]:
         """Set a group's offsets.  The group must have no members.  Errors: KafkaError when the request fails as a whole."""
         if not offsets:
             return {}
+        placed = {one: wanted if isinstance(wanted, GroupOffset) else GroupOffset(wanted) for one, wanted in offsets.items()}
         topics = by_topic(offsets)
         await self._know(topics)
         request = OffsetCommitRequest(
@@ -146,9 +164,13 @@ class GroupAdmin:
                     topic_id=self.cluster.view.topic_id_of(topic),
                     partitions=[
                         OffsetCommitRequestPartition(
-                            partition_index=partition, committed_offset=offsets[TopicPartition(topic, partition)], committed_metadata=""
+                            partition_index=partition,
+                            committed_offset=wanted.offset,
+                            committed_leader_epoch=wanted.leader_epoch,
+                            committed_metadata=wanted.metadata,
                         )
                         for partition in partitions
+                        for wanted in (placed[TopicPartition(topic, partition)],)
                     ],
                 )
                 for topic, partitions in topics.items()
@@ -187,6 +209,9 @@ class GroupAdmin:
         request = DeleteGroupsRequest(groups_names=[group_id])
         response = await self._coordinators.ask(group_id, request, lambda one: one.results[0].error_code, within_s=self._within_s)
         raise_for(response.results[0].error_code)
+
+    async def delete_each(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
+        return await of_each(group_ids, self.delete)
 
     async def remove_members(
         self, group_id: str, instance_ids: Sequence[str] | None = None, *, reason: str = "removed by an administrator"

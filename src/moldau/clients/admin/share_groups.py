@@ -6,6 +6,7 @@ from typing import Final, NamedTuple
 
 from moldau.clients.admin.answers import error_of, raise_for
 from moldau.clients.admin.groups import GroupAdmin
+from moldau.clients.admin.several import of_each
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
 from moldau.clients.coordinators import Coordinators
 from moldau.clients.view import Node
@@ -88,6 +89,9 @@ class ShareGroupAdmin:
             group_id, group.group_state, group.assignor_name, coordinator, members, group.group_epoch, group.assignment_epoch
         )
 
+    async def describe_each(self, group_ids: Iterable[str]) -> dict[str, ShareGroupDescription | KafkaError]:
+        return await of_each(group_ids, self.describe)
+
     async def offsets(self, group_id: str) -> dict[TopicPartition, ShareOffset]:
         """The offsets of all partitions that the group has read or is subscribed to.  Errors: KafkaError."""
         asked = describe.DescribeShareGroupOffsetsRequestGroup(group_id=group_id, topics=None)
@@ -101,6 +105,9 @@ class ShareGroupAdmin:
             for one in topic.partitions
             if one.error_code == ErrorCode.NONE
         }
+
+    async def offsets_of_each(self, group_ids: Iterable[str]) -> dict[str, dict[TopicPartition, ShareOffset] | KafkaError]:
+        return await of_each(group_ids, self.offsets)
 
     async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, KafkaError | None]:
         """Set a group's start offsets.  The group must have no members; a missing group is created.
@@ -136,6 +143,9 @@ class ShareGroupAdmin:
     async def delete(self, group_id: str) -> None:
         """Delete a share group.  Errors: KafkaError (NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND)."""
         await self.groups.delete(group_id)
+
+    async def delete_each(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
+        return await of_each(group_ids, self.delete)
 
 
 def _share_offset(found: describe.DescribeShareGroupOffsetsResponsePartition) -> ShareOffset:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.clients.admin.groups import GroupAdmin, GroupDescription, MemberDescription
+from moldau.clients.admin.several import of_each
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
 from moldau.clients.coordinators import Coordinators
 from moldau.clients.view import Node
@@ -108,6 +109,9 @@ class StreamsGroupAdmin:
             {each.subtopology_id: _subtopology(each) for each in (topology.subtopologies if topology is not None else None) or ()},
             [_member(each) for each in group.members],
         )
+
+    async def describe_each(self, group_ids: Iterable[str]) -> dict[str, StreamsGroupDescription | KafkaError]:
+        return await of_each(group_ids, self.describe)
 
     async def describe_as_readers(self, group_id: str) -> GroupDescription:
         """Describe a streams group like a consumer group: members with the partitions of their active tasks.  Errors: as `describe`."""

@@ -25,7 +25,7 @@ from moldau.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from moldau.protocol.messages.describe_topic_partitions import TopicRequest as TopicName
-from moldau.protocol.messages.metadata import MetadataResponseTopic
+from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
 from moldau.types import ZERO_UUID
 
 Topics = list[MetadataResponseTopic]
@@ -67,6 +67,16 @@ class TopicAdmin:
             if cursor is None:
                 return found
 
+    async def describe_by_id(self, ids: Sequence[UUID]) -> dict[UUID, MetadataResponseTopic | KafkaError]:
+        """Describe topics by their ids.  UNKNOWN_TOPIC_ID: no topic has the id."""
+        if not ids:
+            return {}
+        asked = [MetadataRequestTopic(name=None, topic_id=one) for one in ids]
+        response = await self._cluster.send(
+            MetadataRequest(topics=asked, allow_auto_topic_creation=False, include_topic_authorized_operations=True)
+        )
+        return {topic.topic_id: error_of(topic.error_code) or topic for topic in response.topics}
+
     async def create(
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
     ) -> dict[str, CreatableTopicResult | KafkaError]:
@@ -89,12 +99,18 @@ class TopicAdmin:
         return answers
 
     async def create_partitions(
-        self, topic: str, count: int, *, assignments: Sequence[Sequence[int]] | None = None, timeout_ms: int = TIMEOUT_MS
+        self,
+        topic: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+        timeout_ms: int = TIMEOUT_MS,
     ) -> None:
-        """Add partitions, up to `count` in all.  `assignments`: the replicas of the new partitions."""
+        """Add partitions, up to `count` in all.  `assignments`: the replicas of the new partitions.  Errors: KafkaError."""
         placed = None if assignments is None else [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignments]
         asked = CreatePartitionsTopic(name=topic, count=count, assignments=placed)
-        request = CreatePartitionsRequest(topics=[asked], timeout_ms=timeout_ms, validate_only=False)
+        request = CreatePartitionsRequest(topics=[asked], timeout_ms=timeout_ms, validate_only=validate_only)
         response = await self._cluster.send(request, extra_s=timeout_ms / 1000)
         for one in response.results:
             raise_for(one.error_code, one.error_message)

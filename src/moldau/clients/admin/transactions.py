@@ -1,15 +1,17 @@
 """● Lists and describes transactions, finds those that hang, and ends them.
 
-Source: Admin.listTransactions, describeTransactions, describeProducers, abortTransaction, forceTerminateTransaction; KIP-664, 1152.
+Source: Admin.listTransactions, describeTransactions, describeProducers, abortTransaction, fenceProducers,
+forceTerminateTransaction; KIP-664, 1152.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from moldau.clients.admin.answers import raise_for
 from moldau.clients.admin.partitions import PartitionAdmin
+from moldau.clients.admin.several import of_each
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster, retrying
 from moldau.clients.coordinators import TRANSACTION, Coordinators
 from moldau.errors import ErrorCode, KafkaError
@@ -52,6 +54,13 @@ class OpenTransaction(NamedTuple):
     producer: ProducerState
 
 
+class Fenced(NamedTuple):
+    """The producer id and the epoch that took the place of a fenced producer's."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class TransactionAdmin:
     """Answers for transactions.  `within_s`: how many seconds to wait for a coordinator that is not there yet."""
 
@@ -62,12 +71,20 @@ class TransactionAdmin:
         self._within_s = within_s
 
     async def list_transactions(
-        self, *, longer_than_ms: int = NO_DURATION, pattern: str | None = None, producer_ids: Sequence[int] = ()
+        self,
+        *,
+        longer_than_ms: int = NO_DURATION,
+        pattern: str | None = None,
+        producer_ids: Sequence[int] = (),
+        states: Sequence[str] = (),
     ) -> list[ListedTransaction]:
         """The transactions of all brokers.  Errors: KafkaError, INVALID_REGULAR_EXPRESSION among them."""
         view = await self.cluster.refresh([])
         request = ListTransactionsRequest(
-            state_filters=[], producer_id_filters=list(producer_ids), duration_filter=longer_than_ms, transactional_id_pattern=pattern
+            state_filters=list(states),
+            producer_id_filters=list(producer_ids),
+            duration_filter=longer_than_ms,
+            transactional_id_pattern=pattern,
         )
         node_ids = sorted(view.nodes)
         responses = await asyncio.gather(*(self.cluster.send(request, node_id=node_id) for node_id in node_ids))
@@ -98,6 +115,9 @@ class TransactionAdmin:
             start_ms=found.transaction_start_time_ms if found.transaction_start_time_ms >= 0 else None,
             partitions=[TopicPartition(topic.topic, index) for topic in found.topics for index in topic.partitions],
         )
+
+    async def describe_each(self, transactional_ids: Iterable[str]) -> dict[str, TransactionDescription | KafkaError]:
+        return await of_each(transactional_ids, self.describe)
 
     async def producers_of(self, partition: TopicPartition, *, broker_id: int | None = None) -> list[ProducerState]:
         """The producers of a partition as its leader knows them, or as the replica on `broker_id` does.  Errors: KafkaError."""
@@ -156,8 +176,15 @@ class TransactionAdmin:
         response = await self.cluster.send(WriteTxnMarkersRequest(markers=[marker]), node_id=leader.node_id)
         raise_for(response.markers[0].topics[0].partitions[0].error_code)
 
+    async def fence(self, transactional_ids: Iterable[str]) -> dict[str, Fenced | KafkaError]:
+        """Fence the producers that have these ids, and abort their transactions."""
+        return await of_each(transactional_ids, self._fence)
+
     async def force_terminate(self, transactional_id: str) -> None:
         """Fence the producer and abort its transaction, as a successor would.  Errors: KafkaError."""
+        await self._fence(transactional_id)
+
+    async def _fence(self, transactional_id: str) -> Fenced:
         request = InitProducerIdRequest(
             transactional_id=transactional_id,
             transaction_timeout_ms=TERMINATION_TIMEOUT_MS,
@@ -165,8 +192,9 @@ class TransactionAdmin:
             producer_epoch=NO_PRODUCER,
         )
 
-        async def attempt() -> None:
+        async def attempt() -> Fenced:
             response = await self._coordinators.ask(transactional_id, request, lambda one: one.error_code, within_s=self._within_s)
             raise_for(response.error_code)  # the answer is CONCURRENT_TRANSACTIONS until the markers are written
+            return Fenced(response.producer_id, response.producer_epoch)
 
-        await retrying(attempt, within_s=self._within_s)
+        return await retrying(attempt, within_s=self._within_s)

@@ -1,13 +1,13 @@
 """◇ State that belongs to one key, judged in the order of the key's partition: the shape that the stateful checks share.
 
-Each state call is a round trip to the JVM, so a key has one packed value and a batch touches it at most twice, and a
-timer is set only when a key is new.  The state is JSON text: the state reader shows it as it is, and it can grow fields.
+A key has one packed value, which a batch touches at most twice, and a timer is set only when a key is new: `sharded` runs such a step for
+many keys at once.  The state is JSON text: the state reader shows it as it is, and it can grow fields.
 Timers count the time of the micro-batches, which no client can move.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor, StatefulProcessorHandle, TimerValues
@@ -29,7 +29,7 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
         self.handle = handle
         self.packed = handle.getValueState("packed", "state STRING, seen_ms BIGINT")
 
-    def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def handleInputRows(self, key: tuple[str], rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
         ordered = in_order(rows)
         if key[0] == NO_KEY:
             for row in ordered:
@@ -47,7 +47,7 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
         if kept is None:
             self.handle.registerTimer(now_ms + FORGET_AFTER_MS)
 
-    def handleExpiredTimer(self, key: tuple[str], timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Iterator[Row]:
+    def handleExpiredTimer(self, key: tuple[str], timerValues: TimerValues, expiredTimerInfo: ExpiredTimerInfo) -> Iterator[Any]:
         kept = self.packed.get()
         if kept is not None and kept[1] + FORGET_AFTER_MS > timerValues.getCurrentProcessingTimeInMs():
             self.handle.registerTimer(kept[1] + FORGET_AFTER_MS)
@@ -58,23 +58,23 @@ class InPartitionOrder(StatefulProcessor, ABC, Generic[S]):
     def close(self) -> None:
         pass
 
-    def answers_without_judging(self, row: Row) -> list[Row]:
+    def answers_without_judging(self, row: Any) -> list[Any]:
         """The answer for a waiting caller if the rule raised."""
         return []
 
     @abstractmethod
-    def letter(self, row: Row, reason: str) -> Row:
+    def letter(self, row: Any, reason: str) -> Any:
         """The row that says that the record is malformed, or that a rule could not judge it."""
 
     @abstractmethod
-    def judge(self, memory: S, row: Row) -> tuple[S, list[Row]]: ...
+    def judge(self, memory: S, row: Any) -> tuple[S, list[Any]]: ...
     @abstractmethod
     def pack(self, memory: S) -> str: ...
     @abstractmethod
     def unpack(self, text: str | None) -> S: ...
 
 
-def in_order(rows: Iterable[Row]) -> list[Row]:
+def in_order(rows: Iterable[Any]) -> list[Any]:
     """The rows in the order of each partition, whatever their timestamps say.  Partitions are merged by time of acceptance."""
     rows = list(rows)
     if len(rows) == 1:
@@ -93,7 +93,7 @@ def record(topic: str, key: str, value: bytes, partition: int | None = None) -> 
     return Row(topic=topic, key=key.encode(), value=value, partition=partition, reason=None, source=None)
 
 
-def dead_letter(topic: str, row: Row, reason: str) -> Row:
+def dead_letter(topic: str, row: Any, reason: str) -> Row:
     """The record of `row` as it was sent, with the reason and the place that it came from."""
     source = f"{row.topic}-{row.partition}@{row.offset}"
     return Row(topic=topic, key=_bytes(row.key), value=_bytes(row.value), partition=None, reason=str(reason), source=source)

@@ -4,16 +4,15 @@ Every function takes a DataFrame and returns one, batch or stream.  A parser is 
 that raises `Malformed`; whatever it meets, a row comes out of it, and no row ends the query.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StringType, StructField, StructType
 
 from moldau.pipelines.rolling import Outcome
+from moldau.pipelines.shards import PACKS, Event, Pack, packs
 from moldau.pipelines.strict import Malformed
 
 NO_KEY = ""  # malformed records have no key: they share this one
@@ -25,54 +24,43 @@ RECORDS = "topic STRING, key BINARY, value BINARY, partition INT, reason STRING,
 Parser = Callable[[bytes | None, bytes | None], tuple[object, ...]]
 
 
-def parsed(records: DataFrame, parser: Parser, schema: str, *, leave_out: Callable[[tuple[Any, ...]], bool] = lambda _: False) -> DataFrame:
-    """The record's place, `malformed` (the reason why there are no fields, or null), and the fields of `schema`.
+def parsed(
+    records: DataFrame, parser: Parser, row: Any, key: str, *, leave_out: Callable[[tuple[Any, ...]], bool] = lambda _: False
+) -> DataFrame:
+    """Rows of `PACKS`.  An event is a tuple of `row`: `malformed` (the reason why there are no fields, or None), the place, and the fields
+    that the parser found.  `key` names the field by which events go to shards.
 
     *Accepted* is the record's timestamp, but never later than the micro-batch: a client may set it to anything.  The
     micro-batch's own time is in Spark's offset log, so a repeated batch has the same one.  `leave_out`
     says, by its fields, whether nobody looks at a well-formed record.
     """
-    fields = cast(StructType, StructType.fromDDL(schema))
-    result = StructType([StructField("malformed", StringType()), *fields.fields])
-    nothing = (None,) * len(fields.fields)
+    nothing = (None,) * (len(row._fields) - 1 - len(PLACE))
+    key_at = row._fields.index(key)
 
-    def parse(key: bytes | None, value: bytes | None) -> tuple[Any, ...]:
+    def parse(key: bytes | None, value: bytes | None) -> tuple[str | None, tuple[Any, ...]]:
         try:
-            return (None, *parser(key, value))
+            return None, tuple(parser(key, value))
         except Malformed as error:
-            return (error.reason, *nothing)
+            return error.reason, nothing
         except Exception:
-            return (PARSER_FAILED, *nothing)
+            return PARSER_FAILED, nothing
 
-    def taken_apart(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Works by columns: a row as an object of its own would cost as much as its parsing."""
-        types = to_arrow_schema(result)
+    def events(batch: pa.RecordBatch) -> Iterator[Event]:
+        for place in zip(*(batch.column(name).to_pylist() for name in PLACE), strict=True):
+            malformed, fields = parse(place[-2], place[-1])
+            if malformed is not None or not leave_out(fields):
+                yield (malformed, *place, *fields)
+
+    def packed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            pairs = zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
-            found = [parse(key, value) for key, value in pairs]
-            kept = [place for place, of_it in enumerate(found) if of_it[0] is not None or not leave_out(of_it[1:])]
-            if len(kept) < len(found):
-                batch, found = batch.take(pa.array(kept, pa.int64())), [found[place] for place in kept]
-            columns = list(zip(*found, strict=True)) or [()] * len(types)
-            made = [_column(column, field.type) for column, field in zip(columns, types, strict=True)]
-            yield pa.RecordBatch.from_arrays([*(batch.column(name) for name in PLACE), *made], names=[*PLACE, *types.names])
+            found = list(packs(events(batch), lambda event: NO_KEY if event[0] is not None else event[key_at]))
+            columns = [pa.array([pack.shard for pack in found], pa.int32()), pa.array([pack.events for pack in found], pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, names=list(Pack._fields))
 
     now_ms = F.unix_millis(F.current_timestamp())
     sent_ms = F.unix_millis("timestamp")
     accepted_ms = F.when(sent_ms < 0, now_ms).otherwise(F.least(sent_ms, now_ms))
-    placed = records.withColumn("accepted_ms", F.coalesce(accepted_ms, now_ms)).select(*PLACE)
-    return placed.mapInArrow(taken_apart, StructType([*placed.schema.fields, *result.fields]))
-
-
-def _column(values: Sequence[Any], declared: pa.DataType) -> pa.Array:
-    if pa.types.is_map(declared):
-        values = [None if one is None else list(one.items()) for one in values]
-    return pa.array(values, declared)
-
-
-def key_of(name: str) -> Column:
-    """The field as the key of the next step; malformed records share `NO_KEY`."""
-    return F.when(F.col("malformed").isNull(), F.col(name)).otherwise(NO_KEY)
+    return records.withColumn("accepted_ms", F.coalesce(accepted_ms, now_ms)).select(*PLACE).mapInArrow(packed, PACKS)
 
 
 def with_headers(records: DataFrame) -> DataFrame:

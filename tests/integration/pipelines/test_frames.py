@@ -7,8 +7,9 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from moldau.pipelines.records import RECORDS, with_headers
+from moldau.pipelines.shards import shard_of, unpacked
 from moldau.pipelines.validation.faults import MALFORMED
-from moldau.pipelines.validation.frames import parse_orders, parse_stock_requests
+from moldau.pipelines.validation.frames import OrderRow, RequestRow, parse_orders, parse_stock_requests
 from moldau.pipelines.validation.model import Line, Order, State, order_json, stock_request_json
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.xdist_group("spark")]
@@ -22,40 +23,60 @@ def records(spark: SparkSession, *values: bytes | None, key: bytes | None = b"k"
     return spark.createDataFrame([("t", 1, offset, ACCEPTED, key, value) for offset, value in enumerate(values)], KAFKA)
 
 
-def column(frame: DataFrame, name: str) -> list[Any]:
-    return [row[name] for row in frame.orderBy("offset").collect()]
+def events(frame: DataFrame, row: Any) -> list[Any]:
+    """The events of all shards, by offset."""
+    packed = [event for pack in frame.collect() for event in unpacked(pack.events)]
+    return sorted(map(row._make, packed), key=lambda event: event.offset)
+
+
+def orders(frame: DataFrame) -> list[OrderRow]:
+    return events(frame.transform(parse_orders), OrderRow)
+
+
+def requests(frame: DataFrame) -> list[RequestRow]:
+    return events(frame.transform(parse_stock_requests), RequestRow)
 
 
 def test_an_order_keeps_its_place_and_its_bytes(spark: SparkSession) -> None:
-    (row,) = records(spark, order_json(ORDER)).transform(parse_orders).collect()
+    (row,) = orders(records(spark, order_json(ORDER)))
     assert (row.customer_id, row.order_id, row.ordered_ms, row.total_cents, row.malformed) == ("c1", "o1", 7, 500, None)
-    assert (row.topic, row.partition, row.offset, bytes(row.key), bytes(row.value)) == ("t", 1, 0, b"k", order_json(ORDER))
+    assert (row.topic, row.partition, row.offset, row.key, row.value) == ("t", 1, 0, b"k", order_json(ORDER))
     assert row.accepted_ms == int(ACCEPTED.timestamp() * 1000)
 
 
 def test_each_malformed_record_is_kept_with_its_reason(spark: SparkSession) -> None:
-    parsed = records(spark, *[sample.value for sample in MALFORMED], key=b"\xff").transform(parse_orders)
-    assert column(parsed, "malformed") == [str(sample.reason) for sample in MALFORMED]
-    assert column(parsed, "customer_id") == [""] * len(MALFORMED)
+    found = orders(records(spark, *[sample.value for sample in MALFORMED], key=b"\xff"))
+    assert [row.malformed for row in found] == [str(sample.reason) for sample in MALFORMED]
+    assert [(row.key, row.value) for row in found] == [(b"\xff", sample.value) for sample in MALFORMED]
+    assert [row.customer_id for row in found] == [None] * len(MALFORMED)
+
+
+def test_events_of_one_key_share_a_shard(spark: SparkSession) -> None:
+    several = [order_json(ORDER._replace(order_id=str(number), customer_id=f"c{number % 5}")) for number in range(200)]
+    packs = records(spark, *several).repartition(3).transform(parse_orders).collect()
+    found: dict[str, set[int]] = {}
+    for pack in packs:
+        for event in map(OrderRow._make, unpacked(pack.events)):
+            found.setdefault(event.customer_id, set()).add(pack.shard)
+    assert found == {f"c{number}": {shard_of(f"c{number}")} for number in range(5)}
 
 
 def test_of_final_orders_only_those_that_came_to_nothing_matter_to_the_checks(spark: SparkSession) -> None:
     frame = records(spark, order_json(ORDER, State.VALIDATED), order_json(ORDER, State.TIMED_OUT), None, order_json(ORDER))
-    assert column(frame.transform(parse_orders), "offset") == [1, 2, 3]
+    assert [row.offset for row in orders(frame)] == [1, 2, 3]
 
 
 def test_stock_requests_are_keyed_by_the_records_key(spark: SparkSession) -> None:
-    frame = records(spark, stock_request_json(ORDER), b"{", key=b"s9").transform(parse_stock_requests)
-    assert column(frame, "store_id") == ["s9", ""]
-    assert column(frame, "malformed") == [None, "NOT_JSON"]
-    assert column(frame, "wanted")[0] == {1: 2, 2: 1}
-    assert column(records(spark, stock_request_json(ORDER), key=None).transform(parse_stock_requests), "malformed") == ["MISSING_FIELD"]
+    first, second = requests(records(spark, stock_request_json(ORDER), b"{", key=b"s9"))
+    assert (first.store_id, first.malformed, first.wanted) == ("s9", None, {1: 2, 2: 1})
+    assert (second.store_id, second.malformed) == (None, "NOT_JSON")
+    assert [row.malformed for row in requests(records(spark, stock_request_json(ORDER), key=None))] == ["MISSING_FIELD"]
 
 
 def test_a_timestamp_ahead_or_absent_is_the_time_of_the_batch(spark: SparkSession) -> None:
     year_3000, none_at_all = datetime(3000, 1, 1, tzinfo=UTC), datetime(1969, 12, 31, 23, 59, 59, 999_000, tzinfo=UTC)
     frame = spark.createDataFrame([("t", 1, n, at, b"k", order_json(ORDER)) for n, at in enumerate((year_3000, none_at_all))], KAFKA)
-    first, second = column(frame.transform(parse_orders), "accepted_ms")
+    first, second = (row.accepted_ms for row in orders(frame))
     assert first == second
     assert ACCEPTED.timestamp() * 1000 < first < year_3000.timestamp() * 1000
 

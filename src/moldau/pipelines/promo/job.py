@@ -13,13 +13,13 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from moldau.pipelines.ends import Ends
 from moldau.pipelines.promo import parse
 from moldau.pipelines.promo.model import BURGER_LIMIT, PromoTopics
-from moldau.pipelines.promo.processor import PromoLimit
-from moldau.pipelines.records import PLACE, RECORDS, key_of, parsed, with_headers
+from moldau.pipelines.promo.processor import LineRow, PromoLimit
+from moldau.pipelines.records import RECORDS, parsed, with_headers
 from moldau.pipelines.rolling import Limit
+from moldau.pipelines.sharded import Sharded
 
 QUERY = "promo"
 NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"  # a query takes it over when it starts
-LINE_FIELDS = "line_id STRING, customer_id STRING, bought_ms BIGINT, quantity BIGINT"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class PromoConfig:
 def build(spark: SparkSession, config: PromoConfig) -> DataStreamWriter:
     """The query, named and with its checkpoint, not started yet."""
     lines = config.ends.read(spark, config.topics.lines).transform(parse_lines)
-    limit = PromoLimit(config.topics, config.limit)
-    verdicts = lines.groupBy("customer_id").transformWithState(limit, RECORDS, "Append", "ProcessingTime")
+    limit = Sharded(PromoLimit(config.topics, config.limit), LineRow, "customer_id")
+    verdicts = lines.groupBy("shard").transformWithState(limit, RECORDS, "Append", "ProcessingTime")
     return config.ends.write(QUERY, verdicts.transform(with_headers))
 
 
@@ -52,7 +52,5 @@ def start(spark: SparkSession, config: PromoConfig) -> StreamingQuery:
 
 
 def parse_lines(records: DataFrame) -> DataFrame:
-    """Kafka records as rows keyed by customer; `malformed` says what is wrong with a record that is no line."""
-    return parsed(records, parse.line, LINE_FIELDS).select(
-        key_of("customer_id").alias("customer_id"), "malformed", "line_id", "bought_ms", "quantity", *PLACE
-    )
+    """Kafka records as events by customer; `malformed` says what is wrong with a record that is no line."""
+    return parsed(records, parse.line, LineRow, "customer_id")

@@ -6,9 +6,9 @@ finding of its store's check, or a dead letter, which has no key and passes.
 
 import zlib
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessor, StatefulProcessorHandle, TimerValues
@@ -19,13 +19,27 @@ from moldau.pipelines.keyed import FORGET_AFTER_MS, RULE_FAILED, InPartitionOrde
 from moldau.pipelines.records import NO_KEY
 from moldau.pipelines.rolling import Limit, Outcome
 from moldau.pipelines.validation import inventory, verdict
+from moldau.pipelines.validation.frames import OrderRow, RequestRow
 from moldau.pipelines.validation.inventory import Shelf
 from moldau.pipelines.validation.model import Check, Reason, State, Topics, final_json, release_json
 
-EVENTS: Final = (
-    "order_id STRING, malformed STRING, faults MAP<STRING, STRING>, store_id STRING, text STRING, "
-    "topic STRING, partition INT, offset BIGINT, accepted_ms BIGINT, key BINARY, value BINARY"
-)
+
+class Finding(NamedTuple):
+    """One event: the findings of a check, or a dead letter."""
+
+    order_id: str
+    malformed: str | None
+    faults: Sequence[tuple[str, str | None]]  # check and fault; None is PASS
+    store_id: str | None
+    text: str | None
+    topic: str
+    partition: int
+    offset: int
+    accepted_ms: int
+    key: bytes | None
+    value: bytes | None
+
+
 S = TypeVar("S")
 MOST_PACKED_BYTES = 900_000
 # If a timer fires so long after its time, the job was away, and so were the checks.
@@ -39,10 +53,10 @@ FRAUD_REASONS = {
 
 
 class _Check(InPartitionOrder[S]):
-    """A check of the orders of one key: it emits rows of `EVENTS`."""
+    """A check of the orders of one key: it emits findings."""
 
-    def letter(self, row: Row, reason: str) -> Row:
-        return Row(order_id=NO_KEY, malformed=str(reason), faults=None, store_id=None, text=None, **_place(row), **_held(row))
+    def letter(self, row: OrderRow | RequestRow, reason: str) -> Finding:
+        return Finding(NO_KEY, str(reason), (), None, None, *_place(row), row.key, row.value)
 
 
 class CustomerChecks(_Check[Customer]):
@@ -51,7 +65,7 @@ class CustomerChecks(_Check[Customer]):
     def __init__(self, limit: Limit) -> None:
         self.limit = limit
 
-    def judge(self, memory: Customer, row: Row) -> tuple[Customer, list[Row]]:
+    def judge(self, memory: Customer, row: OrderRow) -> tuple[Customer, list[Finding]]:
         if row.state != State.CREATED:
             return customer.freed(memory, row.order_id), []
         cents = max(row.total_cents, 0)
@@ -66,7 +80,7 @@ class CustomerChecks(_Check[Customer]):
             events.append(self.letter(row, fault))
         return memory, events
 
-    def answers_without_judging(self, row: Row) -> list[Row]:
+    def answers_without_judging(self, row: OrderRow) -> list[Finding]:
         if row.state != State.CREATED:
             return []
         return [_ordered(row, {Check.FRAUD: RULE_FAILED, Check.DETAILS: RULE_FAILED})]
@@ -84,7 +98,7 @@ class StockCheck(_Check[Shelf]):
     def __init__(self, catalogue: Mapping[int, int]) -> None:
         self.packed_catalogue = pack_catalogue(catalogue)
 
-    def judge(self, memory: Shelf, row: Row) -> tuple[Shelf, list[Row]]:
+    def judge(self, memory: Shelf, row: RequestRow) -> tuple[Shelf, list[Finding]]:
         if row.is_release:
             return inventory.freed(memory, row.order_id), []
         if row.fault is not None:
@@ -93,11 +107,11 @@ class StockCheck(_Check[Shelf]):
             return memory, [_answered(row, Reason.CLOCK_AHEAD)]
         if memory.knows(row.order_id):
             return memory, [self.letter(row, Reason.REPEATED)]
-        wanted = dict(row.wanted)  # Spark hands a map to a state processor as a list of pairs
-        memory, fault = inventory.reserve(unpack_catalogue(self.packed_catalogue), memory, row.order_id, row.ordered_ms, wanted)
+        catalogue = unpack_catalogue(self.packed_catalogue)
+        memory, fault = inventory.reserve(catalogue, memory, row.order_id, row.ordered_ms, row.wanted)
         return memory, [_answered(row, fault, store_id=row.store_id if fault is None else None)]
 
-    def answers_without_judging(self, row: Row) -> list[Row]:
+    def answers_without_judging(self, row: RequestRow) -> list[Finding]:
         return [] if row.is_release else [_answered(row, RULE_FAILED)]
 
     def pack(self, memory: Shelf) -> str:
@@ -124,7 +138,7 @@ class Aggregator(StatefulProcessor):
         self.handle = handle
         self.packed = handle.getValueState("packed", "state STRING, due_ms BIGINT")
 
-    def handleInputRows(self, key: tuple[str], rows: Iterator[Row], timerValues: TimerValues) -> Iterator[Row]:
+    def handleInputRows(self, key: tuple[str], rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Row]:
         events = in_order(rows)
         if key[0] == NO_KEY:
             for row in events:
@@ -203,10 +217,10 @@ def unpack_catalogue(packed: bytes) -> dict[int, int]:
     return dict(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def _events(row: Row) -> Iterator[verdict.Created | verdict.Answer]:
+def _events(row: Finding) -> Iterator[verdict.Created | verdict.Answer]:
     if row.text is not None:
         yield verdict.Created(row.text, row.partition)
-    for check, fault in row.faults:  # Spark hands a map to a state processor as a list of pairs
+    for check, fault in row.faults:
         yield verdict.Answer(Check(check), fault, row.store_id)
 
 
@@ -221,21 +235,17 @@ def _release(topics: Topics, order_id: str, store_id: str) -> Row:
     return record(topics.stock_requests, store_id, release_json(order_id))
 
 
-def _ordered(row: Row, faults: Mapping[Check, str | None]) -> Row:
+def _ordered(row: OrderRow, faults: Mapping[Check, str | None]) -> Finding:
     """A new order with the findings of its customer's checks.  Its bytes go along for the case that the order is a repeat."""
     found = [(str(check), None if fault is None else str(fault)) for check, fault in faults.items()]
-    return Row(order_id=row.order_id, malformed=None, faults=found, store_id=None, text=row.text, **_place(row), **_held(row))
+    return Finding(row.order_id, None, found, None, row.text, *_place(row), row.key, row.value)
 
 
-def _answered(row: Row, fault: str | None, *, store_id: str | None = None) -> Row:
+def _answered(row: RequestRow, fault: str | None, *, store_id: str | None = None) -> Finding:
     """`store_id`: the store whose shelf holds what the order wants."""
     found = [(str(Check.INVENTORY), None if fault is None else str(fault))]
-    return Row(order_id=row.order_id, malformed=None, faults=found, store_id=store_id, text=None, **_place(row), key=None, value=None)
+    return Finding(row.order_id, None, found, store_id, None, *_place(row), None, None)
 
 
-def _place(row: Row) -> dict[str, object]:
-    return {"topic": row.topic, "partition": row.partition, "offset": row.offset, "accepted_ms": row.accepted_ms}
-
-
-def _held(row: Row) -> dict[str, object]:
-    return {"key": row.key, "value": row.value}
+def _place(row: OrderRow | RequestRow) -> tuple[str, int, int, int]:
+    return row.topic, row.partition, row.offset, row.accepted_ms

@@ -21,7 +21,7 @@ def order_row(offset: int, **fields: Any) -> Row:
         "ordered_ms": offset,
         "total_cents": 100,
         "fault": None,
-        "wanted": [(1, 1)],
+        "wanted": {1: 1},
         "is_release": False,
         "state": "CREATED",
         "text": '{"order_id":"o"}',
@@ -80,7 +80,7 @@ def test_an_order_from_the_future_fails_and_moves_no_clock() -> None:
     assert said(records)[::2] == [("o1", "fraud", "CLOCK_AHEAD"), ("o2", "fraud", None)]
     stock = harness(StockCheck({1: 2}))
     assert said(stock.test("s", [ahead, good])) == [("o1", "inventory", "CLOCK_AHEAD"), ("o2", "inventory", None)]
-    next_day = order_row(3, ordered_ms=DAY_MS, accepted_ms=DAY_MS, wanted=[(1, 2)])
+    next_day = order_row(3, ordered_ms=DAY_MS, accepted_ms=DAY_MS, wanted={1: 2})
     assert said(stock.test("s", [next_day])) == [("o3", "inventory", None)]
 
 

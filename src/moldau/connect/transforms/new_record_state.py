@@ -75,9 +75,14 @@ class _Reference(NamedTuple):
         kind = None if schema is None else schema.field(self.field)
         if kind is not None and self.struct is not None:
             within = event.get(self.struct, with_default=False)
-            return kind.as_optional(), None if within is None else within.get(self.field, with_default=False)
+            return _added(kind), None if within is None else within.get(self.field, with_default=False)
         kind = event.schema.field(self.field)
-        return None if kind is None else (kind.as_optional(), event.get(self.field, with_default=False))
+        return None if kind is None else (_added(kind), event.get(self.field, with_default=False))
+
+
+def _added(kind: Schema) -> Schema:
+    """An added field is optional, and Debezium takes its default away."""
+    return replace(kind, optional=True, default=None)
 
 
 class ExtractNewRecordState:

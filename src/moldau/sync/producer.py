@@ -4,6 +4,8 @@ import threading
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import Context, copy_context
+from functools import partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -29,7 +31,8 @@ class Producer:
 
     def __init__(self, servers: str | Sequence[str] | None = None, options: Mapping[str, Any] | None = None, **given: Any) -> None:
         self._producer = AsyncProducer(servers, options, **given)
-        self._pending: deque[tuple[Future[RecordMetadata], str, Any, dict[str, Any]]] = deque()
+        self._pending: deque[tuple[Future[RecordMetadata], Context, str, Any, dict[str, Any]]] = deque()
+        """Each record with the context of its thread: interceptors and serializers may look there, such as for the current span."""
         self._room = threading.BoundedSemaphore(MAX_PENDING)
         self._is_pumping = False
         self._pump_lock = threading.Lock()
@@ -46,7 +49,7 @@ class Producer:
 
         future: Future[RecordMetadata] = Future()
         with self._pump_lock:
-            self._pending.append((future, topic, value, given))
+            self._pending.append((future, copy_context(), topic, value, given))
             if not self._is_pumping:
                 self._is_pumping = True
                 PORTAL.spawn(self._pump())
@@ -60,9 +63,9 @@ class Producer:
                 if not self._pending:
                     self._is_pumping = False
                     return
-            future, topic, value, given = self._pending[0]
+            future, context, topic, value, given = self._pending[0]
             try:
-                delivery = self._producer.send(topic, value, **given)
+                delivery = context.run(partial(self._producer.send, topic, value, **given))
             except BufferFull:
                 await self._producer.drain()
                 continue

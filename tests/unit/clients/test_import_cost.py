@@ -15,7 +15,7 @@ IMPORTS = [
     "from moldau import Admin, Consumer, Producer, ShareConsumer, TopicPartition",
     "from moldau.sync import Admin, Consumer, Producer, ShareConsumer",
 ]
-DEAR = {"asyncio", "crc32c", "cramjam", "logging", "moldau.protocol", "moldau.net", "numpy", "re2", "rich", "ssl"}
+DEAR = {"asyncio", "crc32c", "cramjam", "logging", "moldau.protocol", "moldau.net", "numpy", "opentelemetry", "re2", "rich", "ssl"}
 AT_MOST_MS = 60
 TRIES = 3
 

@@ -1,7 +1,9 @@
 """◇ Turns the arguments of `send` and `send_many` into bytes: serializers, interceptors, headers, pieces that fit into a batch."""
 
+import inspect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Final, NamedTuple
 
 from moldau.clients.errors import ClientError
@@ -47,11 +49,8 @@ def header_list(headers: Headers) -> list[tuple[str, bytes | None]]:
     return [(name, content.encode() if isinstance(content, str) else content) for name, content in pairs]
 
 
-def intercepted(
-    interceptors: Sequence[Any], topic: str, value: Any, key: Any, headers: Headers, partition: int | None, timestamp_ms: int | None
-) -> tuple[str, Any, Any, Headers, int | None, int | None]:
+def intercepted(interceptors: Sequence[Any], record: OutgoingRecord) -> OutgoingRecord:
     """The record after all interceptors.  Each may return another record; an interceptor that raises is logged and skipped."""
-    record = OutgoingRecord(topic, value, key, headers, partition, timestamp_ms)
     for interceptor in interceptors:
         on_send = getattr(interceptor, "on_send", None)
         if on_send is not None:
@@ -62,15 +61,31 @@ def intercepted(
     return record
 
 
-def acknowledged(interceptors: Sequence[Any], where: Any, error: BaseException | None) -> None:
-    """Tell the interceptors.  An interceptor that raises is logged and skipped."""
+def acknowledged(interceptors: Sequence[Any], where: Any, error: BaseException | None, headers: Headers) -> None:
+    """Tell the interceptors the end of a record, and its headers if they take them (KIP-512).  One that raises is logged and skipped."""
     for interceptor in interceptors:
         on_acknowledgement = getattr(interceptor, "on_acknowledgement", None)
         if on_acknowledgement is not None:
             try:
-                on_acknowledgement(where, error)
+                if _takes_headers(interceptor.__class__):
+                    on_acknowledgement(where, error, header_list(headers))
+                else:
+                    on_acknowledgement(where, error)
             except Exception:
                 LOG.exception("an interceptor failed")
+
+
+@cache
+def _takes_headers(kind: type) -> bool:
+    """Whether `on_acknowledgement` of these interceptors has a third parameter."""
+    found = getattr(kind, "on_acknowledgement", None)
+    if found is None:
+        return False
+    try:
+        inspect.signature(found).bind(None, None, None, None)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def columns_of(

@@ -9,6 +9,7 @@ import logging
 import random
 import ssl
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from moldau.clients.cluster import Cluster, Unreachable
@@ -22,7 +23,7 @@ from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery, R
 from moldau.clients.producer.ending import Ending
 from moldau.clients.producer.lane import Lane
 from moldau.clients.producer.options import ProducerOptions
-from moldau.clients.producer.outgoing import Headers, acknowledged, columns_of, header_list, intercepted, serialized
+from moldau.clients.producer.outgoing import Headers, OutgoingRecord, acknowledged, columns_of, header_list, intercepted, serialized
 from moldau.clients.producer.placement import Placement, Queue
 from moldau.clients.producer.sender import Sender
 from moldau.clients.producer.transactions import State
@@ -183,7 +184,21 @@ class ProducerWork:
                 if on_delivery is not None:
                     run.call(number, timestamp, on_delivery)
                 return Delivery(run, number, timestamp)
+        if self.options.interceptors:
+            return self._send_intercepted(OutgoingRecord(topic, value, key, headers, partition, timestamp_ms), on_delivery)
         return self._send_slowly(topic, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    def _send_intercepted(self, record: OutgoingRecord, on_delivery: OnDelivery | None) -> Delivery:
+        """Interceptors hear the end of each record that they have seen, one that could not be sent at all among them."""
+        interceptors = self.options.interceptors
+        record = intercepted(interceptors, record)
+        try:
+            delivery = self._send_slowly(*record, on_delivery)
+        except Exception as error:
+            acknowledged(interceptors, None, error, record.headers)
+            raise
+        delivery.add_done_callback(partial(self._tell_interceptors, record.headers))
+        return delivery
 
     def _send_slowly(
         self,
@@ -202,10 +217,6 @@ class ProducerWork:
             self._check_sendable()
         options = self.options
         if self._has_hooks:
-            if options.interceptors:
-                topic, value, key, headers, partition, timestamp_ms = intercepted(
-                    options.interceptors, topic, value, key, headers, partition, timestamp_ms
-                )
             key = serialized("key", key, options.key_serializer)
             value = serialized("value", value, options.value_serializer)
         size = RECORD_OVERHEAD
@@ -243,8 +254,6 @@ class ProducerWork:
             delivery = self._waiting.park(topic, partition, key, value, listed, size, timestamp, run)
         if on_delivery is not None:
             run.call(number, timestamp, on_delivery)
-        if options.interceptors:
-            delivery.add_done_callback(self._tell_interceptors)
         return delivery
 
     def _enter_lane(self, topic: str, queue: Queue) -> None:
@@ -519,10 +528,10 @@ class ProducerWork:
         assert self._sender is not None
         self._sender.tell(self._accumulator.abandon(error.code, error.detail))
 
-    def _tell_interceptors(self, delivery: "asyncio.Future[RecordMetadata]") -> None:
+    def _tell_interceptors(self, headers: Headers, delivery: "asyncio.Future[RecordMetadata]") -> None:
         error = None if delivery.cancelled() else delivery.exception()
         where = None if delivery.cancelled() or error is not None else delivery.result()
-        acknowledged(self.options.interceptors, where, error)
+        acknowledged(self.options.interceptors, where, error, headers)
 
 
 def _accumulating(options: ProducerOptions) -> Accumulating:

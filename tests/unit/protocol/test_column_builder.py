@@ -1,9 +1,12 @@
 """Columns become the same bytes as records one by one."""
 
 import random
+import sys
+import threading
 
 import pytest
 
+from moldau.protocol.records import column_builder, offset_deltas
 from moldau.protocol.records.batch import read_header, verify_crc
 from moldau.protocol.records.builder import BatchOptions, NewRecord, RecordBatchBuilder, stamp_producer
 from moldau.protocol.records.column_builder import Columns, build_columns
@@ -46,3 +49,29 @@ def test_a_stamp_is_as_if_it_had_been_there_from_the_start() -> None:
     stamp_producer(batch, 1 << 40, 3, 77)
     assert batch == build_columns(columns, BatchOptions(producer_id=1 << 40, producer_epoch=3, base_sequence=77))
     assert verify_crc(memoryview(batch), 0, read_header(batch))
+
+
+def test_threads_that_fill_the_tables_at_once_build_good_batches() -> None:
+    """Producers on the loops of several threads share the tables."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(20):
+            for table in (column_builder._tables, column_builder._heads, offset_deltas._known):
+                table.cache_clear()
+            begin = threading.Barrier(4)
+            good: list[bool] = []
+
+            def work(begin: threading.Barrier, good: list[bool]) -> None:
+                columns = Columns(None, [bytes(size) for size in range(0, 6000, 7)], [1_750_000_000_000] * 858)
+                begin.wait()
+                good.append(build_columns(columns, BatchOptions()) == one_by_one(columns, BatchOptions()))
+
+            threads = [threading.Thread(target=work, args=(begin, good)) for _ in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            assert good == [True] * 4
+    finally:
+        sys.setswitchinterval(interval)

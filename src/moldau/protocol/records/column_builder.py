@@ -10,7 +10,7 @@ Guarantee: the same bytes as `RecordBatchBuilder` makes.  Called by producers.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, repeat
 from operator import add
 from typing import Final, NamedTuple
@@ -72,7 +72,7 @@ def _encode(keys: Sequence[bytes] | None, values: Sequence[bytes], timestamp_del
     latest = max(timestamp_deltas)
     if min(timestamp_deltas) < 0 or latest > _MOST_TABLED:
         return _encode_any(keys, values, timestamp_deltas)
-    times = list(map(_tables(latest)[1].__getitem__, timestamp_deltas))
+    times = list(map(_tables(1 << latest.bit_length())[1].__getitem__, timestamp_deltas))
     return _encode_tabled(keys, values, times, sizes, key_sizes, most)
 
 
@@ -87,7 +87,8 @@ def _encode_tabled(
     """Records whose numbers are found in tables.  No key and value with their lengths have more than `most` bytes."""
     count = len(values)
     offsets = offset_deltas(count)
-    with_length, lengths, null_and_lengths = _tables(most)
+    limit = 1 << most.bit_length()
+    with_length, lengths, null_and_lengths = _tables(limit)
     fields: Iterable[int] = map(with_length.__getitem__, sizes)
     if key_sizes is not None:
         fields = map(add, fields, map(with_length.__getitem__, key_sizes))
@@ -98,7 +99,7 @@ def _encode_tabled(
     heads: list[bytes] = []
     start = 0
     for width, end in enumerate((*WIDTHS, count), 1):
-        table = _heads(fixed + width, most, is_timed=times is not None)
+        table = _heads(limit, fixed + width, times is not None)
         heads += map(table.__getitem__, fields[start:end])
         start = end
         if end >= count:
@@ -153,28 +154,20 @@ def _record_head(size: int) -> bytes:
     return write_signed(size) + b"\x00"
 
 
-_known_lengths: Final[tuple[list[int], list[bytes], list[bytes]]] = ([], [], [])
+# Tables are never changed, because producers on several threads share them.  Their limits are powers of two, so that they are few.
 
 
-def _tables(most: int) -> tuple[list[int], list[bytes], list[bytes]]:
+@cache
+def _tables(limit: int) -> tuple[list[int], list[bytes], list[bytes]]:
     """By the size of a key or value: its bytes together with its length's, the length as it is written, and that behind no key."""
-    with_length, lengths, null_and_lengths = _known_lengths
-    for size in range(len(lengths), most + 1):
-        written = write_signed(size)
-        with_length.append(size + len(written))
-        lengths.append(written)
-        null_and_lengths.append(NULL + written)
-    return _known_lengths
+    lengths = list(map(write_signed, range(limit)))
+    return [size + len(written) for size, written in enumerate(lengths)], lengths, [NULL + written for written in lengths]
 
 
-_known_heads: Final[dict[tuple[int, bool], list[bytes]]] = {}
-
-
-def _heads(fixed: int, most: int, *, is_timed: bool) -> list[bytes]:
+@cache
+def _heads(limit: int, fixed: int, is_timed: bool) -> list[bytes]:
     """By the size of what takes no fixed place: the end of the record before, a record's length and attributes, and time 0 unless
     `is_timed`.
     """
-    table = _known_heads.setdefault((fixed, is_timed), [])
     tail = b"\x00" if is_timed else b"\x00\x00"
-    table += [_NO_HEADERS + write_signed(size + fixed) + tail for size in range(len(table), most + 1)]
-    return table
+    return [_NO_HEADERS + write_signed(size + fixed) + tail for size in range(limit)]

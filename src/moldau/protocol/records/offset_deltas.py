@@ -3,7 +3,7 @@
 Called where batches are built and read.
 """
 
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
 from moldau.protocol.varint import write_signed
@@ -12,16 +12,22 @@ WIDTHS: Final = (1 << 6, 1 << 13, 1 << 20)
 """The first delta that needs another byte."""
 _MOST_KNOWN: Final = 1 << 17
 _COLUMN_ROWS: Final = 1 << 16
-_known: Final[list[bytes]] = []
 
 
 def offset_deltas(count: int) -> list[bytes]:
     """The first `count` of them."""
-    while len(_known) < min(count, _MOST_KNOWN):
-        _known.append(write_signed(len(_known)))
-    if count <= len(_known):
-        return _known[:count]
-    return _known + [write_signed(delta) for delta in range(len(_known), count)]
+    known = _known(1 << (count - 1).bit_length() if count < _MOST_KNOWN else _MOST_KNOWN)
+    if count <= len(known):
+        return known[:count]
+    return known + [write_signed(delta) for delta in range(len(known), count)]
+
+
+@cache  # a table is never changed: clients on several threads share it
+def _known(count: int) -> list[bytes]:
+    """`count`: a power of two."""
+    if count == 1:
+        return [write_signed(0)]
+    return _known(count // 2) + [write_signed(delta) for delta in range(count // 2, count)]
 
 
 @lru_cache(maxsize=len(WIDTHS))

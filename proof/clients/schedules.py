@@ -25,6 +25,7 @@ from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.produce import ProduceRequest
 from moldau.testing.loop import Stuck
 from moldau.types import NO_LEADER, TopicPartition
+from proof.clients.compression import SlowCompression
 from proof.clients.model import Seen, Verdict, World
 from proof.clients.seeds import run_seeds
 
@@ -57,6 +58,7 @@ class Schedule:
     """One seed.  `violations` is empty when all held."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.choice = random.Random(seed)
         self.world = World(seed, broker_count=self.choice.randint(1, 3))
         self.partitions = self.choice.randint(1, 4)
@@ -146,7 +148,8 @@ class Schedule:
         consumer = Consumer(world.bootstrap, network=world.network, clock=world.clock, fetch_max_wait_ms=300, request_timeout_ms=2000)
         await consumer.assign({TopicPartition(TOPIC, index): 0 for index in range(self.partitions)})
         reading = asyncio.get_running_loop().create_task(self._read(consumer))
-        async with Producer(world.bootstrap, network=world.network, clock=world.clock, **options) as producer:
+        off_loop = SlowCompression(random.Random(self.seed))
+        async with Producer(world.bootstrap, network=world.network, clock=world.clock, off_loop=off_loop, **options) as producer:
             await self._produce(producer)
             faults.cancel()
             await asyncio.wait([faults])

@@ -6,13 +6,15 @@ from typing import Any
 
 import pytest
 
-from moldau.clients.errors import BufferFull, ClientError, ClusterUnreachable, DeliveryTimedOut, FatalError
+from moldau.clients.errors import BufferFull, ClientError, ClusterUnreachable, DeliveryTimedOut, FatalError, RetriableError
 from moldau.clients.options import OptionError
 from moldau.clients.producer import Producer
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.metadata import MetadataRequest
 from moldau.protocol.messages.produce import ProduceRequest
+from moldau.protocol.records.compression import Codec
 from moldau.types import NO_LEADER
+from proof.clients.compression import SlowCompression
 from proof.clients.model import Seen, Verdict, World
 
 Work = Callable[[Producer], Awaitable[Any]]
@@ -404,3 +406,81 @@ def test_kafkas_own_spelling() -> None:
     given = {"linger.ms": "7", "compression.type": "zstd", "key.serializer": "org.apache.Anything", "enable.idempotence": "false"}
     options = Producer(options={"bootstrap.servers": "h:1", **given}).options
     assert (options.linger_ms, options.compression_type, options.is_idempotent) == (7, "zstd", False)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_requests_that_are_compressed_off_the_loop_leave_in_their_order(seed: int) -> None:
+    world = a_world(partitions=2, seed=seed)
+    slow = SlowCompression(world.random)
+    sent: dict[int, list[bytes]] = {0: [], 1: []}
+
+    async def run() -> dict[str, float]:
+        async with Producer(
+            world.bootstrap, network=world.network, clock=world.clock, off_loop=slow, compression_type="gzip", batch_size=1000
+        ) as producer:
+            for number in range(60):
+                partition = world.random.randrange(2)
+                value = b"%d " % number + bytes(world.random.choice((0, 600)))
+                sent[partition].append(value)
+                producer.send("t", value, partition=partition)
+                await asyncio.sleep(world.random.choice((0, 0.01)))
+            await producer.flush()
+            return producer.metrics()
+
+    metrics = world.run(run())
+    assert {index: world.cluster.partition("t", index).values for index in sent} == sent
+    assert slow.count
+    assert metrics["producer.record.retry.total"] == 0, "a request overtook another"
+
+
+def test_a_producer_closes_while_it_compresses() -> None:
+    """Whether the batch is lost is told, and a thread that goes on meanwhile harms nobody."""
+    world = a_world()
+
+    class Endless:
+        large_bytes = dict.fromkeys(Codec, 10)
+
+        async def run(self, work: Callable[[], Any]) -> Any:
+            await asyncio.get_running_loop().create_future()
+
+    async def run() -> list[Any]:
+        producer = Producer(world.bootstrap, network=world.network, clock=world.clock, off_loop=Endless(), compression_type="zstd")
+        await producer.start()
+        deliveries = [producer.send("t", bytes(1000)) for _ in range(3)]
+        await asyncio.sleep(1)
+        deliveries.append(producer.send("t", b"small"))
+        await producer.close(timeout_ms=1000)
+        return await asyncio.gather(*deliveries, return_exceptions=True)
+
+    assert [type(found) for found in world.run(run())] == [RetriableError] * 4
+    assert world.cluster.partition("t", 0).values == []
+
+
+def test_a_batch_that_cannot_be_compressed_fails_alone() -> None:
+    world = a_world()
+
+    class Failing:
+        large_bytes = dict.fromkeys(Codec, 500)
+
+        async def run(self, work: Callable[[], Any]) -> Any:
+            await asyncio.sleep(0.1)
+            raise MemoryError
+
+    async def run() -> list[Any]:
+        async with Producer(
+            world.bootstrap,
+            network=world.network,
+            clock=world.clock,
+            off_loop=Failing(),
+            compression_type="zstd",
+            request_timeout_ms=500,
+            delivery_timeout_ms=1000,
+            enable_idempotence=False,
+        ) as producer:
+            large = producer.send("t", bytes(1000))
+            await asyncio.wait([large])
+            return await asyncio.gather(large, producer.send("t", b"small"), return_exceptions=True)
+
+    large, small = world.run(run())
+    assert isinstance(large, ClientError)
+    assert small.offset == 0

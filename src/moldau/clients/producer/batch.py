@@ -1,12 +1,12 @@
 """◇ A batch that waits to be sent: records of one partition, and what is known of their fate."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from typing import Final, Generic, TypeVar
 
 from moldau.protocol.records.batch import HEADER_SIZE, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from moldau.protocol.records.builder import BatchOptions, stamp_producer
-from moldau.protocol.records.column_builder import Columns, Headers, build_columns
+from moldau.protocol.records.column_builder import Columns, Headers, sealing_of
 from moldau.types import TopicPartition
 
 T = TypeVar("T")
@@ -117,12 +117,14 @@ class PendingBatch(Generic[T]):
     def encode(self) -> bytearray:
         """The batch's bytes.  They are made once; further attempts write only the stamp anew."""
         if self.data is None:
-            columns = Columns(self.keys, self.values, self.timestamps, self.headers)
-            options = self.options._replace(
-                producer_id=self.producer_id, producer_epoch=self.producer_epoch, base_sequence=self.base_sequence
-            )
-            self.data = build_columns(columns, options)
+            self.data = self.sealing()()
         return self.data
+
+    def sealing(self) -> Callable[[], bytearray]:
+        """Lay the records out.  Returns what is left to do for `data`: compression and checksum, which any thread may do."""
+        columns = Columns(self.keys, self.values, self.timestamps, self.headers)
+        options = self.options._replace(producer_id=self.producer_id, producer_epoch=self.producer_epoch, base_sequence=self.base_sequence)
+        return sealing_of(columns, options)
 
     def stamp(self, producer_id: int, producer_epoch: int, base_sequence: int, *, is_transactional: bool) -> None:
         if self.data is not None and self.options.is_transactional != is_transactional:

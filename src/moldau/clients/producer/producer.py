@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from moldau.clients.cluster import Cluster
     from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery
+    from moldau.clients.producer.off_loop import OffLoop
     from moldau.clients.producer.options import ProducerOptions
     from moldau.clients.producer.outgoing import Headers
     from moldau.clients.producer.transactor import Offset
@@ -46,7 +47,8 @@ class HasGroup(Protocol):
 class Producer:
     """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
-    `given`: options by keyword, in snake_case; `options`: a mapping in Kafka's spelling, or `ProducerOptions`.  Errors: OptionError.
+    `given`: options by keyword, in snake_case; `options`: a mapping in Kafka's spelling, or `ProducerOptions`.  `off_loop`: runs the
+    compression of large batches; None: on threads.  Errors: OptionError.
     """
 
     def __init__(
@@ -58,11 +60,14 @@ class Producer:
         sasl: "Credentials | None" = None,
         network: "Network | None" = None,
         clock: "Clock | None" = None,
+        off_loop: "OffLoop | None" = None,
         **given: Any,
     ) -> None:
         from moldau.clients.producer.work import ProducerWork
 
-        self._work = ProducerWork(servers, options, given, ssl_context=ssl_context, sasl=sasl, network=network, clock=clock)
+        self._work = ProducerWork(
+            servers, options, given, ssl_context=ssl_context, sasl=sasl, network=network, clock=clock, off_loop=off_loop
+        )
         self._send = self._work.send
 
     @property

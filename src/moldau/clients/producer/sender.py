@@ -15,6 +15,7 @@ from moldau.clients.errors import DeliveryTimedOut, error_of
 from moldau.clients.producer.accumulator import Accumulator, Ended
 from moldau.clients.producer.batch import PendingBatch
 from moldau.clients.producer.delivery import Token
+from moldau.clients.producer.off_loop import OffLoop
 from moldau.clients.producer.options import ProducerOptions
 from moldau.clients.topics import Topics
 from moldau.clock import Clock
@@ -25,6 +26,7 @@ from moldau.types import TopicPartition
 LOG: Final = logging.getLogger(__name__)
 
 Batch = PendingBatch[Token]
+NEVER_LARGE: Final = 1 << 62
 TRANSACTION_V1_PRODUCE: Final = 11
 """The newest version of Produce that does not add partitions to a transaction by itself (KIP-890)."""
 
@@ -54,6 +56,7 @@ class Sender:
         clock: Clock,
         permits: Permits,
         on_progress: Callable[[], None],
+        off_loop: OffLoop,
     ) -> None:
         self.flushing = 0
         self.record_count = self.error_count = self.request_count = self.byte_count = self.retry_count = 0
@@ -67,6 +70,10 @@ class Sender:
         self._clock = clock
         self._permits = permits
         self._on_progress = on_progress
+        self._off_loop = off_loop
+        self._large_bytes = off_loop.large_bytes.get(options.codec, NEVER_LARGE)
+        self._leaving: dict[int, asyncio.Event] = {}
+        """By node: set when the newest request that is being compressed for the node, or waits for such a one, may leave."""
         self._loop = asyncio.get_running_loop()
         self._in_flight: dict[int, int] = defaultdict(int)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -164,6 +171,9 @@ class Sender:
         self.wake()
 
     async def _ask(self, node_id: int, batches: Sequence[Batch]) -> dict[TopicPartition, PartitionProduceResponse]:
+        is_large = sum(batch.size for batch in batches if batch.data is None) > self._large_bytes
+        if is_large or node_id in self._leaving:
+            await self._compress(node_id, batches if is_large else ())
         request = self._request_of(batches)
         self.request_count += 1
         if request.acks == 0:
@@ -178,6 +188,23 @@ class Sender:
             for topic in response.responses
             for one in topic.partition_responses
         }
+
+    async def _compress(self, node_id: int, batches: Sequence[Batch]) -> None:
+        """Compress off the loop.  The requests to a node leave in their order all the same: each waits for the one before it."""
+        before = self._leaving.get(node_id)
+        mine = self._leaving[node_id] = asyncio.Event()
+        try:
+            if batches:
+                sealings = [batch.sealing() for batch in batches if batch.data is None]
+                sealed = await self._off_loop.run(lambda: [seal() for seal in sealings])
+                for batch, data in zip((batch for batch in batches if batch.data is None), sealed, strict=True):
+                    batch.data = data
+            if before is not None:
+                await before.wait()
+        finally:
+            mine.set()  # the next one is woken later than this one goes on
+            if self._leaving.get(node_id) is mine:
+                del self._leaving[node_id]
 
     def _request_of(self, batches: Sequence[Batch]) -> ProduceRequest:
         topics: dict[str, list[PartitionProduceData]] = defaultdict(list)

@@ -22,6 +22,7 @@ from moldau.clients.producer.batch import RECORD_OVERHEAD, size_of
 from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery, RecordMetadata, Run, Token
 from moldau.clients.producer.ending import Ending
 from moldau.clients.producer.lane import Lane
+from moldau.clients.producer.off_loop import CompressionThreads, OffLoop
 from moldau.clients.producer.options import ProducerOptions
 from moldau.clients.producer.outgoing import Headers, OutgoingRecord, acknowledged, columns_of, header_list, intercepted, serialized
 from moldau.clients.producer.placement import Placement, Queue
@@ -58,6 +59,7 @@ class ProducerWork:
         sasl: Credentials | None,
         network: Network | None,
         clock: Clock | None,
+        off_loop: OffLoop | None,
     ) -> None:
         if isinstance(options, ProducerOptions):
             self.options = options
@@ -74,6 +76,8 @@ class ProducerWork:
         )
         self._placement = Placement(self.cluster, self.options, random.random)
         self._clock = clock or SystemClock()
+        self._threads = CompressionThreads()
+        self._off_loop: OffLoop = off_loop or self._threads
         self._accumulator: Accumulator[Token] = Accumulator(_accumulating(self.options))
         self._progress: asyncio.Event | None = None
         self._sender: Sender | None = None
@@ -119,7 +123,14 @@ class ProducerWork:
                 on_failed=permits.failed,
             )
             self._sender = Sender(
-                self.cluster, self.options, self._accumulator, self._topics, self._clock, permits, on_progress=self._on_progress
+                self.cluster,
+                self.options,
+                self._accumulator,
+                self._topics,
+                self._clock,
+                permits,
+                on_progress=self._on_progress,
+                off_loop=self._off_loop,
             )
             if self._transactor is None:
                 self._sender.identify = self._identify
@@ -155,6 +166,7 @@ class ProducerWork:
             detail = "the producer was closed before the record was delivered"
             sender.tell(self._accumulator.abandon(ErrorCode.NETWORK_EXCEPTION, detail))
             self._waiting.fail(ClientError(ErrorCode.NETWORK_EXCEPTION, detail))
+        self._threads.close()
         if self._owns_cluster:
             self.cluster.close()
 

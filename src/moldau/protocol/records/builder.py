@@ -7,7 +7,8 @@ Called by producers' accumulators, coordinators, the controller's log, and by th
 Source: KIP-98.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
 
@@ -118,10 +119,15 @@ class RecordBatchBuilder:
         return self._options.base_offset + delta
 
     def build(self) -> bytearray:
+        return self.sealing()()
+
+    def sealing(self) -> Callable[[], bytearray]:
+        """Compresses and checksums the batch.  Any thread may call the function that is returned; the builder is used up."""
         options = self._options
         last_delta = self._last_delta if options.last_offset is None else options.last_offset - options.base_offset
         assert last_delta >= self._last_delta, f"a batch cannot end at {options.last_offset}, before its last record"
-        return seal_batch(
+        return partial(
+            seal_batch,
             self._records,
             options,
             count=self._count,

@@ -9,8 +9,8 @@ loop over them.  A record of 100 bytes takes about 0.3 µs; `RecordBatchBuilder`
 Guarantee: the same bytes as `RecordBatchBuilder` makes.  Called by producers.
 """
 
-from collections.abc import Iterable, Sequence
-from functools import cache, lru_cache
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache, partial
 from itertools import chain, repeat
 from operator import add
 from typing import Final, NamedTuple
@@ -42,22 +42,28 @@ class Columns(NamedTuple):
 
 def build_columns(columns: Columns, options: BatchOptions) -> bytearray:
     """The whole batch, with its CRC."""
+    return sealing_of(columns, options)()
+
+
+def sealing_of(columns: Columns, options: BatchOptions) -> Callable[[], bytearray]:
+    """Lay the records out.  Returns what is left to do for the batch: compression and checksum, which any thread may do."""
     keys, values, timestamps, headers = columns
     if headers is not None or None in values or (keys is not None and None in keys):
-        return _build_one_by_one(columns, options)
+        return _sealing_one_by_one(columns, options)
     base = timestamps[0]
     is_at_once = timestamps.count(base) == len(timestamps)
     deltas = None if is_at_once else [timestamp - base for timestamp in timestamps]
     data = _encode(keys, values, deltas)  # type: ignore[arg-type]  # no None is among them
-    return seal_batch(data, options, count=len(values), base_timestamp=base, max_timestamp=base if is_at_once else max(timestamps))
+    latest = base if is_at_once else max(timestamps)
+    return partial(seal_batch, data, options, count=len(values), base_timestamp=base, max_timestamp=latest)
 
 
-def _build_one_by_one(columns: Columns, options: BatchOptions) -> bytearray:
+def _sealing_one_by_one(columns: Columns, options: BatchOptions) -> Callable[[], bytearray]:
     keys, values, timestamps, headers = columns
     builder = RecordBatchBuilder(options)
     for key, value, timestamp, of_record in zip(keys or repeat(None), values, timestamps, headers or repeat(()), strict=False):
         builder.append(NewRecord(timestamp, key, value, of_record))
-    return builder.build()
+    return builder.sealing()
 
 
 def _encode(keys: Sequence[bytes] | None, values: Sequence[bytes], timestamp_deltas: Sequence[int] | None) -> bytes:

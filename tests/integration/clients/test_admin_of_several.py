@@ -4,12 +4,21 @@ import uuid
 
 import pytest
 
-from moldau import Admin, Consumer, NewTopic, Producer, TopicPartition
+from moldau import Admin, Consumer, NewTopic, Producer, ShareConsumer, TopicPartition
 from moldau.clients.admin.acls import AclOperation, operations_of
 from moldau.clients.admin.groups import GroupDescription, GroupOffset
 from moldau.clients.errors import ClientError
 from moldau.errors import ErrorCode, KafkaError
 from moldau.testing.embedded import EmbeddedBroker
+
+OF_GROUPS = {
+    AclOperation.READ,
+    AclOperation.DELETE,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.ALTER_CONFIGS,
+}
+"""Source: AclEntry.supportedOperations."""
 
 
 def code_of(found: object) -> ErrorCode:
@@ -98,9 +107,34 @@ async def test_what_the_caller_may_do(moldau_broker: EmbeddedBroker) -> None:
         assert operations_of((await admin.describe_cluster()).cluster_authorized_operations) is None
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_what_the_caller_may_do_with_a_group(moldau_broker: EmbeddedBroker, name: str, protocol: str) -> None:
+    async with Admin(moldau_broker.bootstrap_servers) as admin:
+        await admin.topics.create([NewTopic(name, 1)])
+        async with Consumer(moldau_broker.bootstrap_servers, group_id=name, topics=[name], group_protocol=protocol) as consumer:
+            while not consumer.assignment:
+                await consumer.poll(0.1)
+            described = await admin.groups.describe(name, authorized_operations=True)
+            assert described.group_type.lower() == protocol
+            assert described.authorized_operations == OF_GROUPS
+            assert (await admin.groups.describe(name)).authorized_operations is None
+
+
 async def test_brokers_of_moldau_issue_no_tokens(moldau_broker: EmbeddedBroker) -> None:
     async with Admin(moldau_broker.bootstrap_servers) as admin:
         for ask in (admin.tokens.create, admin.tokens.describe):
             with pytest.raises(KafkaError) as caught:
                 await ask()
             assert caught.value.code is ErrorCode.UNSUPPORTED_VERSION
+
+
+async def test_what_the_caller_may_do_with_a_share_group(moldau_broker: EmbeddedBroker, name: str) -> None:
+    async with Admin(moldau_broker.bootstrap_servers) as admin:
+        await admin.topics.create([NewTopic(name, 1)])
+        async with ShareConsumer(moldau_broker.bootstrap_servers, name, [name]) as consumer:
+            while not consumer.assignment:
+                await consumer.poll(wait_s=0.1)
+            described = (await admin.share_groups.describe_each([name], authorized_operations=True))[name]
+            assert not isinstance(described, KafkaError)
+            assert described.authorized_operations == OF_GROUPS
+            assert (await admin.share_groups.describe(name)).authorized_operations is None

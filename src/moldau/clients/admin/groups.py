@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
+from moldau.clients.admin.acls import AclOperation, operations_of
 from moldau.clients.admin.answers import by_topic, error_of, raise_for
 from moldau.clients.admin.several import of_each
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
@@ -59,7 +60,7 @@ class MemberDescription:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """`epoch` and `target_epoch` are None for classic groups."""
+    """`epoch` and `target_epoch` are None for classic groups.  `authorized_operations`: those of the caller; None: not asked for."""
 
     group_id: str
     group_type: str
@@ -69,6 +70,7 @@ class GroupDescription:
     members: Sequence[MemberDescription]
     epoch: int | None = None
     target_epoch: int | None = None
+    authorized_operations: frozenset[AclOperation] | None = None
 
 
 class GroupAdmin:
@@ -88,10 +90,10 @@ class GroupAdmin:
             raise_for(response.error_code)
         return [group for response in responses for group in response.groups]
 
-    async def describe(self, group_id: str) -> GroupDescription:
+    async def describe(self, group_id: str, *, authorized_operations: bool = False) -> GroupDescription:
         """Describe one group.  Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
         coordinator = await self._coordinators.node_of(group_id, within_s=self._within_s)
-        asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+        asked = ConsumerGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=authorized_operations)
         try:
             response = await self._coordinators.ask(group_id, asked, lambda one: one.groups[0].error_code, within_s=self._within_s)
         except KafkaError as error:
@@ -102,13 +104,15 @@ class GroupAdmin:
             if group.error_code != ErrorCode.GROUP_ID_NOT_FOUND:
                 raise_for(group.error_code, group.error_message)
                 return _of_consumer(group, coordinator)
-        return await self._describe_classic(group_id, coordinator)
+        return await self._describe_classic(group_id, coordinator, authorized_operations)
 
-    async def describe_each(self, group_ids: Iterable[str]) -> dict[str, GroupDescription | KafkaError]:
-        return await of_each(group_ids, self.describe)
+    async def describe_each(
+        self, group_ids: Iterable[str], *, authorized_operations: bool = False
+    ) -> dict[str, GroupDescription | KafkaError]:
+        return await of_each(group_ids, partial(self.describe, authorized_operations=authorized_operations))
 
-    async def _describe_classic(self, group_id: str, coordinator: Node) -> GroupDescription:
-        request = DescribeGroupsRequest(groups=[group_id])
+    async def _describe_classic(self, group_id: str, coordinator: Node, authorized_operations: bool) -> GroupDescription:
+        request = DescribeGroupsRequest(groups=[group_id], include_authorized_operations=authorized_operations)
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
         group = response.groups[0]
         raise_for(group.error_code, group.error_message)
@@ -263,7 +267,15 @@ def _of_consumer(group: consumer.DescribedGroup, coordinator: Node) -> GroupDesc
         for member in group.members
     ]
     return GroupDescription(
-        group.group_id, "Consumer", group.group_state, group.assignor_name, coordinator, members, group.group_epoch, group.assignment_epoch
+        group.group_id,
+        "Consumer",
+        group.group_state,
+        group.assignor_name,
+        coordinator,
+        members,
+        group.group_epoch,
+        group.assignment_epoch,
+        operations_of(group.authorized_operations),
     )
 
 
@@ -278,7 +290,10 @@ def _of_classic(group: classic.DescribedGroup, coordinator: Node) -> GroupDescri
         )
         for member in group.members
     ]
-    return GroupDescription(group.group_id, "Classic", group.group_state, group.protocol_data, coordinator, members)
+    allowed = operations_of(group.authorized_operations)
+    return GroupDescription(
+        group.group_id, "Classic", group.group_state, group.protocol_data, coordinator, members, authorized_operations=allowed
+    )
 
 
 def _flat(assignment: consumer.Assignment) -> list[TopicPartition]:

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
+from moldau.clients.admin.acls import AclOperation, operations_of
 from moldau.clients.admin.answers import error_of, raise_for
 from moldau.clients.admin.groups import GroupAdmin
 from moldau.clients.admin.several import of_each
@@ -52,6 +54,8 @@ class ShareGroupDescription:
     members: Sequence[ShareMember]
     epoch: int
     target_epoch: int
+    authorized_operations: frozenset[AclOperation] | None = None
+    """Those of the caller.  None: not asked for."""
 
 
 class ShareGroupAdmin:
@@ -67,10 +71,10 @@ class ShareGroupAdmin:
         """The share groups of all brokers.  Errors: KafkaError."""
         return await self.groups.list_groups(states=states, types=[SHARE])
 
-    async def describe(self, group_id: str) -> ShareGroupDescription:
+    async def describe(self, group_id: str, *, authorized_operations: bool = False) -> ShareGroupDescription:
         """Describe one share group.  Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
         coordinator = await self._coordinators.node_of(group_id, within_s=self._within_s)
-        request = ShareGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+        request = ShareGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=authorized_operations)
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
         group = response.groups[0]
         raise_for(group.error_code, group.error_message)
@@ -86,11 +90,20 @@ class ShareGroupAdmin:
             for member in group.members
         ]
         return ShareGroupDescription(
-            group_id, group.group_state, group.assignor_name, coordinator, members, group.group_epoch, group.assignment_epoch
+            group_id,
+            group.group_state,
+            group.assignor_name,
+            coordinator,
+            members,
+            group.group_epoch,
+            group.assignment_epoch,
+            operations_of(group.authorized_operations),
         )
 
-    async def describe_each(self, group_ids: Iterable[str]) -> dict[str, ShareGroupDescription | KafkaError]:
-        return await of_each(group_ids, self.describe)
+    async def describe_each(
+        self, group_ids: Iterable[str], *, authorized_operations: bool = False
+    ) -> dict[str, ShareGroupDescription | KafkaError]:
+        return await of_each(group_ids, partial(self.describe, authorized_operations=authorized_operations))
 
     async def offsets(self, group_id: str) -> dict[TopicPartition, ShareOffset]:
         """The offsets of all partitions that the group has read or is subscribed to.  Errors: KafkaError."""

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
+from moldau.clients.admin.acls import AclOperation, operations_of
 from moldau.clients.admin.groups import GroupAdmin, GroupDescription, MemberDescription
 from moldau.clients.admin.several import of_each
 from moldau.clients.cluster import GIVE_UP_AFTER_S, Cluster
@@ -58,6 +60,8 @@ class StreamsGroupDescription:
     topology_epoch: int
     subtopologies: Mapping[str, Subtopology]
     members: Sequence[StreamsMember]
+    authorized_operations: frozenset[AclOperation] | None = None
+    """Those of the caller.  None: not asked for."""
 
     def input_topics(self) -> set[str]:
         """The topics that the program reads and other programs write."""
@@ -90,10 +94,10 @@ class StreamsGroupAdmin:
         """The streams groups of all brokers.  Errors: KafkaError."""
         return await self.groups.list_groups(states=states, types=[STREAMS])
 
-    async def describe(self, group_id: str) -> StreamsGroupDescription:
+    async def describe(self, group_id: str, *, authorized_operations: bool = False) -> StreamsGroupDescription:
         """Describe one streams group.  Errors: KafkaError, GROUP_ID_NOT_FOUND among them."""
         coordinator = await self._coordinators.node_of(group_id, within_s=self._within_s)
-        request = messages.StreamsGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=False)
+        request = messages.StreamsGroupDescribeRequest(group_ids=[group_id], include_authorized_operations=authorized_operations)
         response = await self._coordinators.ask(group_id, request, lambda one: one.groups[0].error_code, within_s=self._within_s)
         group = response.groups[0]
         if group.error_code:
@@ -108,10 +112,13 @@ class StreamsGroupAdmin:
             topology.epoch if topology is not None else NO_TOPOLOGY,
             {each.subtopology_id: _subtopology(each) for each in (topology.subtopologies if topology is not None else None) or ()},
             [_member(each) for each in group.members],
+            operations_of(group.authorized_operations),
         )
 
-    async def describe_each(self, group_ids: Iterable[str]) -> dict[str, StreamsGroupDescription | KafkaError]:
-        return await of_each(group_ids, self.describe)
+    async def describe_each(
+        self, group_ids: Iterable[str], *, authorized_operations: bool = False
+    ) -> dict[str, StreamsGroupDescription | KafkaError]:
+        return await of_each(group_ids, partial(self.describe, authorized_operations=authorized_operations))
 
     async def describe_as_readers(self, group_id: str) -> GroupDescription:
         """Describe a streams group like a consumer group: members with the partitions of their active tasks.  Errors: as `describe`."""

@@ -34,8 +34,9 @@ class OffLoop(Protocol):
 
 
 class CompressionThreads:
-    """One producer's threads.  The first large request starts them.  They are of no use to others: a program whose own threads wait for
-    deliveries would take them all.
+    """The threads of one producer, which its first large request starts.
+
+    The threads that the loop has anyway would not do: a program may fill them with work that waits for deliveries.
     """
 
     large_bytes: Mapping[Codec, int] = LARGE_BYTES

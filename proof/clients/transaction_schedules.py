@@ -31,6 +31,7 @@ from moldau.errors import ErrorCode, KafkaError
 from moldau.testing.loop import Machine, Stuck
 from moldau.types import TopicPartition
 from proof.clients.broker_room import BOOTSTRAP, HOST, RoomWorld
+from proof.clients.compression import SlowCompression
 from proof.clients.cruelty import Cruelty
 from proof.clients.group_schedules import PROTOCOLS
 from proof.clients.plants import TRANSACTION_PLANTS
@@ -88,6 +89,7 @@ class Client:
         self._id = transactional_id
         self._schedule = schedule
         self._choice = choice
+        self._compression = random.Random(f"{schedule.seed} {machine.host}")
         self._attempts: list[Attempt] = []
 
     async def run(self) -> None:
@@ -129,6 +131,8 @@ class Client:
             request_timeout_ms=choice.choice((500, 2000)),
             delivery_timeout_ms=choice.choice((3000, 20_000)),
             max_block_ms=choice.choice((2000, 20_000)),
+            compression_type=self._compression.choice(("none", "none", "gzip")),
+            off_loop=SlowCompression(self._compression, large=100),
         )
         return await stack.enter_async_context(producer)
 
@@ -285,6 +289,7 @@ class TransactionSchedule:
     """One seed.  `run` returns the violations."""
 
     def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.choice = random.Random(seed)
         self.world = RoomWorld(seed, transaction_version=self.choice.choice((1, 2)))
         self.protocol = self.choice.choice((None, *PROTOCOLS))
@@ -335,8 +340,8 @@ class TransactionSchedule:
         await asyncio.wait([around])
         self.is_wild = self._cruelty.is_on = False
         self.world.network.heal()
-        if all(task.done() for _, task in self._copiers):
-            self._new_copier()
+        if all(copier is not self.newest or task.done() for copier, task in self._copiers):
+            self._new_copier()  # the newest may have died a moment ago, and fenced the others before
         for _ in range(CALM_S):
             await asyncio.sleep(1)
             if self._is_settled():

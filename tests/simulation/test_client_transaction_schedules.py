@@ -15,7 +15,7 @@ def test_transactions_are_all_or_nothing(seed: int) -> None:
     ("name", "seed"),
     [
         ("commits-at-once", 0),
-        ("forgives-a-lost-record", 17),
+        ("forgives-a-lost-record", 21),
         ("commits-an-abort", 0),
         ("keeps-offsets", 0),
     ],

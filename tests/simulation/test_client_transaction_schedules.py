@@ -6,7 +6,7 @@ from proof.clients.plants import TRANSACTION_PLANTS, planted
 from proof.clients.transaction_schedules import TransactionSchedule
 
 
-@pytest.mark.parametrize("seed", [2, 16, 18, 28, 44])
+@pytest.mark.parametrize("seed", [2, 16, 18, 28, 44, 570])
 def test_transactions_are_all_or_nothing(seed: int) -> None:
     assert TransactionSchedule(seed).run() == []
 

@@ -13,9 +13,11 @@ class Ending:
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
+        self.has_failed = False
 
     async def run(self, end: Coroutine[Any, Any, None]) -> None:
         """Commit or abort.  A failure is logged.  A caller that is cancelled goes at once, and the work goes on."""
+        self.has_failed = False
         self._task = asyncio.get_running_loop().create_task(self._logged(end), name="end of a transaction")
         await self.wait()
 
@@ -33,4 +35,5 @@ class Ending:
         try:
             await end
         except Exception as error:
+            self.has_failed = True
             LOG.warning("a transaction could not be ended: %s", error)

@@ -183,7 +183,7 @@ class Producer:
             raise
 
     async def begin_transaction(self) -> None:
-        """Begin, after an abort that is not done yet.  Errors: ClientError."""
+        """Begin, after an abort, or the commit of a block that was cancelled, that is not done yet.  Errors: ClientError."""
         await self._work.begin()
 
     async def commit_transaction(self) -> None:

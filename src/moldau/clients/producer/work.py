@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from moldau.clients.cluster import Cluster, Unreachable
 from moldau.clients.connecting import cluster_of
-from moldau.clients.errors import AuthenticationError, BufferFull, ClientError, FatalError, error_of
+from moldau.clients.errors import AbortableError, AuthenticationError, BufferFull, ClientError, FatalError, error_of
 from moldau.clients.group_metadata import GroupMetadata
 from moldau.clients.options import OptionError, parse_options
 from moldau.clients.producer.accumulator import MEMORY_OVERHEAD, Accumulating, Accumulator
@@ -365,6 +365,11 @@ class ProducerWork:
         await self._ending.wait()
         if transactor.transaction.state is State.ABORTING:
             await self.abort()
+        elif transactor.transaction.state is State.COMMITTING and self._ending.has_failed:
+            try:
+                await self.commit()
+            except AbortableError:
+                await self.abort()
         await transactor.begin()
 
     async def commit(self) -> None:
@@ -376,7 +381,7 @@ class ProducerWork:
     async def end_after(self, error: BaseException) -> None:
         """End the transaction of a block that raised: abort it, or commit it to the end if the commit was cancelled on its way.
 
-        The caller raises the block's own error.  If an abort fails, the next `begin` tries it again.
+        The caller raises the block's own error.  If an abort fails, or such a commit, the next `begin` tries it again.
         """
         transaction = self._with_transactions().transaction
         if transaction.state is State.COMMITTING and isinstance(error, asyncio.CancelledError):

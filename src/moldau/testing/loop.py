@@ -12,6 +12,7 @@ and no timer is set raises `Stuck` instead of hanging.
 
 import asyncio
 import contextvars
+import sys
 from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any, Final, TypeVar
@@ -123,12 +124,16 @@ class SimLoop(asyncio.BaseEventLoop):
     def forget_the_dead(self) -> None:
         """Let the tasks of killed machines be collected, once the simulation is over.
 
-        They are closed here: a `finally` that asks for the loop would be reported by garbage collection at any time.
+        They are closed here, in silence: a `finally` that asks for the loop would be reported by garbage collection at any time.
         """
-        for one in self._buried:
-            if isinstance(one, asyncio.Task):
-                _close(one)
-        self._buried.clear()
+        usual, sys.unraisablehook = sys.unraisablehook, lambda _: None
+        try:
+            for one in self._buried:
+                if isinstance(one, asyncio.Task):
+                    _close(one)
+            self._buried.clear()
+        finally:
+            sys.unraisablehook = usual
 
     def remember(self, task: "asyncio.Task[Any]") -> None:
         self._tasks[task] = _CURRENT.get()

@@ -22,11 +22,11 @@ from moldau.clients.consumer.member import RebalanceListener
 from moldau.clients.errors import ClientError
 from moldau.clients.producer import Producer
 from moldau.errors import KafkaError
-from moldau.testing.loop import Machine, Stuck
+from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
-from proof.clients.broker_room import BOOTSTRAP, HOST, RoomWorld
-from proof.clients.cruelty import Cruelty
+from proof.clients.broker_room import BOOTSTRAP, RoomWorld
 from proof.clients.plants import CONSUMER_PLANTS
+from proof.clients.room_schedule import RoomSchedule
 from proof.clients.seeds import run_seeds
 from proof.transactions.schedules.room import DATA
 
@@ -145,34 +145,19 @@ class Member(RebalanceListener):
                 schedule.say(f"{one} at {offset} is now {value!r} and was {schedule.seen[one, offset]!r}")
 
 
-class GroupSchedule:
+class GroupSchedule(RoomSchedule):
     """One seed.  `run` returns the violations."""
 
     def __init__(self, seed: int) -> None:
-        self.choice = random.Random(seed)
-        self.world = RoomWorld(seed)
-        self.protocol = self.choice.choice(PROTOCOLS)
-        self.violations: list[str] = []
-        self.done: Counter[str] = Counter()
+        choice = random.Random(seed)
+        self.protocol = choice.choice(PROTOCOLS)
+        super().__init__(choice, RoomWorld(seed))
         self.ownerships: dict[TopicPartition, list[Ownership]] = {}
         self.seen: dict[tuple[TopicPartition, int], bytes | None] = {}
-        self.is_wild = True
         self._members: list[tuple[Member, asyncio.Task[None]]] = []
-        self._cruelty = Cruelty(self.choice)
-        self.world.rules.append(self._cruelty.rule)
-
-    def say(self, violation: str) -> None:
-        self.violations.append(violation)
 
     def run(self) -> list[str]:
-        try:
-            self.world.run(self._work())
-        except Stuck as error:
-            self.say(f"stuck: {error}")
-        except TimeoutError:
-            self.say("the members do not end")
-        except Exception as error:
-            self.say(f"{type(error).__name__}: {error}")
+        super().run()
         self.done["ownerships"] = sum(map(len, self.ownerships.values()))
         self.done["records"] = len(self.seen)
         return self.violations
@@ -194,8 +179,7 @@ class GroupSchedule:
         await writing
         around.cancel()
         await asyncio.wait([around])
-        self.is_wild = self._cruelty.is_on = False
-        self.world.network.heal()
+        self._calm_down()
         if not any(not member.is_leaving for member, _ in self._members):
             self._join()
         await asyncio.sleep(CALM_S)
@@ -203,11 +187,7 @@ class GroupSchedule:
         for member, _ in self._members:
             member.is_leaving = True
         await asyncio.sleep(15)
-        for member, task in self._members:
-            if not task.done():
-                self.say(f"{member.machine.host} does not end")
-            elif task.exception() is not None:
-                self.say(f"{member.machine.host} ended with {task.exception()!r}")
+        self._say_which_do_not_end(self._members)
         self.world.room.coordinators.close()
 
     async def _write(self) -> None:
@@ -233,20 +213,11 @@ class GroupSchedule:
             elif kind == "leave" and living:
                 choice.choice(living)[0].is_leaving = True
             elif kind == "die" and living:
-                each = choice.choice(living)
-                world.kill(each[0].machine, silently=choice.random() < 0.5)
-                self._members.remove(each)
-            elif kind == "reset":
-                world.network.reset(HOST, chance=choice.random())
-            elif kind == "cut" and living:
-                host = choice.choice(living)[0].machine.host
-                world.network.cut(HOST, host, both_ways=choice.random() < 0.5)
-                await asyncio.sleep(choice.choice((1, 4, 9)))
-                world.network.heal()
-            elif kind == "broker":
-                await world.broker_dies(choice.choice((0.0, 0.5, 3.0)))
+                self._members.remove(self._kill_one(living))
             elif kind == "clock":
                 world.clock.skew_ms += choice.randint(-3_600_000, 3_600_000)
+            else:
+                await self._strike(kind, living, cuts_s=(1, 4, 9))
 
     # ------------------------------------------------------------ what must hold
 

@@ -12,7 +12,6 @@ acknowledgement of a member that closes.
 
 import asyncio
 import random
-from collections import Counter
 from typing import Any, Final
 
 from moldau.clients.cluster import Unreachable
@@ -20,11 +19,11 @@ from moldau.clients.errors import ClientError
 from moldau.clients.producer import Producer
 from moldau.clients.share import Acknowledge, ShareConsumer, SharedRecord
 from moldau.errors import ErrorCode, KafkaError
-from moldau.testing.loop import Machine, Stuck
+from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
-from proof.clients.broker_room import BOOTSTRAP, HOST, RoomWorld
-from proof.clients.cruelty import Cruelty
+from proof.clients.broker_room import BOOTSTRAP, RoomWorld
 from proof.clients.plants import SHARE_PLANTS
+from proof.clients.room_schedule import RoomSchedule
 from proof.clients.seeds import run_seeds
 from proof.transactions.schedules.room import DATA
 
@@ -121,35 +120,15 @@ class Member:
                 self._schedule.confirmed.setdefault((one, offset), self._schedule.world.loop.time())
 
 
-class ShareSchedule:
+class ShareSchedule(RoomSchedule):
     """One seed.  `run` returns the violations."""
 
     def __init__(self, seed: int) -> None:
-        self.choice = random.Random(seed)
-        self.world = RoomWorld(seed, share_group=GROUP_VALUES)
-        self.violations: list[str] = []
-        self.done: Counter[str] = Counter()
+        super().__init__(random.Random(seed), RoomWorld(seed, share_group=GROUP_VALUES))
         self.ended: set[Place] = set()
         self.confirmed: dict[Place, float] = {}
-        self.is_wild = True
         self._seen: dict[Place, bytes | None] = {}
         self._members: list[tuple[Member, asyncio.Task[None]]] = []
-        self._cruelty = Cruelty(self.choice)
-        self.world.rules.append(self._cruelty.rule)
-
-    def say(self, violation: str) -> None:
-        self.violations.append(violation)
-
-    def run(self) -> list[str]:
-        try:
-            self.world.run(self._work())
-        except Stuck as error:
-            self.say(f"stuck: {error}")
-        except TimeoutError:
-            self.say("the members do not end")
-        except Exception as error:
-            self.say(f"{type(error).__name__}: {error}")
-        return self.violations
 
     def delivered(self, host: str, shared: SharedRecord) -> Place:
         record = shared.record
@@ -178,8 +157,7 @@ class ShareSchedule:
         await writing
         around.cancel()
         await asyncio.wait([around])
-        self.is_wild = self._cruelty.is_on = False
-        self.world.network.heal()
+        self._calm_down()
         if not any(not member.is_leaving for member, _ in self._members):
             self._join()
         for _ in range(CALM_S):
@@ -189,11 +167,7 @@ class ShareSchedule:
         for member, _ in self._members:
             member.is_leaving = True
         await asyncio.sleep(15)
-        for member, task in self._members:
-            if not task.done():
-                self.say(f"{member.machine.host} does not end")
-            elif task.exception() is not None:
-                self.say(f"{member.machine.host} ended with {task.exception()!r}")
+        self._say_which_do_not_end(self._members)
         for place in self._left():
             self.say(f"{place} was neither accepted nor rejected by anybody")
         self.done["records"] = len(self._seen)
@@ -216,7 +190,7 @@ class ShareSchedule:
                 await asyncio.sleep(choice.choice((0, 0.05, 0.5)))
 
     async def _around(self) -> None:
-        choice, world = self.choice, self.world
+        choice = self.choice
         while True:
             await asyncio.sleep(choice.uniform(0.2, 2.0))
             kind = choice.choice(("join", "leave", "die", "reset", "cut", "broker"))
@@ -227,18 +201,9 @@ class ShareSchedule:
             elif kind == "leave" and living:
                 choice.choice(living)[0].is_leaving = True
             elif kind == "die" and living:
-                each = choice.choice(living)
-                world.kill(each[0].machine, silently=choice.random() < 0.5)
-                self._members.remove(each)
-            elif kind == "reset":
-                world.network.reset(HOST, chance=choice.random())
-            elif kind == "cut" and living:
-                host = choice.choice(living)[0].machine.host
-                world.network.cut(HOST, host, both_ways=choice.random() < 0.5)
-                await asyncio.sleep(choice.choice((0.5, 4)))
-                world.network.heal()
-            elif kind == "broker":
-                await world.broker_dies(choice.choice((0.0, 0.5, 2.0)))
+                self._members.remove(self._kill_one(living))
+            else:
+                await self._strike(kind, living, cuts_s=(0.5, 4), absences_s=(0.0, 0.5, 2.0))
 
 
 if __name__ == "__main__":

@@ -28,13 +28,13 @@ from moldau.clients.consumer import Consumer
 from moldau.clients.errors import AbortableError, Fenced, RetriableError
 from moldau.clients.producer import Delivery, Producer
 from moldau.errors import ErrorCode, KafkaError
-from moldau.testing.loop import Machine, Stuck
+from moldau.testing.loop import Machine
 from moldau.types import TopicPartition
-from proof.clients.broker_room import BOOTSTRAP, HOST, RoomWorld
+from proof.clients.broker_room import BOOTSTRAP, RoomWorld
 from proof.clients.compression import SlowCompression
-from proof.clients.cruelty import Cruelty
 from proof.clients.group_schedules import PROTOCOLS
 from proof.clients.plants import TRANSACTION_PLANTS
+from proof.clients.room_schedule import RoomSchedule
 from proof.clients.seeds import run_seeds
 from proof.transactions.schedules.room import TRANSACTION_STATE
 from proof.transactions.schedules.verdict import visible_in
@@ -285,41 +285,23 @@ class Copier(Client):
         await producer.send_offsets({SOURCE: offsets[-1] + 1}, group)
 
 
-class TransactionSchedule:
+class TransactionSchedule(RoomSchedule):
     """One seed.  `run` returns the violations."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
-        self.choice = random.Random(seed)
-        self.world = RoomWorld(seed, transaction_version=self.choice.choice((1, 2)))
-        self.protocol = self.choice.choice((None, *PROTOCOLS))
-        self.violations: list[str] = []
-        self.done: Counter[str] = Counter()
-        self.is_wild = True
-        self.left_to_write = self.choice.randint(3, 9)
+        choice = random.Random(seed)
+        world = RoomWorld(seed, transaction_version=choice.choice((1, 2)))
+        self.protocol = choice.choice((None, *PROTOCOLS))
+        self.left_to_write = choice.randint(3, 9)
+        super().__init__(choice, world)
         self._attempts: list[Attempt] = []
         self.newest: Copier | None = None
         self._copiers: list[tuple[Copier, asyncio.Task[None]]] = []
-        self._cruelty = Cruelty(self.choice)
-        self.world.rules.append(self._cruelty.rule)
-
-    def say(self, violation: str) -> None:
-        self.violations.append(violation)
 
     def attempt(self) -> Attempt:
         self._attempts.append(Attempt(len(self._attempts) + 1))
         return self._attempts[-1]
-
-    def run(self) -> list[str]:
-        try:
-            self.world.run(self._work())
-        except Stuck as error:
-            self.say(f"stuck: {error}")
-        except TimeoutError:
-            self.say("the clients do not end")
-        except Exception as error:
-            self.say(f"{type(error).__name__}: {error}")
-        return self.violations
 
     # ------------------------------------------------------------ what happens
 
@@ -338,8 +320,7 @@ class TransactionSchedule:
         await asyncio.sleep(self.choice.choice((0, 2, 5)))
         around.cancel()
         await asyncio.wait([around])
-        self.is_wild = self._cruelty.is_on = False
-        self.world.network.heal()
+        self._calm_down()
         if all(copier is not self.newest or task.done() for copier, task in self._copiers):
             self._new_copier()  # the newest may have died a moment ago, and fenced the others before
         for _ in range(CALM_S):
@@ -349,11 +330,7 @@ class TransactionSchedule:
         for copier, _ in self._copiers:
             copier.is_leaving = True
         await asyncio.sleep(15)
-        for copier, task in self._copiers:
-            if not task.done():
-                self.say(f"{copier.machine.host} does not end")
-            elif task.exception() is not None:
-                self.say(f"{copier.machine.host} ended with {task.exception()!r}")
+        self._say_which_do_not_end(self._copiers)
         self._check()
         self._copiers.clear()
         self._attempts.clear()
@@ -367,26 +344,17 @@ class TransactionSchedule:
             living = [each for each in self._copiers if not each[1].done()]
             self.done[kind] += 1
             if kind == "die" and living:
-                each = choice.choice(living)
-                world.kill(each[0].machine, silently=choice.random() < 0.5)
-                self._copiers.remove(each)
+                self._copiers.remove(self._kill_one(living))
                 await asyncio.sleep(choice.choice((0, 1)))
                 self._new_copier()
             elif kind == "succeed" and len(living) < 3:
                 self._new_copier()
-            elif kind == "reset":
-                world.network.reset(HOST, chance=choice.random())
-            elif kind == "cut" and living:
-                host = choice.choice(living)[0].machine.host
-                world.network.cut(HOST, host, both_ways=choice.random() < 0.5)
-                await asyncio.sleep(choice.choice((0.5, 3, 6)))
-                world.network.heal()
-            elif kind == "broker":
-                await world.broker_dies(choice.choice((0.0, 0.5, 3.0)))
             elif kind == "coordinator":
                 world.room.fail_over(TRANSACTION_STATE)
             elif kind == "clock":
                 world.clock.skew_ms = choice.randint(-MOST_SKEW_MS, MOST_SKEW_MS)
+            else:
+                await self._strike(kind, living, cuts_s=(0.5, 3, 6))
 
     # ------------------------------------------------------------ what must hold
 

@@ -88,6 +88,7 @@ class Member(RebalanceListener):
             BOOTSTRAP,
             network=world.network,
             clock=world.clock,
+            random=random.Random(choice.getrandbits(64)),
             group_id=GROUP,
             topics=TOPICS,
             listener=self,

@@ -1,4 +1,4 @@
-"""● Runs schedules from the command line: `python -m proof.clients.group_schedules FIRST COUNT [--plant NAME]`."""
+"""● Runs schedules from the command line: `python -m proof.clients.group_schedules FIRST COUNT [--plant NAME] [--trace]`."""
 
 import argparse
 import time
@@ -7,14 +7,23 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from typing import Protocol
 
+from moldau.testing.loop import SimLoop
 from proof.clients.plants import Plant, planted
 
 SHOWN = 4
 """The number of violations of a seed that are printed."""
 
 
+class OnALoop(Protocol):
+    @property
+    def loop(self) -> SimLoop: ...
+
+
 class Seeded(Protocol):
     """A schedule."""
+
+    @property
+    def world(self) -> OnALoop: ...
 
     done: Counter[str]
     """The counted events."""
@@ -31,6 +40,7 @@ def run_seeds(new: Callable[[int], Seeded], plants: Mapping[str, Plant]) -> int:
     parser.add_argument("first", type=int)
     parser.add_argument("count", type=int)
     parser.add_argument("--plant", choices=plants, help="break the client in this way, and stop at the first seed that shows it")
+    parser.add_argument("--trace", action="store_true", help="print a digest of each seed's history: it is the same in every run")
     given = parser.parse_args()
     tried, failed, done, began = 0, 0, Counter[str](), time.monotonic()
     with suppress(KeyboardInterrupt):
@@ -39,6 +49,8 @@ def run_seeds(new: Callable[[int], Seeded], plants: Mapping[str, Plant]) -> int:
             with planted(plants[given.plant]) if given.plant else nullcontext():
                 violations = schedule.run()
             tried += 1
+            if given.trace:
+                print(f"seed {seed}: trace {schedule.world.loop.trace.digest}", flush=True)
             done.update(schedule.done)
             failed += bool(violations)
             for violation in violations[:SHOWN]:

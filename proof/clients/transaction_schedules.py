@@ -89,6 +89,7 @@ class Client:
         self._id = transactional_id
         self._schedule = schedule
         self._choice = choice
+        self._random = random.Random(f"{schedule.seed} {machine.host}")
         self._compression = random.Random(f"{schedule.seed} {machine.host}")
         self._attempts: list[Attempt] = []
 
@@ -124,6 +125,7 @@ class Client:
             BOOTSTRAP,
             network=world.network,
             clock=world.clock,
+            random=self._random,
             transactional_id=self._id,
             transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
             batch_size=choice.choice((60, 200, 20_000)),
@@ -239,6 +241,7 @@ class Copier(Client):
             BOOTSTRAP,
             network=world.network,
             clock=world.clock,
+            random=self._random,
             group_id=GROUP,
             auto_offset_reset="earliest",
             enable_auto_commit=False,

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 if TYPE_CHECKING:
     import ssl
+    from random import Random
 
     from moldau.clients.cluster import Cluster
     from moldau.clients.consumer.iteration import RecordStream
@@ -44,7 +45,7 @@ class Consumer:
     """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
     `topics`, `pattern`, `listener`: as for `subscribe`.  `given`: options by keyword, in snake_case; `options`: a mapping in Kafka's
-    spelling, or `ConsumerOptions`.  Errors: OptionError.
+    spelling, or `ConsumerOptions`.  `random`: draws the id of a member; None: the system's randomness.  Errors: OptionError.
     """
 
     def __init__(
@@ -59,11 +60,12 @@ class Consumer:
         sasl: "Credentials | None" = None,
         network: "Network | None" = None,
         clock: "Clock | None" = None,
+        random: "Random | None" = None,
         **given: Any,
     ) -> None:
         from moldau.clients.consumer.work import ConsumerWork
 
-        self._work = ConsumerWork(servers, options, given, ssl_context=ssl_context, sasl=sasl, network=network, clock=clock)
+        self._work = ConsumerWork(servers, options, given, ssl_context=ssl_context, sasl=sasl, network=network, clock=clock, random=random)
         if topics is not None or pattern is not None:
             self.subscribe(topics, pattern=pattern, listener=listener)
 

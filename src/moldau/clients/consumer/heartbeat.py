@@ -9,10 +9,11 @@ AbstractHeartbeatRequestManager, AbstractMembershipManager.
 
 import asyncio
 import logging
-import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from random import Random
 from typing import Final
+from uuid import UUID
 
 from moldau.clients.cluster import Cluster, Unreachable
 from moldau.clients.consumer.member import MemberState, Owner
@@ -26,7 +27,7 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatResponse,
     TopicPartitions,
 )
-from moldau.types import TopicPartition, uuid_to_text
+from moldau.types import TopicPartition, usable_uuid, uuid_to_text
 
 LOG: Final = logging.getLogger(__name__)
 
@@ -40,10 +41,10 @@ FIRST_INTERVAL_MS: Final = 5_000
 class HeartbeatMember:
     """A member of a group by the consumer protocol; see the module."""
 
-    def __init__(self, cluster: Cluster, options: ConsumerOptions, owner: Owner) -> None:
+    def __init__(self, cluster: Cluster, options: ConsumerOptions, owner: Owner, random: Random) -> None:
         assert options.group_id is not None
         self.state = MemberState.OUTSIDE
-        self.member_id: Final = uuid_to_text(uuid.uuid4())
+        self.member_id: Final = uuid_to_text(usable_uuid(lambda: UUID(int=random.getrandbits(128), version=4)))
         self.member_epoch = JOIN
         self._group_id: Final = options.group_id
         self._cluster = cluster.sibling()

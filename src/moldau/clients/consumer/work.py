@@ -10,6 +10,7 @@ import re
 import ssl
 import weakref
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from random import Random, SystemRandom
 from typing import Any, Final
 
 from moldau.clients.cluster import Cluster
@@ -59,6 +60,7 @@ class ConsumerWork:
         sasl: Credentials | None,
         network: Network | None,
         clock: Clock | None,
+        random: Random | None,
     ) -> None:
         self.options: Final = (
             options if isinstance(options, ConsumerOptions) else parse_options(ConsumerOptions, {**(options or {}), **given})
@@ -70,6 +72,7 @@ class ConsumerWork:
             else cluster_of(servers, self.options, ssl_context=ssl_context, sasl=sasl, network=network)
         )
         self._clock = clock or SystemClock()
+        self._random = random or SystemRandom()
         self._positions = Positions()
         self._fetcher: Fetcher | None = None
         self._member: Member | None = None
@@ -388,8 +391,10 @@ class ConsumerWork:
         for topic in self._subscribed:
             self._topics.use(topic)
         if (self._subscribed or self._picks is not None) and self._member is None:
-            kind = HeartbeatMember if self.options.speaks_consumer_protocol else ClassicMember
-            self._member = kind(self.cluster, self.options, _Owner(self))
+            if self.options.speaks_consumer_protocol:
+                self._member = HeartbeatMember(self.cluster, self.options, _Owner(self), self._random)
+            else:
+                self._member = ClassicMember(self.cluster, self.options, _Owner(self))
 
     def _on_metadata(self) -> None:
         assert self._fetcher is not None

@@ -25,6 +25,7 @@ from moldau.clients.group_metadata import GroupMetadata
 
 if TYPE_CHECKING:
     import ssl
+    from random import Random
 
     from moldau.clients.cluster import Cluster
     from moldau.clients.producer.delivery import Deliveries, Delivery, OnDelivery
@@ -47,8 +48,9 @@ class HasGroup(Protocol):
 class Producer:
     """See the module.  `servers`: `host:port,host:port`, or a `Cluster` that is shared with others and stays open.
 
-    `given`: options by keyword, in snake_case; `options`: a mapping in Kafka's spelling, or `ProducerOptions`.  `off_loop`: runs the
-    compression of large batches; None: on threads.  Errors: OptionError.
+    `given`: options by keyword, in snake_case; `options`: a mapping in Kafka's spelling, or `ProducerOptions`.  `random`: draws the
+    partitions of partitioners that choose at random; None: the system's randomness.  `off_loop`: runs the compression of large batches;
+    None: on threads.  Errors: OptionError.
     """
 
     def __init__(
@@ -60,13 +62,22 @@ class Producer:
         sasl: "Credentials | None" = None,
         network: "Network | None" = None,
         clock: "Clock | None" = None,
+        random: "Random | None" = None,
         off_loop: "OffLoop | None" = None,
         **given: Any,
     ) -> None:
         from moldau.clients.producer.work import ProducerWork
 
         self._work = ProducerWork(
-            servers, options, given, ssl_context=ssl_context, sasl=sasl, network=network, clock=clock, off_loop=off_loop
+            servers,
+            options,
+            given,
+            ssl_context=ssl_context,
+            sasl=sasl,
+            network=network,
+            clock=clock,
+            random=random,
+            off_loop=off_loop,
         )
         self._send = self._work.send
 

@@ -6,10 +6,10 @@ send ──▶ outgoing ◇ (bytes) ──▶ placement ◇ (which partition) �
 
 import asyncio
 import logging
-import random
 import ssl
 from collections.abc import Mapping, Sequence
 from functools import partial
+from random import Random, SystemRandom
 from typing import Any, Final
 
 from moldau.clients.cluster import Cluster, Unreachable
@@ -59,6 +59,7 @@ class ProducerWork:
         sasl: Credentials | None,
         network: Network | None,
         clock: Clock | None,
+        random: Random | None,
         off_loop: OffLoop | None,
     ) -> None:
         if isinstance(options, ProducerOptions):
@@ -74,7 +75,7 @@ class ProducerWork:
             if isinstance(servers, Cluster)
             else cluster_of(servers, self.options, ssl_context=ssl_context, sasl=sasl, network=network)
         )
-        self._placement = Placement(self.cluster, self.options, random.random)
+        self._placement = Placement(self.cluster, self.options, (random or SystemRandom()).random)
         self._clock = clock or SystemClock()
         self._threads = CompressionThreads()
         self._off_loop: OffLoop = off_loop or self._threads

@@ -15,6 +15,9 @@ GROUPS: Final = "pqrn"
 RECORDS: Final = 60
 FOREIGN: Final = ("foreign key", "versioned foreign key", "global")
 """Operators whose left values name rows of the right table."""
+COGROUPED: Final = ("cogrouped windowed", "cogrouped sliding", "cogrouped sessions")
+AGGREGATES: Final = frozenset({"grouped", "regrouped", "cogrouped", *COGROUPED, "windowed", "sliding", "sessions", "time limit"})
+"""Operators that aggregate streams."""
 NULLS: Final = 0.15
 LACKING_KEYS: Final = 0.04
 ENDING_WITH_X: Final = 0.08
@@ -56,6 +59,8 @@ OPERATORS: Final[tuple[tuple[dict[str, Any], int], ...]] = (
     ({"operator": "count grouped", "by": "aggregate"}, 1),
     ({"operator": "table filtered"}, 1),
     ({"operator": "stateless"}, 1),
+    ({"operator": "cogrouped"}, 2),
+    *(({"operator": name, "final": final}, 2) for name in COGROUPED for final in ("", "suppress")),
 )
 
 
@@ -106,6 +111,6 @@ def random_records(random: Random, operator: str, topics: int, nulls: float = NU
 
 
 def _value(random: Random, operator: str, number: int) -> str:
-    if random.random() < ENDING_WITH_X and operator in {"grouped", "regrouped", "windowed", "sliding", "sessions", "time limit"}:
+    if random.random() < ENDING_WITH_X and operator in AGGREGATES:
         return f"x{number}"
     return f"{random.choice(GROUPS)}{random.choice((number, 1))}"

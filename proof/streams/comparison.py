@@ -19,8 +19,9 @@ from moldau.pipelines.streams import (
     TimeWindows,
     Windowed,
 )
+from moldau.pipelines.streams.cogrouped import CogroupedStream
 from moldau.pipelines.streams.grouped import GroupedStream, GroupedTable, SessionWindowedStream, WindowedStream
-from proof.streams.cases import KEYS, Case
+from proof.streams.cases import COGROUPED, KEYS, Case
 
 Written = list[Any]
 """Number of the input, key, value, timestamp, header."""
@@ -28,7 +29,7 @@ NO_ROW = "null"
 MARK: Final = re.compile(r"\d+:")
 DAY_MS: Final = 86_400_000
 """The retention of windows that are told when they close, as in the oracle."""
-WITHOUT_TABLE = ("windowed", "sliding", "sessions", "time limit")
+WITHOUT_TABLE = ("windowed", "sliding", "sessions", "time limit", *COGROUPED)
 """Operators without a comparison of tables.  Their rows at the end are the newest written ones."""
 
 
@@ -108,7 +109,7 @@ def _operator(builder: StreamsBuilder, given: dict[str, Any], operator: str) -> 
 
 
 def _windowed(a: KStream, given: dict[str, Any]) -> KTable:
-    windows = TimeWindows(given["size"], given["grace"], given["advance"])
+    windows = _time_windows(given)
     return _closing(_aggregated(a.group_by_key().windowed_by(windows).emit_strategy(_strategy(given)), given), given)
 
 
@@ -120,6 +121,20 @@ def _sliding(a: KStream, given: dict[str, Any]) -> KTable:
 def _by_sessions(a: KStream, given: dict[str, Any]) -> KTable:
     windows = SessionWindows(given["gap"], given["grace"])
     return _closing(_sessions(a.group_by_key().session_windowed_by(windows).emit_strategy(_strategy(given)), given), given)
+
+
+def _time_windows(given: dict[str, Any]) -> TimeWindows:
+    return TimeWindows(given["size"], given["grace"], given["advance"])
+
+
+def _cogrouped(builder: StreamsBuilder, a: KStream) -> CogroupedStream:
+    b = builder.stream("b", value=STRING).group_by(lambda key, value: key)
+    return a.group_by_key().cogroup(_added).cogroup(b, _added_behind)
+
+
+def _cogrouped_sessions(builder: StreamsBuilder, a: KStream, given: dict[str, Any]) -> KTable:
+    windows = SessionWindows(given["gap"], given["grace"])
+    return _closing(_cogrouped(builder, a).session_windowed_by(windows).aggregate(str, _merged), given)
 
 
 def _time_limit(a: KStream, given: dict[str, Any]) -> KTable:
@@ -202,7 +217,7 @@ def _sessions(grouped: SessionWindowedStream, given: dict[str, Any]) -> KTable:
             return grouped.count(**kept).map_values(lambda key, value: str(value))
         case "reduce":
             return grouped.reduce(_reduced, **kept)
-    return grouped.aggregate(str, _added, lambda key, one, other: _text(one) + _text(other), **kept)
+    return grouped.aggregate(str, _added, _merged, **kept)
 
 
 def _strategy(given: dict[str, Any]) -> EmitStrategy:
@@ -265,6 +280,15 @@ def _added(key: str, value: str | None, one: Any) -> str | None:
     return _reduced(one, value)
 
 
+def _added_behind(key: str, value: str | None, one: Any) -> str | None:
+    """What the second stream of a cogroup adds."""
+    return None if _takes_away(value) else f"{_text(one)};{_text(value)}"
+
+
+def _merged(key: str, one: Any, other: Any) -> str:
+    return _text(one) + _text(other)
+
+
 def _joined(one: Any, other: Any) -> str:
     return f"{_text(one)}|{_text(other)}"
 
@@ -299,4 +323,12 @@ TWO_TOPICS: Final[dict[str, Callable[[StreamsBuilder, KStream, dict[str, Any]], 
     "versioned tables": _tables,
     "versioned foreign key": _foreign,
     "tables grouped": lambda builder, a, given: _grouped_table(_tables(builder, a, given), given),
+    "cogrouped": lambda builder, a, given: _cogrouped(builder, a).aggregate(str),
+    "cogrouped windowed": lambda builder, a, given: _closing(
+        _cogrouped(builder, a).windowed_by(_time_windows(given)).aggregate(str), given
+    ),
+    "cogrouped sliding": lambda builder, a, given: _closing(
+        _cogrouped(builder, a).windowed_by(SlidingWindows(given["size"], given["grace"])).aggregate(str), given
+    ),
+    "cogrouped sessions": _cogrouped_sessions,
 }

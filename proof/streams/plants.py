@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 from unittest.mock import patch
 
-from moldau.pipelines.streams import stream_join, versioned
+from moldau.pipelines.streams import sliding, stream_join, versioned, windowed
 from moldau.pipelines.streams.aggregate import RegroupTable, StreamAggregate, TableAggregate, TableSource
 from moldau.pipelines.streams.foreign_key import DELETE_KEY_AND_PROPAGATE, Subscribe, Subscriptions
 from moldau.pipelines.streams.on_close import OnWindowClose
@@ -145,6 +145,10 @@ def _starts_late(self: TimeWindows, timestamp: int) -> range:
     return range(max(0, timestamp - self.size_ms) // self.advance * self.advance, timestamp + 1, self.advance)
 
 
+def _one_time(name: str, port: int) -> str:
+    return name
+
+
 def _takes_one_more(self: Any, rows: int, stores: Stores) -> bool:
     return _is_over(self, rows - 1, stores)
 
@@ -180,6 +184,9 @@ PLANTS: Final[dict[str, Plant]] = {
         ("a window is told one ms early", "windowed aggregate emit", WindowAggregate, "closed", _closed_early),
         ("a session is told one ms early", "sessions count emit", SessionAggregate, "closed", _closed_early),
         ("a closing window has the record's time", "sliding reduce emit", OnWindowClose, "process", _with_its_own_time(OnWindowClose)),
+        ("a cogroup has one stream time", "cogrouped windowed", windowed, "stream_time", _one_time),
+        ("a cogroup's sessions have one stream time", "cogrouped sessions", windowed, "stream_time", _one_time),
+        ("a cogroup's sliding windows have one stream time", "cogrouped sliding", sliding, "stream_time", _one_time),
         ("suppress holds the first update", "time limit aggregate", Suppress, "process", _holds_the_first),
         ("suppress takes one row more", "time limit aggregate True", Suppress, "_is_over", _takes_one_more),
         ("the sides of a join are swapped", "streams inner", StreamStreamJoin, "process", _with_ports_swapped(StreamStreamJoin)),

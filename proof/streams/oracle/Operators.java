@@ -143,6 +143,15 @@ public class Operators {
                 .windowedBy(SessionWindows.ofInactivityGapAndGrace(ms("gap"), ms("grace"))).emitStrategy(strategy()))));
             case "sliding" -> write(closing(windowed(stream("a").groupByKey(TEXT)
                 .windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(ms("size"), ms("grace"))).emitStrategy(strategy()))));
+            case "cogrouped" -> write(cogrouped().aggregate(() -> "", Materialized.as(TABLE)));
+            case "cogrouped windowed" -> write(closing(cogrouped().windowedBy(timeWindows())
+                .aggregate(() -> "", this.<String, WindowStore<Bytes, byte[]>>kept(Serdes.String()))));
+            case "cogrouped sliding" -> write(closing(cogrouped()
+                .windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(ms("size"), ms("grace")))
+                .aggregate(() -> "", this.<String, WindowStore<Bytes, byte[]>>kept(Serdes.String()))));
+            case "cogrouped sessions" -> write(closing(cogrouped()
+                .windowedBy(SessionWindows.ofInactivityGapAndGrace(ms("gap"), ms("grace")))
+                .aggregate(() -> "", (key, one, other) -> one + other, this.<String, SessionStore<Bytes, byte[]>>kept(Serdes.String()))));
             case "time limit" -> {
                 Suppressed.EagerBufferConfig rows = Suppressed.BufferConfig.maxRecords(given.get("most").asLong());
                 KTable<String, String> table = aggregated(stream("a").groupByKey(TEXT));
@@ -223,6 +232,12 @@ public class Operators {
     private KTable<String, String> versioned(String topic) {
         return builder.table(topic, Materialized.as(Stores.persistentVersionedKeyValueStore(
             "versions-" + topic, ms("history"), ms("segment"))));
+    }
+
+    /** The second stream changes its key, so it goes through a repartition. */
+    private CogroupedKStream<String, String> cogrouped() {
+        return stream("a").groupByKey(TEXT).<String>cogroup(Operators::added)
+            .cogroup(stream("b").groupBy((key, value) -> key, TEXT), Operators::addedBehind);
     }
 
     private EmitStrategy strategy() {
@@ -329,6 +344,11 @@ public class Operators {
 
     private static String added(String key, String value, String one) {
         return value != null && value.startsWith("x") ? null : one + "," + value;
+    }
+
+    /** What the second stream of a cogroup adds. */
+    private static String addedBehind(String key, String value, String one) {
+        return value != null && value.startsWith("x") ? null : one + ";" + value;
     }
 
     private static String joined(String one, String other) {

@@ -5,7 +5,7 @@ The timestamp of a result is the newest of the records that went into it.
 Source: KStreamAggregate, KStreamReduce, KTableSource, KTableAggregate, KTableReduce, KTableRepartitionMap in Kafka 4.3.1; KIP-258.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from moldau.pipelines.streams.records import NULL_KEY, NULL_KEY_OR_VALUE, OUT_OF_ORDER, Change, Dropped, Record
@@ -47,13 +47,18 @@ class TableSource(TableNode):
         yield self._changed(record, record.value, self.value_of(record.key, stores), record.timestamp, stores)
 
 
-class StreamAggregate(TableNode):
-    """count, aggregate and reduce of a grouped stream."""
+def stream_time(name: str, port: int) -> str:
+    """The name of an input's stream time.  In Kafka Streams each input of a cogroup has a processor, and so a time, of its own."""
+    return f"{name}-{port}" if port else name
 
-    def __init__(self, name: str, initializer: Initializer, aggregator: Aggregator) -> None:
+
+class StreamAggregate(TableNode):
+    """count, aggregate, reduce and cogroup of grouped streams.  Each port has an aggregator of its own."""
+
+    def __init__(self, name: str, initializer: Initializer, aggregators: Sequence[Aggregator]) -> None:
         super().__init__(name)
         self.initializer = initializer
-        self.aggregator = aggregator
+        self.aggregators = aggregators
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         if record.key is None or record.value is None:
@@ -61,7 +66,7 @@ class StreamAggregate(TableNode):
             return
         row = self.lookup(record.key, stores)
         timestamp = record.timestamp if row is None else max(record.timestamp, row[1])
-        new = self.aggregator(record.key, record.value, self.initializer() if row is None else row[0])
+        new = self.aggregators[port](record.key, record.value, self.initializer() if row is None else row[0])
         # An aggregator may change the value that it gets, so the old value is read anew.
         old = self.initializer() if row is None else self.value_of(record.key, stores)
         yield self._changed(record, new, old, timestamp, stores)

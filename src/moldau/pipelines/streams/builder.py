@@ -8,7 +8,7 @@
 Functions that an application hands over must give the same answer for the same arguments: a micro-batch may be computed twice.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from moldau.pipelines.streams.aggregate import RegroupTable, TableSource
@@ -115,6 +115,11 @@ class StreamsBuilder:
         if there < here:
             return one, self._later(other, here)
         return one, other
+
+    def all_together(self, nodes: Sequence[Node]) -> list[Node]:
+        """All nodes in one stage, that of the latest.  Errors: TopologyError."""
+        latest = max(nodes, key=lambda node: self._levels[node])
+        return [self.together(node, latest)[0] for node in nodes]
 
     def _later(self, node: Node, level: int) -> Node:
         """The node in a later stage, with all nodes before it.  A node is moved there, or copied if something else needs it where it is."""

@@ -1,15 +1,15 @@
 """◇ Grouped records, on their way to a table: count, reduce, aggregate, and the windows to do it by."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from moldau.pipelines.streams.aggregate import Aggregator, Initializer, Reducer, StreamAggregate, TableAggregate
-from moldau.pipelines.streams.on_close import EmitStrategy, OnWindowClose
-from moldau.pipelines.streams.serdes import Serde, session_windowed, time_windowed
-from moldau.pipelines.streams.sliding import SlidingAggregate
+from moldau.pipelines.streams.aggregate import Aggregator, Initializer, Reducer, TableAggregate
+from moldau.pipelines.streams.cogrouped import CogroupedStream, SessionWindowedCogroupedStream, WindowedCogroupedStream
+from moldau.pipelines.streams.on_close import EmitStrategy
+from moldau.pipelines.streams.serdes import Serde
 from moldau.pipelines.streams.topology import Node
-from moldau.pipelines.streams.windowed import Merger, SessionAggregate, WindowAggregate
-from moldau.pipelines.streams.windows import SessionWindows, SlidingWindows, TimeWindows, check_retention
+from moldau.pipelines.streams.windowed import Merger
+from moldau.pipelines.streams.windows import SessionWindows, SlidingWindows, TimeWindows
 
 if TYPE_CHECKING:
     from moldau.pipelines.streams.builder import KTable, StreamsBuilder
@@ -53,8 +53,11 @@ class GroupedStream:
 
     def aggregate(self, initializer: Initializer, aggregator: Aggregator) -> "KTable":
         """`aggregator(key, value, aggregate)`; None removes the row."""
-        node = StreamAggregate(self._builder.named("KSTREAM-AGGREGATE"), initializer, aggregator)
-        return self.then(node, self._key, None)
+        return self.cogroup(aggregator).aggregate(initializer)
+
+    def cogroup(self, aggregator: Aggregator) -> CogroupedStream:
+        """Begin an aggregate of several grouped streams: this one changes it by `aggregator(key, value, aggregate)`."""
+        return CogroupedStream({self: aggregator})
 
     def windowed_by(self, windows: TimeWindows | SlidingWindows) -> "WindowedStream":
         """Tumbling, hopping or sliding; late records are dropped, see `StreamsBuilder`."""
@@ -63,16 +66,11 @@ class GroupedStream:
     def session_windowed_by(self, windows: SessionWindows) -> "SessionWindowedStream":
         return SessionWindowedStream(self, windows)
 
-    def then(self, node: Node, key: Serde, closes_ms: int | None) -> "KTable":
-        return self._table(self._builder, self._builder.after(self._node, node), key, closes_ms)
-
-    def told(
-        self, node: WindowAggregate | SlidingAggregate | SessionAggregate, key: Serde, closes_ms: int, strategy: EmitStrategy
-    ) -> "KTable":
-        """The table of an aggregate by windows.  A table that is told once a window needs no suppress."""
-        if strategy is EmitStrategy.ON_WINDOW_UPDATE:
-            return self.then(node, key, closes_ms)
-        return self.then(OnWindowClose(self.named("KSTREAM-EMIT-FINAL"), node), key, None)
+    def into_table(self, node: Node, inputs: Sequence["GroupedStream"], key: Serde, closes_ms: int | None) -> "KTable":
+        """The table of a node that has an input for each of these grouped streams.  Errors: TopologyError."""
+        for port, parent in enumerate(self._builder.all_together([one._node for one in inputs])):
+            self._builder.after(parent, node, port)
+        return self._table(self._builder, node, key, closes_ms)
 
     def named(self, kind: str) -> str:
         return self._builder.named(kind)
@@ -102,17 +100,8 @@ class WindowedStream:
 
     def aggregate(self, initializer: Initializer, aggregator: Aggregator, *, retention_ms: int | None = None) -> "KTable":
         """`retention_ms`: how long windows stay in the store; at least, and by default, their size and grace.  Errors: WindowError."""
-        name, windows = self._grouped.named("KSTREAM-AGGREGATE"), self._windows
-        node: WindowAggregate | SlidingAggregate
-        if isinstance(windows, SlidingWindows):
-            check_retention(retention_ms, 2 * windows.difference_ms + windows.grace_ms)
-            key = time_windowed(self._grouped.key, windows.difference_ms)
-            node = SlidingAggregate(name, windows, initializer, aggregator, retention_ms)
-        else:
-            check_retention(retention_ms, windows.size_ms + windows.grace_ms)
-            key = time_windowed(self._grouped.key, windows.size_ms)
-            node = WindowAggregate(name, windows, initializer, aggregator, retention_ms)
-        return self._grouped.told(node, key, windows.grace_ms, self._strategy)
+        windowed = WindowedCogroupedStream(self._grouped.cogroup(aggregator), self._windows, self._strategy)
+        return windowed.aggregate(initializer, retention_ms=retention_ms)
 
 
 class SessionWindowedStream:
@@ -139,11 +128,8 @@ class SessionWindowedStream:
 
         `retention_ms`: how long sessions stay in the store; at least, and by default, the gap and the grace.  Errors: WindowError.
         """
-        name, windows = self._grouped.named("KSTREAM-AGGREGATE"), self._windows
-        closes_ms = windows.gap_ms + windows.grace_ms
-        check_retention(retention_ms, closes_ms)
-        node = SessionAggregate(name, windows, initializer, aggregator, merger, retention_ms)
-        return self._grouped.told(node, session_windowed(self._grouped.key), closes_ms, self._strategy)
+        windowed = SessionWindowedCogroupedStream(self._grouped.cogroup(aggregator), self._windows, self._strategy)
+        return windowed.aggregate(initializer, merger, retention_ms=retention_ms)
 
 
 class GroupedTable:

@@ -7,10 +7,10 @@ newest end); older ones leave the store when their key is next seen.
 Source: KStreamWindowAggregate, KStreamSessionWindowAggregate in Kafka 4.3.1.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from moldau.pipelines.streams.aggregate import Aggregator, Initializer
+from moldau.pipelines.streams.aggregate import Aggregator, Initializer, stream_time
 from moldau.pipelines.streams.records import LATE, NULL_KEY, Change, Dropped, Record, Windowed
 from moldau.pipelines.streams.state import Stores
 from moldau.pipelines.streams.topology import Node, Row
@@ -25,19 +25,24 @@ class WindowAggregate(Node):
     """count, aggregate and reduce by tumbling or hopping windows.  The store: `[start, value, timestamp]` of a key's windows."""
 
     def __init__(
-        self, name: str, windows: TimeWindows, initializer: Initializer, aggregator: Aggregator, retention_ms: int | None = None
+        self,
+        name: str,
+        windows: TimeWindows,
+        initializer: Initializer,
+        aggregators: Sequence[Aggregator],
+        retention_ms: int | None = None,
     ) -> None:
         super().__init__(name)
         self.windows = windows
         self.retention_ms = windows.size_ms + windows.grace_ms if retention_ms is None else retention_ms
         self.initializer = initializer
-        self.aggregator = aggregator
+        self.aggregators = aggregators
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
         if record.key is None:
             yield Dropped(record, NULL_KEY)
             return
-        closed = stores.advance(self.name, record.timestamp) - self.windows.grace_ms
+        closed = stores.advance(stream_time(self.name, port), record.timestamp) - self.windows.grace_ms
         size, store = self.windows.size_ms, stores.store(self.name)
         was_taken = False
         for start in self.windows.starts(record.timestamp):
@@ -49,7 +54,8 @@ class WindowAggregate(Node):
             window = kept.get(start)
             timestamp = record.timestamp if window is None else max(record.timestamp, window[2])
             old = self.initializer() if window is None else window[1]
-            new = self.aggregator(record.key, record.value, self.initializer() if window is None else _value(store, record.key, start))
+            before = self.initializer() if window is None else _value(store, record.key, start)
+            new = self.aggregators[port](record.key, record.value, before)
             kept.pop(start, None)
             if new is not None:
                 kept[start] = [start, new, timestamp]
@@ -91,7 +97,7 @@ class SessionAggregate(Node):
         name: str,
         windows: SessionWindows,
         initializer: Initializer,
-        aggregator: Aggregator,
+        aggregators: Sequence[Aggregator],
         merger: Merger,
         retention_ms: int | None = None,
     ) -> None:
@@ -99,7 +105,7 @@ class SessionAggregate(Node):
         self.windows = windows
         self.retention_ms = windows.gap_ms + windows.grace_ms if retention_ms is None else retention_ms
         self.initializer = initializer
-        self.aggregator = aggregator
+        self.aggregators = aggregators
         self.merger = merger
 
     def process(self, record: Record, port: int, stores: Stores) -> Iterator[Record | Dropped]:
@@ -107,7 +113,7 @@ class SessionAggregate(Node):
             yield Dropped(record, NULL_KEY)
             return
         gap = self.windows.gap_ms
-        closed = stores.advance(self.name, record.timestamp) - self.windows.grace_ms - gap
+        closed = stores.advance(stream_time(self.name, port), record.timestamp) - self.windows.grace_ms - gap
         store = stores.store(self.name)
         kept = self._visible(record.key, stores)
         own = Windowed(record.key, record.timestamp, record.timestamp)
@@ -124,7 +130,7 @@ class SessionAggregate(Node):
                 kept.remove(one)
                 store.put(record.key, kept or None)
                 yield Record(Windowed(record.key, one[1], one[0]), Change(None, one[2]), one[0])
-        value = self.aggregator(record.key, record.value, value)
+        value = self.aggregators[port](record.key, record.value, value)
         kept = [one for one in kept if (one[0], one[1]) != (whole.end, whole.start)]
         newest = stores.advance(self.name + "-ends", whole.end)
         if value is not None and self._is_visible(whole.end, newest):

@@ -3,6 +3,7 @@ package org.moldau.proof;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.time.Duration;
+import java.time.LocalDateTime;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -235,6 +236,7 @@ public final class Load {
 
     private static void note(KafkaException error) {
         say("told " + error.getClass().getSimpleName() + " " + error.getMessage());
+        System.err.println("[" + LocalDateTime.now() + "] " + Thread.currentThread().getName() + " was told: " + error);
     }
 
     private static ConsumerRecords<String, String> polled(KafkaConsumer<String, String> consumer) {

@@ -3,9 +3,8 @@
     python -m proof.cluster.hurting_apart --seed 7 --rounds 40 --java
     python -m proof.cluster.hurting_apart --seed 7 --rounds 10 --brokers 3 --controllers 0 --disks --only "power cut"
 
-The load of librdkafka, the faults and the violations are those of `proof.cluster.processes`.  `--java` adds an idempotent producer, a
-transactional copier, a consumer group of the new protocol and a share group, all of Kafka's Java client.  A further violation is a
-record that the share group was not given, or was given again after its acceptance was confirmed.
+The load, the faults and the violations are those of `proof.cluster.processes`; `--java` adds Kafka's Java clients, as `--java-clients`
+does there.
 """
 
 import argparse
@@ -15,22 +14,15 @@ from pathlib import Path
 from typing import Final
 
 from proof.cluster.apart import ClusterApart
-from proof.cluster.audit import Lane
-from proof.cluster.java_load import PAYMENTS, RECEIPTS, JavaClients, Queue
 from proof.cluster.moves import ThrottledMoves
 from proof.cluster.namespaces import why_not
-from proof.cluster.process_load import ORDERS, PARTITIONS, Client, History
-from proof.cluster.processes import QUICK, SESSION_S, SHOWN_VIOLATIONS, Hurting, say_line
+from proof.cluster.process_load import PARTITIONS
+from proof.cluster.processes import QUICK, SESSION_S, SHARES, SHOWN_VIOLATIONS, Hurting, say_line
 from proof.storage.writeback import write_back
 
 CUTS_AT_ONCE: Final = (1, 2, 3)
 MOVES_AT_ONCE: Final = 4
-OPTIONS: Final = {
-    **QUICK,
-    "group.share.delivery.count.limit": "10",  # a killed broker counts a delivery that nobody got
-    "group.share.record.lock.duration.ms": "15000",
-    "log.flush.policy": "ack",
-}
+OPTIONS: Final = {**QUICK, **SHARES, "log.flush.policy": "ack"}
 
 
 class HurtingApart(Hurting):
@@ -46,10 +38,9 @@ class HurtingApart(Hurting):
         has_java: bool = False,
         has_disks: bool = False,
     ) -> None:
-        super().__init__(cluster, seed, say, has_copier=has_copier)
+        super().__init__(cluster, seed, say, has_copier=has_copier, has_java=has_java)
         self._apart: Final = cluster
         self._moves: Final = ThrottledMoves(cluster, self.choice)
-        self._queue: Final = Queue() if has_java else None
         self.cached_writes = 0
         self._kinds["leader and controller killed"] = self._kill_leader_and_controller
         self._kinds["leader unplugged and killed"] = lambda: self._unplug(self._some_leader())
@@ -62,27 +53,6 @@ class HurtingApart(Hurting):
         self._kinds["moves, cuts and kills at once"] = lambda: self._move(self._cut_and_kill)
         if has_disks:
             self._kinds["power cut"] = self._lose_power
-        if has_java:
-            self.lanes.append(Lane(PAYMENTS, RECEIPTS, History()))
-
-    @property
-    def violations(self) -> list[str]:
-        return super().violations + (self._queue.violations if self._queue else [])
-
-    def _new_clients(self) -> Iterator[Client]:
-        yield from super()._new_clients()
-        if self._queue:
-            log = self.cluster.directory / "java-clients.log"
-            yield JavaClients(self.cluster.bootstrap, self.lanes[-1].history, self._queue, ORDERS, log)
-
-    def _behind(self) -> list[str]:
-        return super()._behind() + (list(self._not_delivered(self._queue)) if self._queue else [])
-
-    def _not_delivered(self, queue: Queue) -> Iterator[str]:
-        """The partitions with acknowledged records that the share group was not given; the source has no other records but doubles."""
-        for partition, values in self.history.acknowledged.items():
-            if left_out := queue.left_out(partition, len(values)):
-                yield f"the share group at {ORDERS}-{partition}: {len(left_out)} records, the first at {left_out[0]}"
 
     def _nothing(self) -> None:
         pass
@@ -132,18 +102,10 @@ class HurtingApart(Hurting):
         self.cached_writes += self._apart.lose_power(self.choice)
         self.cluster.start()
 
-    def _audit(self) -> None:
-        super()._audit()
-        if self._queue:
-            self._queue.violations += self._not_delivered(self._queue)
-
     def figures(self) -> Iterator[str]:
         yield from super().figures()
         if self.cached_writes:
             yield f"{self.cached_writes:,} writes were in the caches of the disks when the power failed"
-        if self._queue:
-            delivered, accepted = len(self._queue.delivered), len(self._queue.accepted)
-            yield f"the share group: {delivered:,} records given, {accepted:,} accepted, {self._queue.again:,} given more than once"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

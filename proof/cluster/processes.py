@@ -1,10 +1,14 @@
 """● Kills, pauses, stops and starts the processes of a cluster from a seed, under stock clients, and reads everything at the end.
 
-    python -m proof.cluster.processes --seed 7 --rounds 20 --brokers 3 [--controllers 3]
+    python -m proof.cluster.processes --seed 7 --rounds 20 --brokers 3 [--controllers 3] [--java-clients]
 
 A violation is: an acknowledged record that is lost, doubled or out of order; a transaction of which only a part is there; an error at a
 client after which it cannot try again; a cluster that is not whole half a minute after all its nodes run; replicas with different bytes.
 Violations are printed, and then the exit code is 1.
+
+The clients are librdkafka's.  `--java-clients` adds an idempotent producer, a transactional copier, a consumer group of the new protocol
+and a share group, all of Kafka's Java client.  A further violation is then a record that the share group was not given, or was given again
+after its acceptance was confirmed.
 """
 
 import argparse
@@ -29,6 +33,7 @@ from moldau.protocol.messages.describe_quorum import (
 from moldau.testing.child import BrokerFailed
 from moldau.testing.cluster import Cluster
 from proof.cluster.audit import METADATA_LOG, Lane, different_logs
+from proof.cluster.java_load import PAYMENTS, RECEIPTS, JavaClients, Queue
 from proof.cluster.process_load import COPIES, ORDERS, PARTITIONS, WITHIN_S, Client, Copier, History, Reader, Writer, read_everything
 
 WHOLE_WITHIN_S: Final = 30.0
@@ -41,11 +46,20 @@ SHOWN_VIOLATIONS: Final = 20
 SHORT_GAP_S: Final = 0.2
 QUICK: Final = {"broker.session.timeout.ms": str(int(SESSION_S * 1000)), "broker.heartbeat.interval.ms": "500"}
 
+SHARES: Final = {
+    "group.share.delivery.count.limit": "10",  # a killed broker counts a delivery that nobody got
+    "group.share.record.lock.duration.ms": "15000",
+}
+"""The options of brokers that a share group needs when its members and its brokers are killed."""
+
 
 class Hurting:
     """One cluster, its load and the faults of one seed."""
 
-    def __init__(self, cluster: Cluster, seed: int, say: Callable[[str], None] = print, *, has_copier: bool = True) -> None:
+    def __init__(
+        self, cluster: Cluster, seed: int, say: Callable[[str], None] = print, *, has_copier: bool = True, has_java: bool = False
+    ) -> None:
+        """`has_copier`: librdkafka's clients have a transactional copier, too.  `has_java`: Kafka's Java clients work beside them."""
         self.cluster: Final = cluster
         self.copier_debug = ""
         """The contexts of librdkafka's debug log that the copier's producers write to stderr."""
@@ -53,6 +67,9 @@ class Hurting:
         self.say: Final = say
         self.history: Final = History()
         self.lanes: Final = [Lane(ORDERS, COPIES, self.history, has_copier)]
+        self._queue: Final = Queue() if has_java else None
+        if has_java:
+            self.lanes.append(Lane(PAYMENTS, RECEIPTS, History()))
         self.faults: Final[Counter[str]] = Counter()
         self.whole_after_s: Final[list[float]] = []
         self._never: Final = threading.Event()
@@ -93,7 +110,8 @@ class Hurting:
 
     @property
     def violations(self) -> list[str]:
-        return [line for lane in self.lanes for line in lane.history.violations]
+        found = [line for lane in self.lanes for line in lane.history.violations]
+        return found + (self._queue.violations if self._queue else [])
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -118,6 +136,8 @@ class Hurting:
         yield from (Reader(f"reader {number}", where, history) for number in (1, 2))
         if self.lanes[0].has_copier:
             yield Copier("copier", where, history, debug=self.copier_debug)
+        if self._queue:
+            yield JavaClients(where, self.lanes[-1].history, self._queue, ORDERS, self.cluster.directory / "java-clients.log")
 
     def _catch_up(self) -> None:
         """Check that nothing hangs: without new records, every reader reaches the end."""
@@ -131,7 +151,14 @@ class Hurting:
             self._calm(BETWEEN_LOOKS_S)
 
     def _behind(self) -> list[str]:
-        return [who for lane in self.lanes for who in lane.behind()]
+        found = [who for lane in self.lanes for who in lane.behind()]
+        return found + (list(self._not_delivered(self._queue)) if self._queue else [])
+
+    def _not_delivered(self, queue: Queue) -> Iterator[str]:
+        """The partitions with acknowledged records that the share group was not given; the source has no other records but doubles."""
+        for partition, values in self.history.acknowledged.items():
+            if left_out := queue.left_out(partition, len(values)):
+                yield f"the share group at {ORDERS}-{partition}: {len(left_out)} records, the first at {left_out[0]}"
 
     def _end(self) -> None:
         for client in self._clients:
@@ -240,6 +267,8 @@ class Hurting:
         for lane in self.lanes:
             lane.history.violations += lane.audit(self.cluster, read[lane.source], read[lane.copies])
         self.history.violations += different_logs(self.cluster, self.topics)
+        if self._queue:
+            self._queue.violations += self._not_delivered(self._queue)
 
     def _stop_all_for_good(self) -> None:
         for node_id in self.cluster.nodes:
@@ -258,6 +287,9 @@ class Hurting:
             if values:
                 parts = ", ".join(f"p{round(100 * part)} {_quantile(values, part):.2f} s" for part in (0.5, 0.99))
                 yield f"{what}: {len(values)}, {parts}, longest {values[-1]:.2f} s"
+        if self._queue:
+            delivered, accepted = len(self._queue.delivered), len(self._queue.accepted)
+            yield f"the share group: {delivered:,} records given, {accepted:,} accepted, {self._queue.again:,} given more than once"
 
 
 def _of_lane(lane: Lane) -> Iterator[str]:
@@ -282,9 +314,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", action="append", default=[], help="a kind of fault; may be given several times")
     parser.add_argument("--directory", type=Path, help="where the nodes' folders are left")
     parser.add_argument("--copier-debug", default="", help="contexts of librdkafka's debug log for the copier, such as eos,protocol")
+    parser.add_argument("--java-clients", action="store_true", help="add Kafka's Java clients to the load")
     options = parser.parse_args(arguments)
-    with Cluster(options.brokers, options.controllers, properties=QUICK, directory=options.directory) as cluster:
-        hurting = Hurting(cluster, options.seed, say_line)
+    properties = {**QUICK, **SHARES}
+    with Cluster(options.brokers, options.controllers, properties=properties, directory=options.directory) as cluster:
+        hurting = Hurting(cluster, options.seed, say_line, has_java=options.java_clients)
         hurting.copier_debug = options.copier_debug
         try:
             violations = hurting.run(options.rounds, options.only)

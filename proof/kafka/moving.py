@@ -29,7 +29,7 @@ from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPar
 from moldau.testing.cluster import Cluster
 from proof.cluster.audit import INTERNAL, METADATA_LOG
 from proof.cluster.process_load import ORDERS, PARTITIONS
-from proof.cluster.processes import BETWEEN_LOOKS_S, QUICK, SHOWN_VIOLATIONS, WHOLE_WITHIN_S, Hurting
+from proof.cluster.processes import BETWEEN_LOOKS_S, QUICK, SHARES, SHOWN_VIOLATIONS, WHOLE_WITHIN_S, Hurting
 from proof.cluster.stored import around, different_histories, wrong_indexes
 from proof.kafka.mixed import MixedCluster
 
@@ -43,10 +43,17 @@ class Moving(Hurting):
     """A mixed cluster with leaders that move from broker to broker."""
 
     def __init__(
-        self, cluster: MixedCluster, seed: int, say: Callable[[str], None] = print, *, has_copier: bool = True, moves: int = MOVES
+        self,
+        cluster: MixedCluster,
+        seed: int,
+        say: Callable[[str], None] = print,
+        *,
+        has_copier: bool = True,
+        has_java: bool = False,
+        moves: int = MOVES,
     ) -> None:
         """`moves` is the number of leaders that a round moves."""
-        super().__init__(cluster, seed, say, has_copier=has_copier)
+        super().__init__(cluster, seed, say, has_copier=has_copier, has_java=has_java)
         self._moves: Final = moves
         self.moved = 0
         self._kinds["leader moved"] = self._move_leaders
@@ -149,19 +156,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--java", type=int, nargs="*", default=[2, 3], help="ids of the nodes that Kafka runs; controllers count from 101")
     parser.add_argument("--controllers", type=int, default=3, help="how many; 0: every broker is a controller, too")
     parser.add_argument("--only", action="append", default=[], help="a kind of fault; may be given several times")
-    parser.add_argument("--without-copier", action="store_true", help="nothing is transactional")
+    parser.add_argument("--without-copier", action="store_true", help="librdkafka's clients have nothing transactional")
+    parser.add_argument("--java-clients", action="store_true", help="add Kafka's Java clients to the load")
     parser.add_argument("--directory", type=Path, help="where the nodes' folders are left")
     parser.add_argument("--copier-debug", default="", help="contexts of librdkafka's debug log for the copier, such as eos,protocol")
     options = parser.parse_args(arguments)
-    with MixedCluster(len(BROKERS), options.controllers, java=options.java, properties=QUICK, directory=options.directory) as cluster:
-        moving = Moving(cluster, options.seed, _say, has_copier=not options.without_copier, moves=options.moves)
+    properties = {**QUICK, **SHARES}
+    with MixedCluster(len(BROKERS), options.controllers, java=options.java, properties=properties, directory=options.directory) as cluster:
+        copies, has_java = not options.without_copier, options.java_clients
+        moving = Moving(cluster, options.seed, _say, has_copier=copies, has_java=has_java, moves=options.moves)
         moving.copier_debug = options.copier_debug
         try:
             violations = moving.run(options.rounds, options.only)
         finally:
             for line in moving.figures():
                 _say(line)
-            for line in (*moving.history.violations[:SHOWN_VIOLATIONS], *moving.history.explanations[: 3 * SHOWN_VIOLATIONS]):
+            for line in (*moving.violations[:SHOWN_VIOLATIONS], *moving.history.explanations[: 3 * SHOWN_VIOLATIONS]):
                 _say(f"WRONG: {line}")
     return 1 if violations else 0
 

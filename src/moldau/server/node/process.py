@@ -1,4 +1,6 @@
-"""● A node as a process of the operating system: real files, network, clock and random numbers; SIGTERM and SIGINT stop it cleanly.
+"""● A node as a process of the operating system: real files, network, clock and random numbers.
+
+SIGTERM, SIGINT and SIGHUP stop it cleanly.
 
 The objects of a started node live as long as it runs, so the garbage collector leaves them out: scanning them again and again stopped
 everything for 20 ms each time, and took a quarter of the time of small requests.
@@ -11,7 +13,6 @@ import gc
 import logging
 import random
 import resource
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, NamedTuple
@@ -21,6 +22,7 @@ from moldau.net.sockets import SystemNetwork
 from moldau.server.node.config import NodeConfig
 from moldau.server.node.node import Node
 from moldau.server.node.outside import Outside
+from moldau.server.node.signals import on_stop_signals
 from moldau.storage.files import SystemFiles
 
 LOG: Final = logging.getLogger(__name__)
@@ -37,10 +39,8 @@ async def run(config: NodeConfig, on_ready: Callable[[Node], None] = lambda _: N
     `on_progress` gets a line at intervals while the start takes long.
     """
     gc.set_threshold(YOUNG_OBJECTS)
-    loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    on_stop_signals(stop.set)
     descriptors = _allow_descriptors()
     files = SystemFiles(spared_descriptors=descriptors.for_logs, last_descriptors=descriptors.for_segments)
     network = _network(config, descriptors.for_connections)

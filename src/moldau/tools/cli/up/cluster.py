@@ -3,21 +3,23 @@
     DIR/node-1/server.properties, DIR/node-1/data, DIR/node-1/server.log      written on first use; later starts go by it
     DIR/node-2/…
 
-Every node is broker and controller.  Ctrl-C stops all of them, each cleanly.  A node that ends by itself is reported, and the others go on.
+Every node is broker and controller.  Ctrl-C, SIGTERM and the end of the terminal stop all of them, each cleanly.  A node that ends by
+itself is reported, and the others go on.  A preparation that was interrupted is begun anew by the next start: no node has run yet.
 """
 
 import argparse
 import asyncio
 import contextlib
-import signal
+import shutil
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from moldau.server.node.signals import on_stop_signals
 from moldau.tools.cli.failure import Failure
-from moldau.tools.cli.up.ports import DEFAULT_HOST, DEFAULT_PORT, checked_port, free_ports
+from moldau.tools.cli.up.ports import DEFAULT_HOST, DEFAULT_PORT, checked_port, free_ports, held_ports
 from moldau.tools.cli.up.properties import properties_text
 
 HOST: Final = "localhost"
@@ -26,6 +28,8 @@ MOST: Final = 9
 LAST_LINES: Final = 5
 LOOK_S: Final = 0.05
 REPLICAS: Final = 3
+UNFINISHED: Final = "unfinished"
+"""The name of a file in the cluster's folder while the nodes' folders are made.  No node is started before it is gone."""
 
 
 class Planned(NamedTuple):
@@ -38,10 +42,12 @@ class Planned(NamedTuple):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run until Ctrl-C, SIGTERM, or the end of the last node.  Errors: Failure."""
+    """Run until Ctrl-C, SIGTERM, SIGHUP, or the end of the last node.  Errors: Failure."""
     folder = Path(options.dir)
     if not 2 <= options.brokers <= MOST:
         raise Failure(f"--brokers {options.brokers} cannot be", f"Give a number from 1 to {MOST}")
+    if (folder / UNFINISHED).exists():
+        _clear(folder)
     known = sorted(path.parent for path in folder.glob("node-*/server.properties"))
     if (folder / "server.properties").exists():
         raise Failure(f"{folder} holds a single node", "Choose another folder with --dir")
@@ -54,6 +60,15 @@ def main(options: argparse.Namespace) -> int:
     return asyncio.run(_run(folder, known))
 
 
+def _clear(folder: Path) -> None:
+    """Remove the nodes' folders of a preparation that was interrupted.  Errors: Failure."""
+    for node in folder.glob("node-*/"):
+        try:
+            shutil.rmtree(node)
+        except OSError as error:
+            raise _unusable(node, error) from error
+
+
 def _prepare(folder: Path, count: int, *, host: str, port: int) -> list[Path]:
     """Writes and formats what a first start needs.  Errors: Failure."""
     from moldau.metadata.formatting.storage import FormatError
@@ -62,12 +77,18 @@ def _prepare(folder: Path, count: int, *, host: str, port: int) -> list[Path]:
     from moldau.types import uuid_to_text
 
     checked_port(port), checked_port(port + count - 1)
-    controllers = free_ports(count)
+    with held_ports(host, range(port, port + count)):
+        controllers = free_ports(count)
     nodes = [Planned(number, port + number - 1, controllers[number - 1], uuid_to_text(random_id())) for number in range(1, count + 1)]
     voters = ",".join(f"{each.node_id}@{HOST}:{each.controller_port}:{each.directory_id}" for each in nodes)
     cluster_id = uuid_to_text(random_id())
     replicas = min(count, REPLICAS)
     folders = []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / UNFINISHED).touch()
+    except OSError as error:
+        raise _unusable(folder, error) from error
     for node in nodes:
         own = folder / f"node-{node.node_id}"
         text = properties_text(
@@ -84,7 +105,7 @@ def _prepare(folder: Path, count: int, *, host: str, port: int) -> list[Path]:
             path = own / "server.properties"
             path.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise Failure(f"{own} cannot be used: {(error.strerror or str(error)).lower()}", "Choose another folder with --dir") from error
+            raise _unusable(own, error) from error
         formatting = argparse.Namespace(
             cluster_id=cluster_id,
             standalone=False,
@@ -100,17 +121,20 @@ def _prepare(folder: Path, count: int, *, host: str, port: int) -> list[Path]:
         except FormatError as error:
             raise Failure(str(error)) from error
         folders.append(own)
+    (folder / UNFINISHED).unlink()
     return folders
+
+
+def _unusable(folder: Path, error: OSError) -> Failure:
+    return Failure(f"{folder} cannot be used: {(error.strerror or str(error)).lower()}", "Choose another folder with --dir")
 
 
 async def _run(folder: Path, nodes: Sequence[Path]) -> int:
     started_s = time.monotonic()
-    loop = asyncio.get_running_loop()
     stop = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    on_stop_signals(stop.set)
     begins = [_size_of(node / "server.log") for node in nodes]
-    processes = [await _launch(node) for node in nodes]
+    processes = await _launch_all(nodes)
     stopping = asyncio.ensure_future(stop.wait())
     ends = {asyncio.ensure_future(process.wait()): (node, process) for node, process in zip(nodes, processes, strict=True)}
     readies = [asyncio.ensure_future(_tell_ready(node, begin)) for node, begin in zip(nodes, begins, strict=True)]
@@ -134,6 +158,19 @@ async def _run(folder: Path, nodes: Sequence[Path]) -> int:
     await asyncio.gather(*readies, everyone, return_exceptions=True)
     stopping.cancel()
     return code
+
+
+async def _launch_all(nodes: Sequence[Path]) -> list[asyncio.subprocess.Process]:
+    """Start all nodes, or none.  Errors: Failure."""
+    processes: list[asyncio.subprocess.Process] = []
+    for node in nodes:
+        try:
+            processes.append(await _launch(node))
+        except OSError as error:
+            for process in processes:
+                process.terminate()
+            raise Failure(f"{node.name} cannot be started: {(error.strerror or str(error)).lower()}") from error
+    return processes
 
 
 async def _launch(node: Path) -> asyncio.subprocess.Process:
@@ -190,5 +227,5 @@ def _last_lines(node: Path) -> list[str]:
 
 
 def _say(text: str) -> None:
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(OSError):  # the reader, or the terminal, is gone
         print(text, flush=True)

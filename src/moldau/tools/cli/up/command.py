@@ -39,7 +39,8 @@ def main(arguments: list[str]) -> int:
 
         return cluster.main(options)
     if (folder / "node-1").exists():
-        raise Failure(f"{folder} holds a cluster", f"Say --brokers {len(list(folder.glob('node-*')))}, or choose another folder with --dir")
+        count = max(2, len(list(folder.glob("node-*"))))
+        raise Failure(f"{folder} holds a cluster", f"Say --brokers {count}, or choose another folder with --dir")
     from moldau.tools.cli.node import load_config, run_node, set_up_logging
 
     set_up_logging(logging.INFO if options.verbose else logging.WARNING)

@@ -1,7 +1,8 @@
 """● The addresses that `moldau up` gives to nodes."""
 
 import socket
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Final
 
 from moldau.tools.cli.failure import Failure
@@ -15,6 +16,19 @@ def checked_port(port: int) -> int:
     if not 0 < port < 65536:
         raise Failure(f"{port} is not a port", "Ports go from 1 to 65535")
     return port
+
+
+@contextmanager
+def held_ports(host: str, ports: Iterable[int]) -> Iterator[None]:
+    """Holds ports on which nodes will listen, so that `free_ports` gives none of them.  Errors: Failure if one cannot be had."""
+    with ExitStack() as held:
+        for port in ports:
+            try:
+                held.enter_context(socket.create_server((host, port)))
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                raise Failure(f"cannot listen on {host}:{port}: {reason}", "Choose other ports with --port") from error
+        yield
 
 
 def free_ports(count: int) -> list[int]:

@@ -1,0 +1,124 @@
+"""`moldau up --brokers 3` as an operator meets it: stopped at any moment, it leaves no process, and the next start works."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from moldau.testing.child import held_ports
+
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("cluster")]
+
+MOLDAU = [sys.executable, "-m", "moldau.tools.cli.main"]
+WITHIN_S = 120.0
+BETWEEN_LOOKS_S = 0.01
+
+
+@pytest.fixture
+def port() -> int:
+    """The first of three ports in a row that nobody has."""
+    while True:
+        with held_ports(1) as (first,):
+            pass
+        try:
+            with socket.create_server(("127.0.0.1", first + 1)), socket.create_server(("127.0.0.1", first + 2)):
+                return first
+        except (OSError, OverflowError):
+            continue
+
+
+class Up:
+    """A running `moldau up --brokers 3`, with its output in a file."""
+
+    def __init__(self, folder: Path, port: int | None) -> None:
+        self._folder = folder
+        self._said = folder.parent / "said"
+        where = ["--port", str(port)] if port is not None else []
+        with self._said.open("wb") as said:
+            self._process = subprocess.Popen(
+                [*MOLDAU, "up", "--brokers", "3", "--dir", str(folder), *where], stdout=said, stderr=subprocess.STDOUT
+            )
+
+    @property
+    def text(self) -> str:
+        return self._said.read_text()
+
+    def wait_for(self, is_there: Callable[[], bool]) -> None:
+        until_s = time.monotonic() + WITHIN_S
+        while not is_there():
+            assert self._process.poll() is None and time.monotonic() < until_s, self.text
+            time.sleep(BETWEEN_LOOKS_S)
+
+    def end(self, how: signal.Signals) -> int:
+        """Send a signal and wait.  Returns the exit code.  No node is left."""
+        self._process.send_signal(how)
+        code = self._process.wait(WITHIN_S)
+        assert not nodes_of(self._folder), "no node outlives the command"
+        return code
+
+
+def nodes_of(folder: Path) -> list[int]:
+    """The processes of nodes with files in this folder."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (process / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"serve" in words and any(word.startswith(os.fsencode(folder)) for word in words):
+            found.append(int(process.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="the processes of a machine are listed in /proc")
+def test_it_stops_at_any_moment_and_starts_again(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "three"
+    preparing = Up(folder, port)
+    preparing.wait_for((folder / "node-1" / "server.properties").exists)
+    assert preparing.end(signal.SIGINT) in (0, 130)
+
+    launching = Up(folder, None if (folder / "node-3" / "data" / "meta.properties").exists() else port)
+    launching.wait_for((folder / "node-1" / "server.log").exists)
+    assert launching.end(signal.SIGINT) == 0
+
+    starting = Up(folder, None)
+    starting.wait_for(lambda: " is up: " in starting.text)
+    assert starting.end(signal.SIGINT) == 0
+
+    serving = Up(folder, None)
+    serving.wait_for(lambda: "3 nodes are up" in serving.text)
+    created = [*MOLDAU, "topics", "create", "orders", "-b", f"localhost:{port}"]
+    assert subprocess.run(created, capture_output=True, timeout=WITHIN_S, check=False).returncode == 0
+    assert serving.end(signal.SIGHUP) == 0
+    assert (folder / "node-1" / "data" / "orders-0").exists()
+
+
+def test_a_preparation_that_was_interrupted_is_begun_anew(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "three"
+    folder.mkdir()
+    in_the_way = folder / "node-2"
+    in_the_way.touch()
+    up = [*MOLDAU, "up", "--brokers", "3", "--dir", str(folder), "--port", str(port)]
+    interrupted = subprocess.run(up, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert interrupted.returncode == 1 and "node-2 cannot be used" in interrupted.stderr
+    in_the_way.unlink()
+    again = Up(folder, port)
+    again.wait_for(lambda: "3 nodes are up" in again.text)
+    assert again.end(signal.SIGTERM) == 0
+
+
+def test_a_busy_port_is_one_line_and_leaves_no_cluster(tmp_path: Path, port: int) -> None:
+    folder = tmp_path / "three"
+    with socket.create_server(("127.0.0.1", port + 1)):
+        up = [*MOLDAU, "up", "--brokers", "3", "--dir", str(folder), "--port", str(port)]
+        refused = subprocess.run(up, capture_output=True, text=True, timeout=WITHIN_S, check=False)
+    assert refused.returncode == 1
+    assert f"cannot listen on localhost:{port + 1}" in refused.stderr
+    assert len(refused.stderr.splitlines()) == 1
+    assert not folder.exists()

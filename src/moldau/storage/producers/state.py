@@ -189,7 +189,7 @@ class ProducerStates:
         if origin is AppendOrigin.REPLICATION:
             return None  # the leader has decided
         entry = self.producers.get(header.producer_id)
-        if verify and header.is_transactional and not self._is_verified(header, guard):
+        if verify and header.is_transactional and not self.is_verified(header.producer_id, header.producer_epoch, guard):
             return Refusal(ErrorCode.INVALID_TXN_STATE, "Record was not part of an ongoing transaction")
         if entry is not None and header.producer_epoch < entry.producer_epoch:
             return Refusal(ErrorCode.INVALID_PRODUCER_EPOCH, self._says(header, "epoch", header.producer_epoch, entry.producer_epoch))
@@ -328,6 +328,13 @@ class ProducerStates:
         waiting.note(sequence, producer_epoch)
         return waiting.guard
 
+    def is_verified(self, producer_id: int, producer_epoch: int, guard: VerificationGuard | None) -> bool:
+        """Whether the producer's transaction is open here, or `guard` still stands for its verification: a marker ends a verification."""
+        if self.has_open_transaction(producer_id, producer_epoch):
+            return True
+        waiting = self._verifications.get(producer_id)
+        return waiting is not None and guard is waiting.guard
+
     # snapshots
 
     def snapshot(self) -> bytes:
@@ -359,12 +366,6 @@ class ProducerStates:
         self.note_first_unstable()
 
     # below the surface
-
-    def _is_verified(self, header: BatchHeader, guard: VerificationGuard | None) -> bool:
-        if self.has_open_transaction(header.producer_id, header.producer_epoch):
-            return True
-        waiting = self._verifications.get(header.producer_id)
-        return waiting is not None and guard is waiting.guard
 
     def _wrong_sequence(self, entry: ProducerEntry | None, header: BatchHeader) -> Refusal | None:
         sequence = header.base_sequence

@@ -1,9 +1,25 @@
-"""The error that tells a producer that it is fenced."""
+"""The error that tells a producer that it is fenced, and the question whether a partition is part of a transaction."""
+
+from typing import Any
 
 import pytest
 
+from moldau.coordinator.outcome import ProducerIdAndEpoch
+from moldau.coordinator.txn.state import EPOCH_BUMP_SINCE
 from moldau.errors import ErrorCode
-from moldau.server.coordinators.transactions import fenced_as_known
+from moldau.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from moldau.protocol.wire import AnyResponse, Request
+from moldau.replication.partition import Partition
+from moldau.server.coordinators.transactions import Membership, fenced_as_known
+from moldau.storage.producers.state import VerificationGuard
+from moldau.storage.validator import AppendFailure
+from moldau.types import TopicPartition
+from tests.unit.server.conftest import NOW_MS, Harness, records
 
 
 @pytest.mark.parametrize(
@@ -21,3 +37,50 @@ def test_older_clients_hear_of_the_epoch(code: ErrorCode, version: int, told: Er
 
 def test_some_requests_have_no_version_that_knows_it() -> None:
     assert fenced_as_known(ErrorCode.PRODUCER_FENCED) is ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class Coordinator:
+    """A coordinator on another broker.  The marker of the transaction before reaches the partition while it is asked for the first time."""
+
+    def __init__(self, harness: Harness, partition: Partition) -> None:
+        self.asked = 0
+        self._harness = harness
+        self._partition = partition
+
+    def leader_of(self, where: TopicPartition) -> int:
+        return 2
+
+    async def ask(self, broker_id: int, request: Request[AnyResponse]) -> Any:
+        self.asked += 1
+        if self.asked == 1:
+            refusal = self._harness.broker.coordinators.markers.append(
+                self._partition,
+                PRODUCER,
+                is_commit=True,
+                coordinator_epoch=0,
+                transaction_version=EPOCH_BUMP_SINCE,
+                on_acknowledged=lambda code: None,
+            )
+            assert refusal is None
+        told = AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=0)
+        topic = AddPartitionsToTxnTopicResult(name="orders", results_by_partition=[told])
+        return AddPartitionsToTxnResponse(results_by_transaction=[AddPartitionsToTxnResult(transactional_id="t", topic_results=[topic])])
+
+
+PRODUCER = ProducerIdAndEpoch(7, 3)
+
+
+@pytest.mark.parametrize("adds", [True, False])
+async def test_a_verification_that_the_marker_before_has_ended_is_begun_again(
+    adds: bool, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a client of version 2 goes on before the marker is written.  For others nothing tells a late request from one of this time."""
+    partition = harness.lead("orders")
+    coordinator = Coordinator(harness, partition)
+    monkeypatch.setattr(harness.broker.coordinators, "brokers", coordinator)
+    guard = await Membership(harness.broker, "t", PRODUCER).of(partition, adds=adds)
+    assert coordinator.asked == (2 if adds else 1)
+    assert isinstance(guard, VerificationGuard)
+    batch = records(b"v", producer_id=7, producer_epoch=3, base_sequence=0, is_transactional=True)
+    result = partition.append_from_client(batch, acks=1, now_ms=NOW_MS, guard=guard)
+    assert (isinstance(result, AppendFailure) and result.error is ErrorCode.INVALID_TXN_STATE) is not adds

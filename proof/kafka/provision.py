@@ -1,6 +1,6 @@
 """● Provides everything that tests and benchmarks need beside pip's packages.
 
-Java, Apache Kafka 4.3.1, Kafka Streams, Spark's connector, OpenSearch, Debezium, kcat.
+Java, Apache Kafka 4.3.1 and 2.1.0, Kafka Streams, Spark's connector, OpenSearch, Debezium, kcat.
 
 `python -m proof.kafka.provision` brings everything, with progress.  Each function brings its part if that is missing, so
 a single test run alone works too.  Jars and Java stay in the user's cache (`moldau.pipelines.provision`), which every
@@ -20,6 +20,8 @@ from moldau.pipelines.provision.jars import jar_set
 __all__ = ["java_environment", "java_home", "kafka_classpath", "kcat", "spark_connector_jars", "streams_jars"]
 
 KAFKA_VERSION = "4.3.1"
+OLDEST = "2.1.0"
+"""The oldest release that our clients serve."""
 
 
 def kafka_classpath() -> str:
@@ -49,6 +51,7 @@ def main() -> int:
     try:
         print(f"Java: {java_home()}", flush=True)
         print(f"Apache Kafka {KAFKA_VERSION}: {len(kafka_classpath().split(os.pathsep))} jars", flush=True)
+        print(f"Apache Kafka {OLDEST}: {len(jar_set(f'kafka-{OLDEST}'))} jars", flush=True)
         print(f"Kafka Streams {KAFKA_VERSION}: {len(streams_jars())} jars", flush=True)
         print(f"Spark's Kafka connector: {len(spark_connector_jars())} jars", flush=True)
         print(f"OpenSearch 2.19.1: {len(jar_set('opensearch-2.19.1'))} jars", flush=True)

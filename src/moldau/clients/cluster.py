@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 from moldau.clients.errors import AuthenticationError
+from moldau.clients.older import fitted, in_newest_form
 from moldau.clients.view import EMPTY, ClusterView, Node
 from moldau.errors import ErrorCode, KafkaError
 from moldau.net.channel import Channel
@@ -20,7 +21,7 @@ from moldau.net.correlation import is_answered
 from moldau.net.transport import Network
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.wire import AnyResponse, Request
-from moldau.types import TopicPartition
+from moldau.types import NO_LEADER, TopicPartition
 
 if TYPE_CHECKING:
     import ssl
@@ -150,8 +151,33 @@ class Cluster:
         UNSUPPORTED_VERSION.
         """
         channel = await (self.any_channel() if node_id is None else self.channel_to(node_id))
-        version = None if max_version is None else min(max_version, channel.version_of(type(request)))
-        return await channel.send(request, version, timeout_s=self._answer_within_s + extra_s)
+        version = channel.version_of(type(request))
+        if max_version is not None:
+            version = min(max_version, version)
+        answer = await channel.send(fitted(request, version), version, timeout_s=self._answer_within_s + extra_s)
+        return in_newest_form(request, version, answer)
+
+    async def send_to_controller(
+        self, request: Request[AnyResponse], error_of: Callable[[AnyResponse], int], *, extra_s: float = 0.0
+    ) -> AnyResponse:
+        """Send to the active controller, and again while `error_of` the answer says that another broker has become it.
+
+        Where KRaft runs, each broker forwards, and names any broker as the controller.  Where ZooKeeper runs, the controller alone answers.
+
+        Errors: as `send`; KafkaError NOT_CONTROLLER when that lasts.
+        """
+
+        async def attempt() -> AnyResponse:
+            if not self.is_at_controllers and self.view.controller_id not in self.view.nodes:
+                await self.refresh([])
+            known = self.view.controller_id if self.view.controller_id in self.view.nodes else None
+            answer = await self.send(request, node_id=known, extra_s=extra_s)
+            if error_of(answer) == ErrorCode.NOT_CONTROLLER and not self.is_at_controllers:
+                self.view = replace(self.view, controller_id=NO_LEADER)
+                raise KafkaError(ErrorCode.NOT_CONTROLLER)
+            return answer
+
+        return await retrying(attempt)
 
     async def post(self, request: Request[AnyResponse], *, node_id: int) -> None:
         """Write a Produce with acks=0, which has no response."""

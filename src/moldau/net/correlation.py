@@ -13,6 +13,7 @@ from collections import deque
 from typing import Any, Final, NamedTuple
 
 from moldau.errors import ErrorCode, KafkaError
+from moldau.protocol.declared import FieldAbsent
 from moldau.protocol.header import decode_response, encode_request
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from moldau.protocol.messages.produce import ProduceRequest
@@ -54,7 +55,10 @@ class Correlation:
         if version is None:
             version = self.version_of(declared)
         correlation_id = self._next_id
-        parts = encode_request(message, version=version, correlation_id=correlation_id, client_id=self.client_id)
+        try:
+            parts = encode_request(message, version=version, correlation_id=correlation_id, client_id=self.client_id)
+        except FieldAbsent as error:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{error}; this broker serves {self._served(declared)}") from None
         self._next_id = 0 if correlation_id == MAX_CORRELATION_ID else correlation_id + 1
         if is_answered(message):
             self._waiting.append(_Waiting(correlation_id, declared, version))
@@ -68,12 +72,15 @@ class Correlation:
         lowest, highest = self.peer_versions.get(request.API_KEY, (0, -1))
         version = min(highest, ours[-1])
         if version < max(lowest, ours[0]):
-            theirs = f"versions {lowest} to {highest}" if highest >= 0 else "no version"
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"the broker serves {theirs} of {request.__name__}, versions {ours[0]} to {ours[-1]} are known here",
+                f"the broker serves {self._served(request)}, versions {ours[0]} to {ours[-1]} are known here",
             )
         return version
+
+    def _served(self, request: type[Request[Any]]) -> str:
+        lowest, highest = self.peer_versions.get(request.API_KEY, (0, -1))
+        return f"{f'versions {lowest} to {highest}' if highest >= 0 else 'no version'} of {request.__name__}"
 
     def agree(self, response: ApiVersionsResponse) -> None:
         self.peer_versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}

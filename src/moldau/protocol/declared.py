@@ -30,6 +30,10 @@ class EncodeError(ValueError):
         self.reason = reason
 
 
+class FieldAbsent(EncodeError):
+    """A value for a field that the version asked for does not have."""
+
+
 @cache
 def version_range(text: str) -> range:
     """`"3-5"` → range(3, 6); `"none"` is empty."""

@@ -8,7 +8,7 @@ from typing import Final
 from uuid import UUID
 
 from moldau.protocol.codegen import MAX_STRING, SCALARS, Refused, Source, default_of, explain, length_code
-from moldau.protocol.declared import EncodeError, Field, Struct
+from moldau.protocol.declared import EncodeError, Field, FieldAbsent, Struct
 from moldau.protocol.varint import write_unsigned
 
 UNWRITABLE: Final = (Refused, struct.error, AttributeError, TypeError, UnicodeError, OverflowError)
@@ -35,8 +35,12 @@ STRING_LENGTHS: Final = Lengths(MAX_STRING)
 LENGTHS: Final = Lengths(0xFFFFFFFE)
 
 
+class Absent(Refused):
+    """The version that is written has no place for a value."""
+
+
 def refuse_absent(value: object, version: int) -> None:
-    raise Refused(f"version {version} has no such field, so it cannot carry {value!r}")
+    raise Absent(f"version {version} has no such field, so it cannot carry {value!r}")
 
 
 def write_tags(known: list[tuple[int, bytes]], unknown: dict[int, bytes] | None) -> bytes:
@@ -86,7 +90,8 @@ class Encoding:
 
     def fail(self, error: BaseException) -> EncodeError:
         path, reason = explain(error, self.source)
-        return EncodeError(path, reason if isinstance(error, Refused) else f"version {self.version}: {reason}")
+        kind = FieldAbsent if isinstance(error, Absent) else EncodeError
+        return kind(path, reason if isinstance(error, Refused) else f"version {self.version}: {reason}")
 
     def pack(self, value: str, code: str) -> None:
         self.group.append((value, code))

@@ -8,6 +8,7 @@ import pytest
 from moldau.clients.cluster import Cluster, Unreachable, parse_bootstrap, retrying
 from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
+from moldau.protocol.wire import Request
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,9 @@ class FakeController(FakeChannel):
 
     def __init__(self, node_id: int) -> None:
         self.node_id = node_id
+
+    def version_of(self, request: type[Request[Any]]) -> int:
+        return request.VERSIONS[-1]
 
     async def send(self, request: Any, version: int | None = None, *, timeout_s: float) -> Any:
         assert isinstance(request, DescribeClusterRequest) and request.endpoint_type == 2

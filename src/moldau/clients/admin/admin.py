@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from moldau.clients.admin.values import EndpointType
+from moldau.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     import ssl
@@ -167,14 +168,24 @@ class Admin:
         """The nodes, the controller and the cluster's id.  Errors: KafkaError.
 
         `authorized_operations`: say what the caller may do, too.  `moldau.clients.admin.acls.operations_of` reads the answer's number.
+        A broker older than 2.8 cannot be asked for that, nor for fenced brokers or for controllers.
         """
         from moldau.clients.admin.answers import raise_for
-        from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
+        from moldau.protocol.messages.describe_cluster import DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse
 
         request = DescribeClusterRequest(
             include_cluster_authorized_operations=authorized_operations, endpoint_type=endpoint_type, include_fenced_brokers=include_fenced
         )
-        response = await self.cluster.send(request)
+        try:
+            response = await self.cluster.send(request)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION or endpoint_type is not EndpointType.BROKER or authorized_operations:
+                raise
+            view = await self.cluster.refresh([])
+            brokers = [
+                DescribeClusterBroker(broker_id=one.node_id, host=one.host, port=one.port, rack=one.rack) for one in view.nodes.values()
+            ]
+            return DescribeClusterResponse(cluster_id=view.cluster_id or "", controller_id=view.controller_id, brokers=brokers)
         raise_for(response.error_code, response.error_message)
         return response
 

@@ -47,7 +47,8 @@ class FeatureAdmin:
         From version 2 of UpdateFeatures on the broker answers once for all features: each then has the same answer.
         """
         updates = [FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=upgrade_type) for name, level in levels.items()]
-        response = await self._cluster.send(UpdateFeaturesRequest(feature_updates=updates, validate_only=validate_only))
+        request = UpdateFeaturesRequest(feature_updates=updates, validate_only=validate_only)
+        response = await self._cluster.send_to_controller(request, lambda answer: answer.error_code)
         whole = error_of(response.error_code, response.error_message)
         answers: dict[str, KafkaError | None] = dict.fromkeys(levels, whole)
         if whole is None:

@@ -14,7 +14,7 @@ from moldau.clients.admin.answers import by_topic, error_of, raise_for
 from moldau.clients.admin.leaders import Leaders, is_open
 from moldau.clients.admin.values import READ_UNCOMMITTED, TIMEOUT_MS
 from moldau.clients.cluster import Cluster
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     ReassignablePartition,
@@ -24,7 +24,7 @@ from moldau.protocol.messages.alter_replica_log_dirs import AlterReplicaLogDir, 
 from moldau.protocol.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from moldau.protocol.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest, DescribeLogDirsResult
 from moldau.protocol.messages.describe_producers import DescribeProducersRequest, ProducerState, TopicRequest
-from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse, TopicPartitions
 from moldau.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -158,7 +158,8 @@ class PartitionAdmin:
             topics = [
                 ListPartitionReassignmentsTopics(name=topic, partition_indexes=members) for topic, members in by_topic(partitions).items()
             ]
-        response = await self._cluster.send(ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics))
+        request = ListPartitionReassignmentsRequest(timeout_ms=TIMEOUT_MS, topics=topics)
+        response = await self._cluster.send_to_controller(request, lambda answer: answer.error_code)
         raise_for(response.error_code, response.error_message)
         return {TopicPartition(topic.name, one.partition_index): one for topic in response.topics for one in topic.partitions}
 
@@ -168,7 +169,7 @@ class PartitionAdmin:
             None if partitions is None else [TopicPartitions(topic=name, partitions=found) for name, found in by_topic(partitions).items()]
         )
         request = ElectLeadersRequest(election_type=kind, topic_partitions=topics, timeout_ms=TIMEOUT_MS)
-        response = await self._cluster.send(request, extra_s=TIMEOUT_MS / 1000)
+        response = await self._cluster.send_to_controller(request, _of_election, extra_s=TIMEOUT_MS / 1000)
         raise_for(response.error_code)
         return {
             TopicPartition(topic.topic, one.partition_id): error_of(one.error_code, one.error_message)
@@ -188,7 +189,7 @@ class PartitionAdmin:
         request = AlterPartitionReassignmentsRequest(
             timeout_ms=TIMEOUT_MS, allow_replication_factor_change=may_change_factor, topics=topics
         )
-        response = await self._cluster.send(request, extra_s=TIMEOUT_MS / 1000)
+        response = await self._cluster.send_to_controller(request, lambda answer: answer.error_code, extra_s=TIMEOUT_MS / 1000)
         raise_for(response.error_code, response.error_message)
         return {
             TopicPartition(topic.name, one.partition_index): error_of(one.error_code, one.error_message)
@@ -250,6 +251,12 @@ def _list_offsets(group: Iterable[TopicPartition], targets: Mapping[TopicPartiti
         for topic, members in by_topic(group).items()
     ]
     return ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=topics, timeout_ms=TIMEOUT_MS)
+
+
+def _of_election(response: ElectLeadersResponse) -> int:
+    """The error of the request; its first version has errors of partitions only."""
+    found = [one.error_code for topic in response.replica_election_results for one in topic.partition_result]
+    return response.error_code or (found[0] if found else ErrorCode.NONE)
 
 
 def _by_broker(replicas: Iterable[Replica]) -> dict[int, list[Replica]]:

@@ -10,7 +10,12 @@ from moldau.clients.admin.answers import error_of, raise_for
 from moldau.clients.admin.values import TIMEOUT_MS, NewTopic
 from moldau.clients.cluster import Cluster
 from moldau.errors import ErrorCode, KafkaError
-from moldau.protocol.messages.create_partitions import CreatePartitionsAssignment, CreatePartitionsRequest, CreatePartitionsTopic
+from moldau.protocol.messages.create_partitions import (
+    CreatePartitionsAssignment,
+    CreatePartitionsRequest,
+    CreatePartitionsTopic,
+    CreatePartitionsTopicResult,
+)
 from moldau.protocol.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -18,10 +23,11 @@ from moldau.protocol.messages.create_topics import (
     CreatableTopicResult,
     CreateTopicsRequest,
 )
-from moldau.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from moldau.protocol.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicState
 from moldau.protocol.messages.describe_topic_partitions import (
     Cursor,
     DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
 from moldau.protocol.messages.describe_topic_partitions import TopicRequest as TopicName
@@ -46,7 +52,22 @@ class TopicAdmin:
     async def describe(
         self, names: Sequence[str], *, partitions_per_response: int = 2000
     ) -> dict[str, DescribeTopicPartitionsResponseTopic | KafkaError]:
-        """Describe topics.  The pages of the answer are put together.  `names` must not be empty."""
+        """Describe topics.  The pages of the answer are put together.  `names` must not be empty.
+
+        A broker older than 3.7 does not tell eligible leaders and the last known ones: they are None.
+        """
+        try:
+            return await self._describe(names, partitions_per_response)
+        except KafkaError as error:
+            if error.code is not ErrorCode.UNSUPPORTED_VERSION:
+                raise
+        asked = [MetadataRequestTopic(name=name) for name in names]
+        response = await self._cluster.send(MetadataRequest(topics=asked, allow_auto_topic_creation=False))
+        return {topic.name or "": error_of(topic.error_code) or _described(topic) for topic in response.topics}
+
+    async def _describe(
+        self, names: Sequence[str], partitions_per_response: int
+    ) -> dict[str, DescribeTopicPartitionsResponseTopic | KafkaError]:
         found: dict[str, DescribeTopicPartitionsResponseTopic | KafkaError] = {}
         cursor: Cursor | None = None
         while True:
@@ -81,7 +102,7 @@ class TopicAdmin:
         self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = TIMEOUT_MS
     ) -> dict[str, CreatableTopicResult | KafkaError]:
         request = CreateTopicsRequest(topics=[_creatable(topic) for topic in topics], timeout_ms=timeout_ms, validate_only=validate_only)
-        response = await self._cluster.send(request, extra_s=timeout_ms / 1000)
+        response = await self._cluster.send_to_controller(request, lambda answer: _first(answer.topics), extra_s=timeout_ms / 1000)
         return {one.name: error_of(one.error_code, one.error_message) or one for one in response.topics}
 
     async def delete(
@@ -91,7 +112,7 @@ class TopicAdmin:
         states = [DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in names]
         states += [DeleteTopicState(name=None, topic_id=topic_id) for topic_id in ids]
         request = DeleteTopicsRequest(topics=states, topic_names=list(names), timeout_ms=timeout_ms)
-        response = await self._cluster.send(request, extra_s=timeout_ms / 1000)
+        response = await self._cluster.send_to_controller(request, lambda answer: _first(answer.responses), extra_s=timeout_ms / 1000)
         answers: dict[str | UUID, KafkaError | None] = {}
         for one in response.responses:
             asked = one.name if one.name in names and one.name is not None else one.topic_id
@@ -111,9 +132,37 @@ class TopicAdmin:
         placed = None if assignments is None else [CreatePartitionsAssignment(broker_ids=list(replicas)) for replicas in assignments]
         asked = CreatePartitionsTopic(name=topic, count=count, assignments=placed)
         request = CreatePartitionsRequest(topics=[asked], timeout_ms=timeout_ms, validate_only=validate_only)
-        response = await self._cluster.send(request, extra_s=timeout_ms / 1000)
+        response = await self._cluster.send_to_controller(request, lambda answer: _first(answer.results), extra_s=timeout_ms / 1000)
         for one in response.results:
             raise_for(one.error_code, one.error_message)
+
+
+def _first(results: Sequence[CreatableTopicResult | DeletableTopicResult | CreatePartitionsTopicResult]) -> int:
+    return results[0].error_code if results else ErrorCode.NONE
+
+
+def _described(topic: MetadataResponseTopic) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=topic.error_code,
+        name=topic.name,
+        topic_id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=[
+            DescribeTopicPartitionsResponsePartition(
+                error_code=one.error_code,
+                partition_index=one.partition_index,
+                leader_id=one.leader_id,
+                leader_epoch=one.leader_epoch,
+                replica_nodes=one.replica_nodes,
+                isr_nodes=one.isr_nodes,
+                eligible_leader_replicas=None,
+                last_known_elr=None,
+                offline_replicas=one.offline_replicas,
+            )
+            for one in topic.partitions
+        ],
+        topic_authorized_operations=topic.topic_authorized_operations,
+    )
 
 
 def _creatable(topic: NewTopic) -> CreatableTopic:

@@ -12,7 +12,7 @@ from typing import Final
 
 from moldau.clients.admin.answers import error_of, raise_for
 from moldau.clients.cluster import Cluster
-from moldau.errors import KafkaError
+from moldau.errors import ErrorCode, KafkaError
 from moldau.protocol.messages import alter_user_scram_credentials as altering
 from moldau.protocol.messages.describe_user_scram_credentials import DescribeUserScramCredentialsRequest, UserName
 
@@ -60,7 +60,9 @@ class UserAdmin:
             deletions=[altering.ScramCredentialDeletion(name=user, mechanism=mechanism) for user, mechanism in delete],
             upsertions=[_upsertion(one, secrets.token_bytes(SALT_BYTES)) for one in set_],
         )
-        response = await self._cluster.send(request)
+        response = await self._cluster.send_to_controller(
+            request, lambda answer: next((one.error_code for one in answer.results), ErrorCode.NONE)
+        )
         return {one.user: error_of(one.error_code, one.error_message) for one in response.results}
 
 

@@ -45,8 +45,6 @@ CONSUMER: Final = "consumer"
 NO_MEMBER_ID: Final = ""
 NO_GENERATION: Final = -1
 EMBEDDED_VERSION: Final = 3
-LEAVES_BY_IDENTITY: Final = 3
-"""From this version on LeaveGroup names members, and gives a reason."""
 COOPERATIVE: Final = "cooperative-sticky"
 STICKY: Final = "sticky"
 ASSIGN: Final[Mapping[str, ClientAssignor]] = {
@@ -359,10 +357,7 @@ class ClassicMember:
         request = LeaveGroupRequest(group_id=self._group_id, members=[MemberIdentity(member_id=member_id, reason=reason)])
         with suppress(OSError, Unreachable, KafkaError):
             node = await self._coordinators.node_of(self._group_id, within_s=self._options.request_timeout_ms / 1000)
-            channel = await self._cluster.channel_to(node.node_id)
-            if channel.version_of(LeaveGroupRequest) < LEAVES_BY_IDENTITY:
-                request = LeaveGroupRequest(group_id=self._group_id, member_id=member_id)
-            await channel.send(request)
+            await self._cluster.send(request, node_id=node.node_id)
 
 
 def _subscriber(member: JoinGroupResponseMember, protocol: str) -> Subscriber:

@@ -296,7 +296,7 @@ class Fetcher:
         return FetchRequest(
             max_wait_ms=options.fetch_max_wait_ms,
             min_bytes=options.fetch_min_bytes,
-            max_bytes=options.fetch_max_bytes,
+            max_bytes=min(options.fetch_max_bytes, self._share_bytes()),
             isolation_level=COMMITTED if options.reads_committed else UNCOMMITTED,
             session_id=ask.session_id,
             session_epoch=ask.epoch,
@@ -304,6 +304,10 @@ class Fetcher:
             forgotten_topics_data=list(forgotten.values()),
             rack_id=options.client_rack,
         )
+
+    def _share_bytes(self) -> int:
+        """How many bytes a request may ask for, so that the answers of all brokers fit into what is left of prefetch_max_bytes."""
+        return max(1, (self._options.prefetch_max_bytes - self._positions.buffered_bytes) // max(1, len(self._busy)))
 
     # ------------------------------------------------------------ where to begin
 

@@ -18,7 +18,6 @@ from moldau.protocol.messages.offset_commit import OffsetCommitRequest, OffsetCo
 from moldau.protocol.messages.offset_fetch import (
     OffsetFetchRequest,
     OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
     OffsetFetchRequestTopics,
     OffsetFetchResponse,
 )
@@ -26,8 +25,6 @@ from moldau.types import NO_OFFSET, TopicPartition
 
 T = TypeVar("T")
 
-FIRST_OF_MANY_GROUPS: Final = 8
-"""The oldest version of OffsetFetch that asks for several groups."""
 NEWEST_BY_NAME: Final = 9
 """The newest version of OffsetFetch and OffsetCommit that names topics and does not need their ids."""
 AGAIN: Final = MOVED | {ErrorCode.UNSTABLE_OFFSET_COMMIT, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_TOPIC_ID}
@@ -69,19 +66,13 @@ class Offsets:
             return {}
 
         async def attempt() -> dict[TopicPartition, Committed]:
-            node = await self._coordinators.node_of(self._group_id)
-            channel = await self._cluster.channel_to(node.node_id)
-            version = min(channel.version_of(OffsetFetchRequest), NEWEST_BY_NAME)
-            request = self._fetch_request(topics, version)
-            response = await self._coordinators.ask(self._group_id, request, _group_error, max_version=version)
+            request = self._fetch_request(topics)
+            response = await self._coordinators.ask(self._group_id, request, _group_error, max_version=NEWEST_BY_NAME)
             return _committed_of(response, self._group_id)
 
         return await self._until(attempt, within_ms)
 
-    def _fetch_request(self, topics: Mapping[str, Sequence[int]], version: int) -> OffsetFetchRequest:
-        if version < FIRST_OF_MANY_GROUPS:
-            listed = [OffsetFetchRequestTopic(name=topic, partition_indexes=list(indexes)) for topic, indexes in topics.items()]
-            return OffsetFetchRequest(group_id=self._group_id, topics=listed, require_stable=version >= FIRST_OF_MANY_GROUPS - 1)
+    def _fetch_request(self, topics: Mapping[str, Sequence[int]]) -> OffsetFetchRequest:
         identity = self._identity()
         group = OffsetFetchRequestGroup(
             group_id=self._group_id,
@@ -153,7 +144,7 @@ class Offsets:
 
 
 def _group_error(response: OffsetFetchResponse) -> int:
-    return response.groups[0].error_code if response.groups else response.error_code
+    return response.groups[0].error_code
 
 
 def _committed_of(response: OffsetFetchResponse, group_id: str) -> dict[TopicPartition, Committed]:
@@ -162,7 +153,7 @@ def _committed_of(response: OffsetFetchResponse, group_id: str) -> dict[TopicPar
     if code is not ErrorCode.NONE:
         raise error_of(code, f"group {group_id}: {code.text}")
     found = {}
-    for topic in response.groups[0].topics if response.groups else response.topics:
+    for topic in response.groups[0].topics:
         for one in topic.partitions:
             code = ErrorCode.of(one.error_code)
             if code is not ErrorCode.NONE:
